@@ -1,0 +1,131 @@
+/**
+ * The only reader of the environment. `readConfig` is pure: a record of strings in, a valid configuration out, or one
+ * error that lists every problem at once.
+ */
+import { hostname } from 'node:os';
+import { isAbsolute, join, normalize } from 'node:path';
+import * as v from 'valibot';
+import { OperatorError } from './errors.ts';
+
+export interface Config {
+  readonly stateDir: string;
+  readonly jailDir: string;
+  readonly runtimeDir: string;
+  readonly databaseFile: string;
+  readonly api: { readonly host: string; readonly port: number };
+  readonly tls: {
+    readonly mode: 'on' | 'proxy';
+    readonly cert: string;
+    readonly key: string;
+    readonly selfSigned: boolean;
+  };
+  readonly sftp: { readonly host: string; readonly port: number };
+  readonly environment: 'live' | 'test';
+  /** Requests per account and clock minute. */
+  readonly rateLimit: number;
+  readonly webhooks: {
+    /** CIDRs that the destination guard lets through although it would block them. */
+    readonly allow: readonly string[];
+    /** Waits before the second, third and fourth attempt, in seconds. */
+    readonly retryDelays: readonly [number, number, number];
+  };
+  /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
+  readonly tempNames: readonly string[];
+  readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+}
+
+const folder = v.pipe(
+  v.string(),
+  v.check(isAbsolute, 'must be an absolute path'),
+  v.transform((path) => normalize(path).replace(/(?<=.)\/+$/, '')),
+  // These paths are written into sshd's and PAM's configuration, where such characters would end a word.
+  v.regex(/^[\w./@+-]+$/, 'may hold only letters, digits and . _ / @ + -'),
+);
+const port = v.pipe(
+  v.string(),
+  v.regex(/^\d+$/, 'must be a port number'),
+  v.transform(Number),
+  v.maxValue(65_535, 'must be a port number'),
+);
+const words = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(/[\s,]+/).filter(Boolean)),
+);
+const cidr = v.pipe(v.string(), v.regex(/^[\da-f.:]+\/\d+$/i, 'must be CIDRs such as 10.0.0.0/8'));
+const delays = v.pipe(
+  words,
+  v.check(
+    (parts) => parts.length === 3 && parts.every((part) => /^\d+(\.\d+)?$/.test(part)),
+    'must be three numbers of seconds such as 10,60,300',
+  ),
+  v.transform(([second = '', third = '', fourth = '']) => [Number(second), Number(third), Number(fourth)] as const),
+);
+
+const Environment = v.object({
+  BERTH_STATE_DIR: v.optional(folder, '/var/lib/berth'),
+  BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
+  BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
+  BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
+  BERTH_API_PORT: v.optional(port, '8443'),
+  BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),
+  BERTH_TLS_CERT: v.optional(folder),
+  BERTH_TLS_KEY: v.optional(folder),
+  BERTH_SFTP_HOST: v.optional(v.string()),
+  BERTH_SFTP_PORT: v.optional(port, '2222'),
+  BERTH_ENVIRONMENT: v.optional(v.picklist(['live', 'test'], 'must be live or test'), 'live'),
+  BERTH_DATABASE_URL: v.optional(
+    v.pipe(v.string(), v.regex(/^(sqlite|file):/, 'must be sqlite:/path (PostgreSQL is not supported yet)')),
+  ),
+  BERTH_RATE_LIMIT: v.optional(
+    v.pipe(v.string(), v.regex(/^[1-9]\d*$/, 'must be a whole number above 0'), v.transform(Number)),
+    '120',
+  ),
+  BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
+  BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
+  BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*.'),
+  BERTH_LOG_LEVEL: v.optional(
+    v.picklist(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be a level such as info or debug'),
+    'info',
+  ),
+});
+
+/**
+ * The configuration that an environment describes. A variable set to nothing counts as not set, but for
+ * `BERTH_TEMP_NAMES`, where nothing means that no name is temporary.
+ * @throws {OperatorError} naming every variable that is wrong.
+ */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(
+      ([name, value]) => value !== undefined && (value !== '' || name === 'BERTH_TEMP_NAMES'),
+    ),
+  );
+  const result = v.safeParse(Environment, given);
+  const problems = (result.issues ?? []).map(
+    (issue) => `${v.getDotPath(issue)?.split('.')[0] ?? '?'} ${issue.message}`,
+  );
+  if (!given['BERTH_TLS_CERT'] !== !given['BERTH_TLS_KEY']) {
+    problems.push('BERTH_TLS_CERT and BERTH_TLS_KEY go together');
+  }
+  if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
+  const env = result.output;
+  return {
+    stateDir: env.BERTH_STATE_DIR,
+    jailDir: env.BERTH_JAIL_DIR,
+    runtimeDir: env.BERTH_RUNTIME_DIR,
+    databaseFile: env.BERTH_DATABASE_URL?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? join(env.BERTH_STATE_DIR, 'berth.db'),
+    api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
+    tls: {
+      mode: env.BERTH_TLS,
+      cert: env.BERTH_TLS_CERT ?? join(env.BERTH_STATE_DIR, 'tls', 'cert.pem'),
+      key: env.BERTH_TLS_KEY ?? join(env.BERTH_STATE_DIR, 'tls', 'key.pem'),
+      selfSigned: env.BERTH_TLS_CERT === undefined,
+    },
+    sftp: { host: env.BERTH_SFTP_HOST ?? hostname(), port: env.BERTH_SFTP_PORT },
+    environment: env.BERTH_ENVIRONMENT,
+    rateLimit: env.BERTH_RATE_LIMIT,
+    webhooks: { allow: env.BERTH_WEBHOOK_ALLOW, retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS },
+    tempNames: env.BERTH_TEMP_NAMES,
+    logLevel: env.BERTH_LOG_LEVEL,
+  };
+}

@@ -1,0 +1,7 @@
+/** The migrations in their order. Forward only: a landed one is never edited, the next one mends it. */
+import type { Migration } from 'kysely/migration';
+import * as initial from './001-initial.ts';
+
+export const migrations: Record<string, Migration> = {
+  '001-initial': initial,
+};

@@ -1,0 +1,109 @@
+/**
+ * Opens the database: one connection that writes, through Kysely, and one that reads what is committed.
+ *
+ * Promises: a commit is on the disk when it returns (WAL with `synchronous=FULL`); the file and what SQLite puts
+ * beside it are 0600; a damaged database or one of a newer berth is refused with a line that says so, and never
+ * replaced by a fresh one.
+ */
+import { closeSync, constants, existsSync, fchmodSync, openSync } from 'node:fs';
+import Sqlite from 'better-sqlite3';
+import { Kysely } from 'kysely';
+import { Migrator } from 'kysely/migration';
+import { errorMessage, OperatorError } from '../errors.ts';
+import { migrations } from './migrations/index.ts';
+import { type Reads, sqliteReads } from './reads.ts';
+import type { Tables } from './schema.ts';
+import { BerthSqliteDialect } from './sqlite.ts';
+
+/** How long a writer waits for another process (the CLI, say) to end its transaction, in ms. */
+const BUSY_TIMEOUT = 5000;
+
+export interface Database {
+  /** Writes, and reads that have to see their own transaction. */
+  readonly db: Kysely<Tables>;
+  /** Hot reads of what is committed. */
+  readonly reads: Reads;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the SQLite file, making it when there is none, and brings its schema up to date.
+ * @throws {OperatorError} when it is damaged, not a database, or of a newer version.
+ */
+export async function openDatabase(file: string): Promise<Database> {
+  let writer: Sqlite.Database | undefined;
+  try {
+    makePrivate(file);
+    writer = connect(file);
+    writer.pragma('journal_mode = wal');
+    writer.pragma('synchronous = full');
+    writer.pragma('foreign_keys = on');
+    const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(writer) });
+    await migrate(db, file);
+    const reader = connect(file, { readonly: true });
+    return {
+      db,
+      reads: sqliteReads(reader, db),
+      async close() {
+        reader.close();
+        await db.destroy();
+      },
+    };
+  } catch (error) {
+    writer?.close();
+    if (error instanceof Sqlite.SqliteError && /CORRUPT|NOTADB/.test(error.code)) {
+      throw new OperatorError(
+        `the database ${file} is damaged (${error.message}): stop berth, keep a copy of it, and restore a backup`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {
+  const sqlite = new Sqlite(file, { timeout: BUSY_TIMEOUT, ...options });
+  sqlite.pragma('temp_store = memory');
+  sqlite.pragma('cache_size = -16000');
+  return sqlite;
+}
+
+/** SQLite gives its WAL and index the permissions of the database, so these must be right before it is opened. */
+function makePrivate(file: string): void {
+  const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+  try {
+    fchmodSync(fd, 0o600);
+  } finally {
+    closeSync(fd);
+  }
+  // A write-ahead log without its database means that somebody moved or removed the database alone.
+  if (existsSync(`${file}-wal`) && isEmpty(file)) {
+    throw new OperatorError(`${file} is missing but ${file}-wal is there: put the database back, or move the log away`);
+  }
+}
+
+function isEmpty(file: string): boolean {
+  const sqlite = new Sqlite(file, { readonly: true });
+  try {
+    return sqlite.pragma('schema_version', { simple: true }) === 0;
+  } finally {
+    sqlite.close();
+  }
+}
+
+/** One migration at a time, each in its own transaction. */
+async function migrate(db: Kysely<Tables>, file: string): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => migrations } });
+  for (;;) {
+    const { error, results } = await migrator.migrateUp();
+    if (error) {
+      if (/previously executed migration .* is missing/.test(errorMessage(error))) {
+        throw new OperatorError(`${file} was written by a newer berth: install that version, or restore a backup`, {
+          cause: error,
+        });
+      }
+      throw error instanceof Error ? error : new Error(errorMessage(error));
+    }
+    if (!results || results.length === 0) return;
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Hot reads: queries built and compiled once, run on a connection of their own. They see what is committed, never a
+ * transaction that is still open on the writing connection, and wait for none.
+ */
+import type Sqlite from 'better-sqlite3';
+import type { Compilable, Kysely } from 'kysely';
+import type { Tables } from './schema.ts';
+import { cachedPrepare } from './sqlite.ts';
+
+/** At once with SQLite, later with a database across a network: callers `await` it. */
+export type Awaitable<T> = T | Promise<T>;
+
+class Slot {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** Stands in a query for the parameter of that name; `T` is the column's type. */
+export type Parameter<P> = <K extends keyof P & string>(name: K) => P[K];
+
+export interface Read<P, R> {
+  all(parameters: P): Awaitable<R[]>;
+  first(parameters: P): Awaitable<R | undefined>;
+}
+
+export interface Reads {
+  /** Compiles a query once: `prepare<{ id: string }>()((db, p) => db.selectFrom('t').where('id', '=', p('id')))`. */
+  prepare<P extends object>(): <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>) => Read<P, R>;
+  /** A number that differs from the last one when anybody, this process included, has committed in between. */
+  version(): Awaitable<number>;
+}
+
+/** Reads over one SQLite connection; `builder` only builds queries and is never asked to run them. */
+export function sqliteReads(sqlite: Sqlite.Database, builder: Kysely<Tables>): Reads {
+  const statement = cachedPrepare(sqlite);
+  const version = sqlite.prepare<[], number>('pragma data_version').pluck();
+  return {
+    version: () => version.get() ?? 0,
+    prepare:
+      <P extends object>() =>
+      <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>): Read<P, R> => {
+        // The query only carries the slots to their places; their type is the parameter's for the builder's sake.
+        const compiled = build(builder, (name) => new Slot(name) as never).compile();
+        const values = (parameters: P): unknown[] =>
+          compiled.parameters.map((slot) => (slot instanceof Slot ? parameters[slot.name as keyof P] : slot));
+        return {
+          all: (parameters) => statement(compiled.sql).all(values(parameters)) as R[],
+          first: (parameters) => statement(compiled.sql).get(values(parameters)) as R | undefined,
+        };
+      },
+  };
+}

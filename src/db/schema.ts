@@ -1,0 +1,149 @@
+/**
+ * The tables as TypeScript sees them; `migrations/` creates them. Times are integers in µs since 1970, ids are
+ * UUID strings, and nothing here is particular to one SQL dialect.
+ */
+import type { Micros } from '../clock.ts';
+
+export type Plan = 'free' | 'starter' | 'pro' | 'business';
+export type Role = 'admin' | 'member';
+export type AuthMode = 'password' | 'public_key' | 'both';
+
+export interface AccountsTable {
+  id: string;
+  name: string;
+  plan: Plan;
+  inserted_at: Micros;
+}
+
+export interface ApiKeysTable {
+  id: string;
+  account_id: string;
+  name: string;
+  role: Role;
+  /** SHA-256 of the whole key, lowercase hex. The key itself is never stored. */
+  hash: string;
+  inserted_at: Micros;
+  last_used_at: Micros | null;
+  revoked_at: Micros | null;
+}
+
+/** Every username and UID ever given out. Rows are never removed, so neither is used twice. */
+export interface PrincipalsTable {
+  uid: number;
+  username: string;
+}
+
+export interface DirectoriesTable {
+  id: string;
+  account_id: string;
+  name: string;
+  description: string | null;
+  slug: string;
+  external_id: string | null;
+  /** JSON text, as the caller gave it. */
+  metadata: string;
+  sftp_host: string;
+  sftp_port: number;
+  sftp_username: string;
+  uid: number;
+  /** crypt(3) hash; kept while the mode does not use it, so that going back to `password` revives it. */
+  password_hash: string;
+  webhook_url: string | null;
+  webhook_secret: string;
+  max_connections: number;
+  /** The sum of `files.size_bytes`, kept by the same transactions that change it. */
+  storage_bytes: number;
+  retention_days: number;
+  auth_mode: AuthMode;
+  /** One line: type and base64, no options, no comment. */
+  public_key: string | null;
+  public_key_fingerprint: string | null;
+  inserted_at: Micros;
+  updated_at: Micros;
+  /** Set by DELETE. The row goes when the jail has gone; until then nothing but the clean-up sees it. */
+  deleted_at: Micros | null;
+}
+
+/**
+ * Directories whose jail, credentials or limit on disk may differ from their row. Written with the change itself,
+ * removed when the disk follows: what a crash leaves here, the next start applies before it serves.
+ */
+export interface UnappliedTable {
+  directory_id: string;
+}
+
+/**
+ * `uploaded`: complete and announced, what the uploads list shows. `waiting`: closed under a temporary name.
+ * `partial`: its connection died, or it was seen incomplete.
+ */
+export type FileState = 'uploaded' | 'waiting' | 'partial';
+
+export interface FilesTable {
+  /** The upload's id, new with each upload of the same name. */
+  id: string;
+  directory_id: string;
+  /** The bytes of the path below `files/`, without a leading slash. Not always UTF-8. */
+  path: Buffer;
+  size_bytes: number;
+  state: FileState;
+  /** When the upload was complete, by the server's clock; for a partial file, when it was cut off. */
+  uploaded_at: Micros;
+  /** What lstat said when the row was written: tells a changed file from one already recorded. */
+  inode: number;
+  mtime: Micros;
+  /** `log`: sshd said that it was closed. `disk`: it was found at rest. */
+  source: 'log' | 'disk';
+  /** For a waiting file: the process whose session closed it, so that the session's end announces it. */
+  session_pid: number | null;
+}
+
+export type DeliveryState = 'queued' | 'delivered' | 'failed';
+
+/** The outbox. A row is complete in itself: no later change of the directory alters what is sent. */
+export interface DeliveriesTable {
+  id: string;
+  directory_id: string;
+  account_id: string;
+  url: string;
+  /** `<account id> <origin>`: deliveries to one destination share its turn. */
+  destination: string;
+  /** The exact bytes of every attempt. */
+  body: Buffer;
+  /** Lowercase hex HMAC-SHA256 of `body`. */
+  signature: string;
+  state: DeliveryState;
+  /** Attempts begun, 0 to 4. */
+  attempts: number;
+  inserted_at: Micros;
+  /** When the next attempt may begin; null once delivered or failed. */
+  due_at: Micros | null;
+  /** Who is at it, and until when nobody else may be. */
+  lease_id: string | null;
+  lease_until: Micros | null;
+  finished_at: Micros | null;
+}
+
+export interface AttemptsTable {
+  delivery_id: string;
+  /** 1 to 4. */
+  number: number;
+  started_at: Micros;
+  /** Null while it runs, and for good when the process died in it. */
+  finished_at: Micros | null;
+  status: number | null;
+  latency_us: number | null;
+  error: string | null;
+  /** The first 1 KiB of the response's body. */
+  response: Buffer | null;
+}
+
+export interface Tables {
+  accounts: AccountsTable;
+  api_keys: ApiKeysTable;
+  principals: PrincipalsTable;
+  directories: DirectoriesTable;
+  unapplied: UnappliedTable;
+  files: FilesTable;
+  deliveries: DeliveriesTable;
+  attempts: AttemptsTable;
+}

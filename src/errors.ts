@@ -1,0 +1,60 @@
+/**
+ * The errors that the rules throw. They say what is wrong in the domain's words; `http/error-response.ts` alone
+ * knows which status and body each becomes.
+ */
+
+export type ErrorCode =
+  | 'unauthenticated'
+  | 'rate_limited'
+  | 'plan_required'
+  | 'not_authorized'
+  | 'directory_not_found'
+  | 'directory_limit'
+  | 'malformed_json'
+  | 'body_too_large'
+  | 'unsupported_media_type'
+  | 'storage_full';
+
+/** A refusal with one reason. `message` is fit to be read by the caller. */
+export class BerthError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'BerthError';
+    this.code = code;
+  }
+}
+
+/** Messages by field name, in Ecto's words: `{ name: ["can't be blank"] }`. */
+export type FieldErrors = Record<string, string[]>;
+
+/** The request's fields break the rules (specification, "Errors": 422 with `errors`). */
+export class ValidationError extends Error {
+  readonly fields: FieldErrors;
+
+  constructor(fields: FieldErrors) {
+    super(`invalid: ${Object.keys(fields).join(', ')}`);
+    this.name = 'ValidationError';
+    this.fields = fields;
+  }
+}
+
+/** Something the operator has to mend. `message` is one line that says what is wrong and what to do; no stack is shown. */
+export class OperatorError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'OperatorError';
+  }
+}
+
+/** The `code` of a Node system error (`ENOENT`, `SQLITE_FULL`), or undefined. */
+export function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** The text of anything thrown, for a log line or a stored reason. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -97,7 +97,8 @@ export interface FilesTable {
   session_pid: number | null;
 }
 
-export type DeliveryState = 'queued' | 'delivered' | 'failed';
+/** `webhooks/claim.ts` says what each state means and who changes it. */
+export type DeliveryState = 'queued' | 'running' | 'waiting' | 'delivered' | 'failed';
 
 /** The outbox. A row is complete in itself: no later change of the directory alters what is sent. */
 export interface DeliveriesTable {
@@ -112,14 +113,11 @@ export interface DeliveriesTable {
   /** Lowercase hex HMAC-SHA256 of `body`. */
   signature: string;
   state: DeliveryState;
-  /** Attempts begun, 0 to 4. */
+  /** Attempts begun, 0 to 4. While one runs, its number names the lease: nobody else can hold the same. */
   attempts: number;
   inserted_at: Micros;
-  /** When the next attempt may begin; null once delivered or failed. */
+  /** `queued`: since when it is due. `waiting`: when it will be. `running`: when the lease ends. Else null. */
   due_at: Micros | null;
-  /** Who is at it, and until when nobody else may be. */
-  lease_id: string | null;
-  lease_until: Micros | null;
   finished_at: Micros | null;
 }
 

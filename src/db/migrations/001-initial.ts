@@ -94,6 +94,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('session_pid', 'integer')
     .addUniqueConstraint('files_by_path', ['directory_id', 'path'])
     .execute();
+  await db.schema.createIndex('files_by_inode').on('files').columns(['directory_id', 'inode']).execute();
   await db.schema.createIndex('files_by_age').on('files').columns(['directory_id', 'uploaded_at', 'id']).execute();
   await db.schema
     .createIndex('files_waiting')
@@ -111,7 +112,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('destination', 'text', (c) => c.notNull())
     .addColumn('body', 'blob', (c) => c.notNull())
     .addColumn('signature', 'text', (c) => c.notNull())
-    .addColumn('state', 'text', (c) => c.notNull().check(sql`state in ('queued', 'delivered', 'failed')`))
+    .addColumn('state', 'text', (c) =>
+      c.notNull().check(sql`state in ('queued', 'running', 'waiting', 'delivered', 'failed')`),
+    )
     .addColumn('attempts', 'integer', (c) =>
       c
         .notNull()
@@ -120,21 +123,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )
     .addColumn('inserted_at', 'bigint', (c) => c.notNull())
     .addColumn('due_at', 'bigint')
-    .addColumn('lease_id', 'text')
-    .addColumn('lease_until', 'bigint')
     .addColumn('finished_at', 'bigint')
     .execute();
+  // Who is next: skipped through from one destination to the next, so a long queue of one costs the others nothing.
   await db.schema
     .createIndex('deliveries_queued')
     .on('deliveries')
     .columns(['destination', 'due_at'])
     .where(sql.ref('state'), '=', sql.lit('queued'))
     .execute();
+  // What becomes due by the passing of time: retries, and attempts whose process died.
   await db.schema
-    .createIndex('deliveries_due')
+    .createIndex('deliveries_timed')
     .on('deliveries')
     .column('due_at')
-    .where(sql.ref('state'), '=', sql.lit('queued'))
+    .where(sql.ref('state'), 'in', sql`('running', 'waiting')`)
     .execute();
   await db.schema
     .createIndex('deliveries_by_directory')

@@ -1,0 +1,69 @@
+/** Small files that others read at any moment: replaced whole, by a rename, or not at all. */
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  chmodSync,
+  chownSync,
+  lstatSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { errorCode, OperatorError } from '../errors.ts';
+
+const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+
+/**
+ * Puts `text` in place of whatever file has that name. Not synced to the disk: what lies here can be made again from
+ * the database, and is, at every start. The mode is exact, whatever the umask.
+ */
+export function replaceFile(path: string, text: string, mode: number): void {
+  // No name that others look for ends like this, and only one process writes here.
+  const fresh = `${path}.new`;
+  const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
+  try {
+    fchmodSync(fd, mode);
+    writeSync(fd, text);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(fresh, path);
+}
+
+/** Whether that is a file of exactly this text, owner root and mode. */
+export function isFile(path: string, text: string, mode: number): boolean {
+  try {
+    const stat = lstatSync(path);
+    return stat.isFile() && (stat.mode & 0o7777) === mode && stat.uid === 0 && readFileSync(path, 'utf8') === text;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Removes a file; false when there was none. */
+export function removeFile(path: string): boolean {
+  try {
+    unlinkSync(path);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/**
+ * Makes a folder, and those above it, root's with that mode.
+ * @throws {OperatorError} when something else has its name.
+ */
+export function ensureFolder(path: string, mode: number): void {
+  mkdirSync(path, { recursive: true, mode: 0o755 });
+  const stat = lstatSync(path);
+  if (!stat.isDirectory()) throw new OperatorError(`${path} is not a folder: move it away, berth needs that name`);
+  if (stat.uid !== 0 || stat.gid !== 0) chownSync(path, 0, 0);
+  if ((stat.mode & 0o7777) !== mode) chmodSync(path, mode);
+}

@@ -1,0 +1,54 @@
+/**
+ * The transfer log's socket in each jail, as `dev/log`: sshd's internal-sftp, shut into the jail, sends its messages there.
+ * All jails share one socket by hard links; ext4 allows 65,000 of them, so the listener opens a further one when asked.
+ * A listener that was started anew has new sockets, and every jail has to be linked again.
+ */
+import { linkSync, lstatSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { errorCode } from '../errors.ts';
+import { removeFile } from './files.ts';
+import type { Paths } from './paths.ts';
+
+/** The listener, as far as the jails have to know it. Its sockets lie on the jails' file system. */
+export interface LogSockets {
+  /** The path of the socket that jails are linked to now; undefined while nobody listens. */
+  currentSocket(): string | undefined;
+  /** Opens a further socket, which is the current one from then on. */
+  moreSockets(): Promise<string>;
+}
+
+/** `linked`, or `full`: the current socket has all the links that the file system allows. */
+export type LinkResult = 'linked' | 'full';
+
+/**
+ * Links the current socket into a jail, in place of any other. Does nothing while nobody listens, and nothing when the
+ * jail is linked to it already.
+ */
+export function linkLogSocket(paths: Paths, username: string, sockets: LogSockets): LinkResult {
+  const socket = sockets.currentSocket();
+  if (socket === undefined || isLinked(paths, username, socket)) return 'linked';
+  const log = join(paths.jail(username), 'dev', 'log');
+  // Beside it under another name first: a session must find either socket, and never none.
+  const fresh = `${log}.new`;
+  removeFile(fresh);
+  try {
+    linkSync(socket, fresh);
+  } catch (error) {
+    if (errorCode(error) === 'EMLINK') return 'full';
+    throw error;
+  }
+  renameSync(fresh, log);
+  return 'linked';
+}
+
+/** Whether a jail has the current socket, or needs none because nobody listens. */
+export function isLogSocketRight(paths: Paths, username: string, sockets: LogSockets): boolean {
+  const socket = sockets.currentSocket();
+  return socket === undefined || isLinked(paths, username, socket);
+}
+
+function isLinked(paths: Paths, username: string, socket: string): boolean {
+  const wanted = lstatSync(socket, { throwIfNoEntry: false });
+  const found = lstatSync(join(paths.jail(username), 'dev', 'log'), { throwIfNoEntry: false });
+  return found !== undefined && wanted !== undefined && found.ino === wanted.ino && found.dev === wanted.dev;
+}

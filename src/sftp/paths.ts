@@ -1,0 +1,45 @@
+/** Every path that the SFTP side reads or writes, from the three folders of the configuration. */
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+
+export interface Paths {
+  readonly jails: string;
+  /** berth's own corner among the jails, on their file system: sockets, trash, jails that are being built. 0700. */
+  readonly corner: string;
+  readonly trash: string;
+  readonly userdb: string;
+  readonly authorizedKeys: string;
+  readonly limits: string;
+  readonly sessions: string;
+  readonly hostKeys: string;
+  /** What sshd reads, written by `prepareSshd`. */
+  readonly sshd: string;
+  jail(username: string): string;
+}
+
+/** The name of berth's corner among the jails. No username begins with a dot. */
+export const CORNER = '.berth';
+
+export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>): Paths {
+  const corner = join(config.jailDir, CORNER);
+  return {
+    jails: config.jailDir,
+    corner,
+    trash: join(corner, 'trash'),
+    userdb: join(config.stateDir, 'userdb'),
+    authorizedKeys: join(config.stateDir, 'authorized_keys'),
+    limits: join(config.stateDir, 'limits'),
+    sessions: join(config.runtimeDir, 'sessions'),
+    hostKeys: join(config.stateDir, 'hostkeys'),
+    sshd: join(config.stateDir, 'sshd'),
+    jail: (username) => join(config.jailDir, username),
+  };
+}
+
+/**
+ * Whether a name can be a username of berth: what the key helper and the admission hook accept. Every name that ends up
+ * in a path passes here, so none can name another folder.
+ */
+export function isUsername(name: string): boolean {
+  return /^[a-z][a-z0-9-]{0,31}$/.test(name);
+}

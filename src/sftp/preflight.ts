@@ -1,0 +1,76 @@
+/**
+ * What would make sshd refuse every login, found before it does: each problem in one line that names the culprit and says
+ * what to do. sshd itself only tells the client that the connection was closed.
+ */
+import { statSync, watch } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config } from '../config.ts';
+import { errorCode, OperatorError } from '../errors.ts';
+
+/** A socket's path may have 107 bytes (unix(7)); `<jails>/.berth/log-NNN.sock` has to fit. */
+const LONGEST_JAIL_DIR = 85;
+
+/**
+ * Checks the privileges, and the folders that exist so far.
+ * @throws {OperatorError} for the first problem.
+ */
+export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>): void {
+  if (process.geteuid?.() !== 0) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
+  if (Buffer.byteLength(config.jailDir) > LONGEST_JAIL_DIR) {
+    throw new OperatorError(`BERTH_JAIL_DIR may have at most ${LONGEST_JAIL_DIR} characters: ${config.jailDir}`);
+  }
+  for (const [name, dir] of [
+    ['BERTH_STATE_DIR', config.stateDir],
+    ['BERTH_JAIL_DIR', config.jailDir],
+  ] as const) {
+    // Our sshd sees an /etc of its own (openssh/in-namespace).
+    if (`${dir}/`.startsWith('/etc/')) throw new OperatorError(`${name} may not lie below /etc: ${dir}`);
+    checkComponents(name, dir);
+  }
+}
+
+/**
+ * sshd goes into a jail, and runs a helper, only when every folder above is root's and nobody else may write to it
+ * (sshd_config(5), ChrootDirectory and AuthorizedKeysCommand).
+ */
+function checkComponents(variable: string, dir: string): void {
+  for (const component of [...ancestors(dir)].toReversed()) {
+    const stat = statSync(component, { throwIfNoEntry: false });
+    if (stat === undefined) return;
+    if (!stat.isDirectory())
+      throw new OperatorError(`${component} (in ${variable}) is not a folder: choose another place`);
+    const [problem, remedy] =
+      stat.uid !== 0
+        ? ['does not belong to root', `chown root ${component}`]
+        : (stat.mode & 0o022) !== 0
+          ? ['can be written to by others than root', `chmod go-w ${component}`]
+          : [];
+    if (problem) {
+      throw new OperatorError(
+        `sshd refuses jails below ${component} (in ${variable}), since it ${problem}: ${remedy}, or choose another place`,
+      );
+    }
+  }
+}
+
+function* ancestors(dir: string): Generator<string> {
+  yield dir;
+  if (dir !== '/') yield* ancestors(dirname(dir));
+}
+
+/**
+ * Whether this machine has an inotify watch left for us.
+ * @throws {OperatorError} saying which of the kernel's limits to raise.
+ */
+export function checkWatches(folder: string): void {
+  try {
+    watch(folder).close();
+  } catch (error) {
+    const limit = { ENOSPC: 'max_user_watches', EMFILE: 'max_user_instances' }[errorCode(error) ?? ''];
+    if (limit === undefined) throw error;
+    throw new OperatorError(
+      `no inotify watches left: raise the limit with \`sysctl fs.inotify.${limit}=${limit === 'max_user_watches' ? 524_288 : 1024}\``,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * Live sessions, as `openssh/admit` registers them: one file per connection, named by the PID of the sshd process that
+ * watches over it (its monitor), holding that process's start time and the client's address. The file of a process
+ * that has gone counts for nothing; the next login removes it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { errorCode } from '../errors.ts';
+import { removeFile } from './files.ts';
+import { isUsername, type Paths } from './paths.ts';
+
+export interface Session {
+  /** The monitor. */
+  readonly pid: number;
+  readonly startTime: string;
+  /** The client's address as sshd saw it. */
+  readonly address: string;
+}
+
+/** How long killed processes may take to go, in ms, before we stop waiting for them. */
+const GONE_WITHIN = 5000;
+
+/** The live sessions of one user. */
+export function liveSessions(paths: Paths, username: string): Session[] {
+  const folder = join(paths.sessions, username);
+  return names(folder).flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    const [startTime = '', address = ''] = (readOrNull(join(folder, name)) ?? '').trim().split(' ');
+    const pid = Number(name);
+    return startTime !== '' && startTimeOf(pid) === startTime ? [{ pid, startTime, address }] : [];
+  });
+}
+
+/** The users who have a live session. */
+export function usersWithSessions(paths: Paths): string[] {
+  return names(paths.sessions).filter((name) => isUsername(name) && liveSessions(paths, name).length > 0);
+}
+
+/**
+ * Ends every session of a user, and everything else that runs as its UID; they are gone when this returns. The user's
+ * limit file must be gone already, so that no further login registers.
+ */
+export async function endSessions(paths: Paths, username: string, uid: number): Promise<void> {
+  const sessions = liveSessions(paths, username);
+  if (sessions.length > 0) {
+    const doomed = sessions.flatMap((session) => [session.pid, ...stopAndListChildren(session.pid)]);
+    for (const pid of doomed) kill(pid, 'SIGKILL');
+    await killAllOf(uid);
+    await untilGone(sessions);
+  }
+  forgetSessions(paths, username);
+}
+
+/**
+ * A monitor forks the process that becomes the user's. Between the two steps that child is root's still, and would survive
+ * `kill -1` as the user: so the monitor is stopped first, and the children that it has by then go with it.
+ */
+function stopAndListChildren(pid: number): number[] {
+  kill(pid, 'SIGSTOP');
+  return (readOrNull(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ').filter(Boolean).map(Number);
+}
+
+/**
+ * Kills all processes of a UID, however fast they fork: `kill -9 -1` run as that UID reaches every process that it may
+ * signal, in one step, and no other (kill(2)).
+ */
+async function killAllOf(uid: number): Promise<void> {
+  const killer = spawn('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, cwd: '/', env: {}, stdio: 'ignore' });
+  await once(killer, 'exit');
+}
+
+async function untilGone(sessions: readonly Session[]): Promise<void> {
+  const deadline = performance.now() + GONE_WITHIN;
+  while (performance.now() < deadline && sessions.some(({ pid, startTime }) => startTimeOf(pid) === startTime)) {
+    await wait(2);
+  }
+}
+
+function forgetSessions(paths: Paths, username: string): void {
+  const folder = join(paths.sessions, username);
+  for (const name of names(folder)) removeFile(join(folder, name));
+  try {
+    rmdirSync(folder);
+  } catch (error) {
+    // Not empty: a login that is being refused wrote its file just now, and takes it away itself.
+    if (!['ENOENT', 'ENOTEMPTY'].includes(errorCode(error) ?? '')) throw error;
+  }
+}
+
+/** When a process started, in clock ticks since boot (proc_pid_stat(5), field 22); undefined when it has ended. */
+function startTimeOf(pid: number): string | undefined {
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  // The second field is the program's name in brackets, and may hold spaces and brackets itself.
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields === undefined || fields[0] === 'Z' ? undefined : fields[19];
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (errorCode(error) !== 'ESRCH') throw error;
+  }
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function readOrNull(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes(errorCode(error) ?? '')) return null;
+    throw error;
+  }
+}

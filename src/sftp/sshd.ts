@@ -1,0 +1,147 @@
+/**
+ * Everything that our sshd reads, written from the templates in `openssh/` for one configuration. Nothing of it changes when
+ * directories come and go, so sshd needs no reload. `openssh/README.md` shows who reads what.
+ */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { readlinkSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Config } from '../config.ts';
+import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { ensureFolder, replaceFile } from './files.ts';
+import { prepareFolders } from './host.ts';
+import { ensureHostKeys } from './host-keys.ts';
+import { type Paths, pathsOf } from './paths.ts';
+import { checkWatches, preflight } from './preflight.ts';
+import { systemAccounts } from './system-accounts.ts';
+
+const run = promisify(execFile);
+
+/** The folder with the templates and the namespace script. */
+const TEMPLATES = fileURLToPath(new URL('../../openssh/', import.meta.url));
+
+/** What sshd and its libraries use of the machine's /etc. It stays visible at /etc/machine. */
+const FROM_MACHINE =
+  'host.conf hosts hosts.allow hosts.deny ld.so.cache login.defs resolv.conf security selinux services ssl'.split(' ');
+
+const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
+
+/**
+ * Checks the machine, makes the folders and missing host keys, and writes what sshd reads. Repeatable; a running sshd is not
+ * disturbed. sshd has accepted the result when this returns.
+ * @throws {OperatorError} when something on the machine has to be mended first, in one line.
+ */
+export async function prepareSshd(config: Config): Promise<void> {
+  preflight(config);
+  const paths = pathsOf(config);
+  prepareFolders(paths);
+  checkWatches(paths.jails);
+  await ensureHostKeys(paths.hostKeys);
+  await writeFiles(config, paths);
+  await writeAcceptedConfig(config, paths);
+}
+
+async function writeFiles(config: Config, paths: Paths): Promise<void> {
+  const etc = join(paths.sshd, 'etc');
+  ensureFolder(paths.sshd, 0o755);
+  ensureFolder(etc, 0o755);
+  ensureFolder(join(etc, 'pam.d'), 0o755);
+  // Mount points of openssh/in-namespace.
+  for (const folder of [join(etc, 'machine'), join(etc, 'userdb'), join(paths.sshd, 'run')])
+    ensureFolder(folder, 0o755);
+
+  const templates = [
+    ['authorized-keys', 0o755],
+    ['admit', 0o755],
+    ['etc/nsswitch.conf', 0o644],
+    ['etc/pam.d/sshd', 0o644],
+    ['etc/pam.d/other', 0o644],
+  ] as const;
+  for (const [name, mode] of templates) {
+    replaceFile(join(paths.sshd, name), fill(await readFile(join(TEMPLATES, name), 'utf8'), config, paths), mode);
+  }
+  const accounts = systemAccounts();
+  replaceFile(join(etc, 'passwd'), accounts.passwd, 0o644);
+  replaceFile(join(etc, 'group'), accounts.group, 0o644);
+  replaceFile(join(etc, 'shadow'), accounts.shadow, 0o600);
+  for (const name of FROM_MACHINE) link(join(etc, name), join('machine', name));
+  replaceFile(join(paths.sshd, 'run-links'), runLinks(config), 0o644);
+}
+
+/** The names right below /run that berth's own folders need there, a line each. */
+function runLinks({ stateDir, jailDir, runtimeDir }: Config): string {
+  const names = [stateDir, jailDir, runtimeDir].flatMap((dir) => /^\/run\/([^/]+)/.exec(dir)?.[1] ?? []);
+  return [...new Set(names)].map((name) => `${name}\n`).join('');
+}
+
+/**
+ * Which optional keywords this sshd knows is for itself to say: `sshd -t` names all that it does not in one go, and the
+ * lines with them, which the template marks with `?`, are left out.
+ */
+async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> {
+  const file = join(paths.sshd, 'sshd_config');
+  const lines = fill(await readFile(join(TEMPLATES, 'sshd_config'), 'utf8'), config, paths).split('\n');
+  const write = (unknown: readonly string[]): void => {
+    const kept = lines.filter((line) => !unknown.some((keyword) => line.startsWith(`?${keyword} `)));
+    replaceFile(file, kept.map((line) => line.replace(/^\?/, '')).join('\n'), 0o644);
+  };
+  write([]);
+  const complaint = await testConfig(paths, file);
+  if (complaint === undefined) return;
+  const optional = lines.flatMap((line) => /^\?(\S+)/.exec(line)?.[1] ?? []);
+  const unknown = optional.filter((keyword) =>
+    new RegExp(`(Bad|Unsupported|Deprecated)[ \\w]* option:? ${keyword}\\b`, 'i').test(complaint),
+  );
+  write(unknown);
+  const remaining = unknown.length === 0 ? complaint : await testConfig(paths, file);
+  if (remaining !== undefined) throw new OperatorError(`sshd refuses to start: ${oneLine(remaining)}`);
+}
+
+/** What sshd says against that configuration, or undefined when it accepts it. */
+async function testConfig(paths: Paths, file: string): Promise<string | undefined> {
+  try {
+    await run('sh', [join(TEMPLATES, 'in-namespace'), paths.sshd, '/usr/sbin/sshd', '-t', '-f', file]);
+    return undefined;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') throw new OperatorError(`sh is missing: ${NEEDED}`, { cause: error });
+    const text = typeof error === 'object' && error !== null && 'stderr' in error ? String(error.stderr) : '';
+    if (/sshd: not found|sshd: No such file/.test(text)) throw new OperatorError(`sshd is missing: ${NEEDED}`);
+    return text.trim() || errorMessage(error);
+  }
+}
+
+function fill(template: string, config: Config, paths: Paths): string {
+  const values: Record<string, string> = {
+    port: String(config.sftp.port),
+    hostKeys: paths.hostKeys,
+    sshd: paths.sshd,
+    authorizedKeys: paths.authorizedKeys,
+    limits: paths.limits,
+    sessions: paths.sessions,
+  };
+  return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`a template in openssh/ asks for {{${name}}}, which nobody fills in`);
+    return value;
+  });
+}
+
+function link(path: string, target: string): void {
+  try {
+    symlinkSync(target, path);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+    if (readlinkSync(path) === target) return;
+    rmSync(path);
+    symlinkSync(target, path);
+  }
+}
+
+function oneLine(text: string): string {
+  return text
+    .split(/[\r\n]+/)
+    .filter(Boolean)
+    .join('; ');
+}

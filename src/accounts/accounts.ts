@@ -1,0 +1,52 @@
+/** Accounts: who owns directories, and on which plan. */
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { AccountsTable, Plan } from '../db/schema.ts';
+import { OperatorError } from '../errors.ts';
+
+const NAME_LIMIT = 100;
+
+/** @throws {OperatorError} when the name is blank, too long or not printable. */
+export async function createAccount(
+  { database, clock }: { database: Database; clock: Clock },
+  { name, plan }: { name: string; plan: Plan },
+): Promise<AccountsTable> {
+  const account = { id: randomUUID(), name: checkedName(name, 'account'), plan, inserted_at: clock.now() };
+  await database.db.insertInto('accounts').values(account).execute();
+  return account;
+}
+
+/** All accounts, oldest first. */
+export async function listAccounts(database: Database): Promise<AccountsTable[]> {
+  return await database.db.selectFrom('accounts').selectAll().orderBy('inserted_at').orderBy('id').execute();
+}
+
+/**
+ * Changes the plan, in force from the next request. Directories beyond a smaller plan's limit stay.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function setPlan(database: Database, accountId: string, plan: Plan): Promise<AccountsTable> {
+  const account = await database.db
+    .updateTable('accounts')
+    .set({ plan })
+    .where('id', '=', accountId)
+    .returningAll()
+    .executeTakeFirst();
+  if (!account) throw unknownAccount(accountId);
+  return account;
+}
+
+export function unknownAccount(id: string): OperatorError {
+  return new OperatorError(`there is no account ${JSON.stringify(id)}: see berth account list`);
+}
+
+/** A name that an operator gave to something. Control characters would garble the terminal it is listed on. */
+export function checkedName(name: string, what: string): string {
+  if (name.trim() === '') throw new OperatorError(`the ${what}'s name is blank`);
+  if ([...name].length > NAME_LIMIT) throw new OperatorError(`the ${what}'s name is over ${NAME_LIMIT} characters`);
+  if (/\p{Cc}/u.test(name) || !name.isWellFormed()) {
+    throw new OperatorError(`the ${what}'s name holds characters that cannot be shown`);
+  }
+  return name;
+}

@@ -1,0 +1,16 @@
+/** What each plan allows (specification, "Limits" and "Authentication" 6). */
+import type { Plan } from '../db/schema.ts';
+
+export const PLANS = ['free', 'starter', 'pro', 'business'] as const satisfies readonly Plan[];
+
+/** How many directories an account may have at once; undefined is without limit. */
+export const DIRECTORY_LIMITS: Readonly<Record<Plan, number | undefined>> = {
+  free: 1,
+  starter: 5,
+  pro: 25,
+  business: undefined,
+};
+
+export function allowsApi(plan: Plan): boolean {
+  return plan === 'pro' || plan === 'business';
+}

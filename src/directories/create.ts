@@ -1,0 +1,127 @@
+/**
+ * Makes a directory that is live when it is returned (specification, "What the service does" 1 and 2).
+ * First the row and a mark that the disk has to follow, in one transaction; then the disk. A crash in between leaves a
+ * directory that the next start completes.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Transaction } from 'kysely';
+import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
+import { generatePassword, generateWebhookSecret, hashPassword } from './credentials.ts';
+import { takeAway } from './delete.ts';
+import { type Fields, newDirectory } from './fields.ts';
+import type { DirectoryHost } from './host.ts';
+import { generateUsername, slugOf } from './naming.ts';
+import type { RowRemoval } from './row-removal.ts';
+import { refusingWhenFull } from './storage-full.ts';
+import { applyCommitted, markUnapplied } from './unapplied.ts';
+
+/** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
+const FIRST_UID = 1_879_048_192;
+
+export interface CreateDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly host: DirectoryHost;
+  readonly removal: RowRemoval;
+  /** The address that clients are told. */
+  readonly sftp: { readonly host: string; readonly port: number };
+}
+
+/**
+ * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more, or
+ * `storage_full`, and then nothing of it is left.
+ */
+export async function createDirectory(
+  deps: CreateDependencies,
+  accountId: string,
+  fields: Fields,
+): Promise<{ directory: DirectoriesTable; password: string }> {
+  const valid = newDirectory(fields);
+  const password = generatePassword();
+  const password_hash = hashPassword(password);
+  const slug = slugOf(valid.name);
+  const directory = await refusingWhenFull(() =>
+    deps.database.db.transaction().execute(async (tx) => {
+      await checkLimit(tx, accountId);
+      const principal = await newPrincipal(tx, slug);
+      const now = deps.clock.now();
+      const row: DirectoriesTable = {
+        ...valid,
+        id: randomUUID(),
+        account_id: accountId,
+        slug,
+        sftp_host: deps.sftp.host,
+        sftp_port: deps.sftp.port,
+        sftp_username: principal.username,
+        uid: principal.uid,
+        password_hash,
+        webhook_url: null,
+        webhook_secret: generateWebhookSecret(),
+        storage_bytes: 0,
+        auth_mode: 'password',
+        public_key: null,
+        public_key_fingerprint: null,
+        inserted_at: now,
+        updated_at: now,
+        deleted_at: null,
+      };
+      await tx.insertInto('directories').values(row).execute();
+      await markUnapplied(tx, row.id);
+      return row;
+    }),
+  );
+  try {
+    await refusingWhenFull(() => applyCommitted(deps, directory));
+  } catch (error) {
+    await undo(deps, directory);
+    throw error;
+  }
+  return { directory, password };
+}
+
+/** The count is taken in the transaction, and these wait for each other: simultaneous creates cannot pass the limit. */
+async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
+  const { plan } = await tx.selectFrom('accounts').select('plan').where('id', '=', accountId).executeTakeFirstOrThrow();
+  const limit = DIRECTORY_LIMITS[plan];
+  if (limit === undefined) return;
+  const { count } = await tx
+    .selectFrom('directories')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= limit) throw new BerthError('directory_limit', 'Directory limit reached for your plan');
+}
+
+/** A UID and a username that were never used before; the row that says so is never removed. */
+async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
+  const { last } = await tx
+    .selectFrom('principals')
+    .select(({ fn }) => fn.max('uid').as('last'))
+    .executeTakeFirstOrThrow();
+  const uid = last === null ? FIRST_UID : last + 1;
+  for (;;) {
+    const username = generateUsername(slug);
+    const taken = await tx.selectFrom('principals').select('uid').where('username', '=', username).executeTakeFirst();
+    if (taken) continue;
+    await tx.insertInto('principals').values({ uid, username }).execute();
+    return { uid, username };
+  }
+}
+
+/**
+ * Like a deletion, except that a database as full as the disk does not stop it: the rows then go when there is room.
+ * What fails here keeps its mark and is repeated; the caller gets the error that came first.
+ */
+async function undo(deps: CreateDependencies, directory: DirectoriesTable): Promise<void> {
+  try {
+    await takeAway(deps, directory.account_id, directory.id);
+  } catch {
+    deps.removal.add(directory.id);
+    await deps.host.remove(directory).catch(() => undefined);
+  }
+}

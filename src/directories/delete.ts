@@ -1,0 +1,43 @@
+/**
+ * Deletes a directory: gone for every caller from the commit, its credentials and sessions ended before the answer, its
+ * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
+ * never used again: `principals` keeps them.
+ */
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { BerthError } from '../errors.ts';
+import type { DirectoryHost } from './host.ts';
+import type { RowRemoval } from './row-removal.ts';
+import { refusingWhenFull } from './storage-full.ts';
+import { markUnapplied } from './unapplied.ts';
+
+export interface DeleteDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly host: DirectoryHost;
+  readonly removal: RowRemoval;
+}
+
+/** @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`. */
+export async function deleteDirectory(deps: DeleteDependencies, accountId: string, id: string): Promise<void> {
+  await refusingWhenFull(() => takeAway(deps, accountId, id));
+}
+
+/** Marks the directory as deleted, takes it from the host, and leaves its rows to the background. */
+export async function takeAway(deps: DeleteDependencies, accountId: string, id: string): Promise<void> {
+  const directory = await deps.database.db.transaction().execute(async (tx) => {
+    const deleted = await tx
+      .updateTable('directories')
+      .set({ deleted_at: deps.clock.now() })
+      .where('id', '=', id)
+      .where('account_id', '=', accountId)
+      .where('deleted_at', 'is', null)
+      .returning(['id', 'sftp_username', 'uid'])
+      .executeTakeFirst();
+    if (!deleted) throw new BerthError('directory_not_found', 'Directory not found');
+    await markUnapplied(tx, id);
+    return deleted;
+  });
+  await deps.host.remove(directory);
+  deps.removal.add(directory.id);
+}

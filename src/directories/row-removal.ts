@@ -1,0 +1,98 @@
+/**
+ * Removes what the database holds of deleted directories: files, deliveries with their attempts, then the directory
+ * itself. In the background, one directory after the other and a bounded batch at a time, so that a directory of a
+ * million files holds up neither the deletion's answer nor other writers. What a stop leaves over, the next start
+ * repeats, since the `unapplied` row goes with the directory.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import type { Log } from '../log.ts';
+
+/** Rows of each table in one transaction. */
+const BATCH = 1000;
+
+export interface RowRemoval {
+  /** Takes on a directory that nothing will write to any more. */
+  add(directoryId: string): void;
+  /** Whether that directory's rows are still to go. */
+  has(directoryId: string): boolean;
+  /** Resolves when nothing is left to do but what waits to be tried again. */
+  idle(): Promise<void>;
+  /** Stops after the batch at hand. */
+  close(): Promise<void>;
+}
+
+export function createRowRemoval({
+  database,
+  log,
+  retryAfterMs = 30_000,
+}: {
+  database: Database;
+  log: Log;
+  retryAfterMs?: number;
+}): RowRemoval {
+  const pending = new Set<string>();
+  const retries = new Set<NodeJS.Timeout>();
+  let last = Promise.resolve();
+  let closed = false;
+
+  async function remove(id: string): Promise<void> {
+    try {
+      while (!closed && !(await removeBatch(database, id))) await setImmediate();
+      pending.delete(id);
+    } catch (error) {
+      log.warn({ err: error, directory_id: id }, "could not remove a deleted directory's rows, will try again");
+      if (!closed) retryLater(id);
+    }
+  }
+
+  function retryLater(id: string): void {
+    const timer = setTimeout(() => {
+      retries.delete(timer);
+      enqueue(id);
+    }, retryAfterMs);
+    retries.add(timer.unref());
+  }
+
+  function enqueue(id: string): void {
+    last = last.then(() => remove(id));
+  }
+
+  return {
+    add(id) {
+      if (closed || pending.has(id)) return;
+      pending.add(id);
+      enqueue(id);
+    },
+    has: (id) => pending.has(id),
+    idle: () => last,
+    async close() {
+      closed = true;
+      for (const timer of retries) clearTimeout(timer);
+      await last;
+    },
+  };
+}
+
+/** One batch; true when it was the last. */
+async function removeBatch({ db }: Database, id: string): Promise<boolean> {
+  return await db.transaction().execute(async (tx) => {
+    const files = await removeSome(tx, 'files', id);
+    const deliveries = await removeSome(tx, 'deliveries', id);
+    if (files === BATCH || deliveries === BATCH) return false;
+    await tx.deleteFrom('unapplied').where('directory_id', '=', id).execute();
+    await tx.deleteFrom('directories').where('id', '=', id).execute();
+    return true;
+  });
+}
+
+/** Attempts go with their delivery (on delete cascade). */
+async function removeSome(tx: Transaction<Tables>, table: 'files' | 'deliveries', id: string): Promise<number> {
+  const removed = await tx
+    .deleteFrom(table)
+    .where('id', 'in', (from) => from.selectFrom(table).select('id').where('directory_id', '=', id).limit(BATCH))
+    .executeTakeFirst();
+  return Number(removed.numDeletedRows);
+}

@@ -1,0 +1,91 @@
+/**
+ * Changes a directory. `updated_at` moves when the request changed something: a PATCH that repeats what is there leaves
+ * it, and uploads do not touch it.
+ *
+ * Settings that the host knows are committed together with a mark, then applied; when that fails, the caller gets the
+ * error, and the host follows as soon as it can (`apply-unapplied.ts`). Repeating the request applies it anew.
+ */
+import type { Updateable } from 'kysely';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
+import { authFields, basicFields, type Fields } from './fields.ts';
+import type { DirectoryHost } from './host.ts';
+import { refusingWhenFull } from './storage-full.ts';
+import { applyCommitted, markUnapplied } from './unapplied.ts';
+
+export interface UpdateDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly host: DirectoryHost;
+}
+
+type Changes = Updateable<DirectoriesTable>;
+
+/** The columns of `HostedDirectory` that a request can change. */
+const HOSTED = ['auth_mode', 'public_key', 'max_connections'] as const satisfies readonly (keyof Changes)[];
+
+/**
+ * Basic fields (specification, PATCH, 1). Slug and username stay.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. So do the others.
+ */
+export async function updateBasics(
+  deps: UpdateDependencies,
+  accountId: string,
+  id: string,
+  fields: Fields,
+): Promise<DirectoriesTable> {
+  return await change(deps, accountId, id, basicFields(fields) as Changes);
+}
+
+/** Auth settings, which count from the next login (specification, PATCH, 2). Other fields are not looked at. */
+export async function updateAuth(
+  deps: UpdateDependencies,
+  accountId: string,
+  id: string,
+  fields: Fields,
+): Promise<DirectoriesTable> {
+  const { auth_mode, public_key } = authFields(fields);
+  return await change(deps, accountId, id, {
+    ...(auth_mode && { auth_mode }),
+    ...(public_key && { public_key: public_key.line, public_key_fingerprint: public_key.fingerprint }),
+  });
+}
+
+/** Back to the original password (specification, DELETE public_key); without a stored key it still sets the mode. */
+export async function removePublicKey(
+  deps: UpdateDependencies,
+  accountId: string,
+  id: string,
+): Promise<DirectoriesTable> {
+  return await change(deps, accountId, id, { auth_mode: 'password', public_key: null, public_key_fingerprint: null });
+}
+
+async function change(
+  deps: UpdateDependencies,
+  accountId: string,
+  id: string,
+  changes: Changes,
+): Promise<DirectoriesTable> {
+  const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
+  return await refusingWhenFull(async () => {
+    const directory = await deps.database.db.transaction().execute(async (tx) => {
+      const before = await tx
+        .selectFrom('directories')
+        .selectAll()
+        .where('id', '=', id)
+        .where('account_id', '=', accountId)
+        .where('deleted_at', 'is', null)
+        .executeTakeFirst();
+      if (!before) throw new BerthError('directory_not_found', 'Directory not found');
+      if (forHost) await markUnapplied(tx, id);
+      if (Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value)) return before;
+      const changed = { ...changes, updated_at: deps.clock.now() };
+      await tx.updateTable('directories').set(changed).where('id', '=', id).execute();
+      return { ...before, ...changed } as DirectoriesTable;
+    });
+    if (forHost) await applyCommitted(deps, directory);
+    return directory;
+  });
+}

@@ -1,0 +1,171 @@
+/**
+ * The dispatcher: takes what is due out of the outbox and sends it, until it is closed.
+ *
+ * It works in rounds. One transaction records the attempts that have ended, makes due what has become due, and claims
+ * the next turns; so a round costs one commit, however much it holds. With nothing to do it sleeps until it is woken
+ * or the next retry is due. Waits are measured by a clock that nobody sets: when the wall clock jumps, the times in
+ * the outbox are moved with it.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
+import type { Clock, Micros } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { errorMessage } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { longestWait, type RetryDelays, waitAfter } from './backoff.ts';
+import { claim, type Claimed, LEASE, type Turn } from './claim.ts';
+import { finish, type Finished } from './finish.ts';
+import { queueReads } from './queries.ts';
+import { clamp, ripen, shift } from './ripen.ts';
+import { createRotation } from './rotation.ts';
+import type { Answer, Send } from './send.ts';
+import { createSleeper } from './sleeper.ts';
+import { createSlots } from './slots.ts';
+import { createTimekeeper } from './timekeeper.ts';
+
+/** An answer within this makes a destination proven (see `slots.ts`), in µs. */
+const QUICK: Micros = 1_000_000;
+/** How long `close` lets attempts go on, in ms; then they end and the next start repeats them at once. */
+const GRACE_MS = 3000;
+/** The longest sleep, in ms: a look at the clock now and then. */
+const SLEEP_MS = 10_000;
+/** The wait after the database refused (a full disk, say), in ms. */
+const TROUBLE_MS = 1000;
+
+export interface DispatcherOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly retryDelays: RetryDelays;
+  readonly send: Send;
+}
+
+export interface Dispatcher {
+  /** To be called after each commit that enqueued something. */
+  wake(): void;
+  /** Claims nothing more, lets attempts end for up to 3 s, records all; nothing of it runs when it returns. */
+  close(): Promise<void>;
+}
+
+/** What one round writes. */
+interface Work {
+  readonly finished: readonly Finished[];
+  readonly turns: readonly Turn[];
+  readonly isRipe: boolean;
+}
+
+export function startDispatcher({ database, clock, log, retryDelays, send }: DispatcherOptions): Dispatcher {
+  const queue = queueReads(database.reads);
+  const slots = createSlots(() => performance.now());
+  const rotation = createRotation(queue, slots);
+  const sleeper = createSleeper();
+  const timekeeper = createTimekeeper(clock, () => performance.now());
+  const stop = new AbortController();
+  let ended: Finished[] = [];
+  let underWay = 0;
+  let closing = false;
+  /** What a set clock has moved and the outbox has not followed yet. */
+  let jump: Micros = 0;
+  let isFirst = true;
+
+  const attempt = async (delivery: Claimed, at: Micros): Promise<void> => {
+    const answer = await send(delivery, at, stop.signal).catch(unexpected);
+    const isHandedBack = stop.signal.aborted && answer.status === null;
+    const retryIn = isHandedBack ? 0 : waitAfter(delivery.attempts, retryDelays, Math.random());
+    const { id, attempts, destination } = delivery;
+    report(log, delivery, answer, retryIn);
+    slots.give(destination, 1);
+    slots.judge(destination, answer.status !== null && answer.latency < QUICK);
+    ended.push({ id, attempts, ...answer, retryIn: answer.ok ? undefined : retryIn });
+    underWay -= 1;
+    sleeper.rouse('soon');
+  };
+
+  /** Everything that one transaction writes. */
+  const write = async (tx: Transaction<Tables>, { finished, turns, isRipe }: Work, now: Micros): Promise<Claimed[]> => {
+    if (jump !== 0) await shift(tx, jump);
+    if (isFirst) await clamp(tx, now + longestWait(retryDelays) + LEASE);
+    await finish(tx, finished, now);
+    if (isRipe) await ripen(tx, now);
+    return claim(tx, turns, now);
+  };
+
+  /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
+  const round = async (): Promise<number> => {
+    jump += timekeeper.jump();
+    const now = clock.now();
+    const timed = ((await queue.nextTimed()) ?? Infinity) + jump;
+    const isRipe = timed <= now;
+    if (ended.length > 0 || isRipe) rotation.restart();
+    const { turns, complete } = closing ? { turns: [], complete: true } : await rotation.next();
+    const finished = ended;
+    if (finished.length > 0 || turns.length > 0 || isRipe || jump !== 0 || isFirst) {
+      ended = [];
+      try {
+        const claimed = await database.db.transaction().execute((tx) => write(tx, { finished, isRipe, turns }, now));
+        jump = 0;
+        isFirst = false;
+        giveUnused(turns, claimed);
+        underWay += claimed.length;
+        for (const delivery of claimed) void attempt(delivery, now);
+      } catch (error) {
+        giveUnused(turns, []);
+        ended = [...finished, ...ended];
+        throw error;
+      }
+      return 0;
+    }
+    if (!complete) return 0;
+    return Math.min(SLEEP_MS, (timed - now) / 1000, slots.heldBackFor() ?? Infinity);
+  };
+
+  const giveUnused = (turns: readonly Turn[], claimed: readonly Claimed[]): void => {
+    const used = Map.groupBy(claimed, ({ destination }) => destination);
+    for (const { destination, count } of turns) slots.give(destination, count - (used.get(destination)?.length ?? 0));
+  };
+
+  const isDone = (): boolean => closing && underWay === 0 && ended.length === 0;
+  const run = async (): Promise<void> => {
+    while (!isDone()) {
+      try {
+        const idleFor = await round();
+        if (idleFor > 0) await sleeper.sleep(idleFor);
+        else await setImmediate();
+      } catch (error) {
+        log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
+        // What cannot be recorded now is repeated when its lease has ended.
+        if (closing && underWay === 0) return;
+        await sleeper.sleep(TROUBLE_MS);
+      }
+    }
+  };
+
+  const running = run();
+  return {
+    wake() {
+      rotation.restart();
+      sleeper.rouse('now');
+    },
+    async close() {
+      closing = true;
+      const grace = setTimeout(() => stop.abort(), GRACE_MS);
+      sleeper.rouse('now');
+      await running;
+      clearTimeout(grace);
+    },
+  };
+}
+
+function unexpected(error: unknown): Answer {
+  return { ok: false, status: null, latency: 0, error: errorMessage(error), response: null };
+}
+
+function report(log: Log, delivery: Claimed, answer: Answer, retryIn: Micros | undefined): void {
+  const { ok, status, latency, error } = answer;
+  const { id, directory_id, attempts } = delivery;
+  const fields = { delivery: id, directory: directory_id, attempt: attempts, status, latency_ms: latency / 1000 };
+  if (ok) log.debug(fields, 'webhook delivered');
+  else if (retryIn === undefined) log.warn({ ...fields, error }, 'webhook failed for good');
+  else log.info({ ...fields, error, retry_in_s: retryIn / 1_000_000 }, 'webhook failed, to be repeated');
+}

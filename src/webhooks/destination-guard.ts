@@ -1,0 +1,111 @@
+/**
+ * Agents that open connections to allowed addresses only (DESIGN.md §9). They check where the socket is opened:
+ * a literal as it is, a name by every address in the very answer that is then connected to, so neither a spelling,
+ * a redirect, a proxy variable nor a second DNS answer gets past. A kept connection was checked when it was opened.
+ */
+import { Agent, type AgentOptions, type ClientRequestArgs } from 'node:http';
+import { Agent as TlsAgent } from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { callbackify } from 'node:util';
+import { addressRule } from './addresses.ts';
+import { type ResolveName, resolver } from './names.ts';
+
+/** The destination is one that webhooks may not go to. */
+export class DestinationError extends Error {
+  constructor(address: string, name?: string) {
+    super(`destination ${name === undefined || name === address ? '' : `${name} at `}${address} is not allowed`);
+    this.name = 'DestinationError';
+  }
+}
+
+export interface GuardedAgents {
+  readonly http: Agent;
+  readonly https: TlsAgent;
+}
+
+type OnConnection = (error: Error | null, stream: Duplex) => void;
+type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex | null | undefined;
+
+/** An idle connection is given up before most servers close it: a request into a closing one would be a lost attempt. */
+const IDLE_MS = 1000;
+const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 16 };
+
+/**
+ * @param allow CIDRs that are let through although they would be refused.
+ * @throws {OperatorError} when one of them is none.
+ */
+export function guardedAgents(allow: readonly string[], resolve: ResolveName = resolver()): GuardedAgents {
+  const allowed = addressRule(allow);
+  const lookup = guardedLookup(allowed, resolve);
+  return { http: new GuardedAgent(allowed, lookup), https: new GuardedTlsAgent(allowed, lookup) };
+}
+
+class GuardedAgent extends Agent {
+  readonly #allowed: (address: string) => boolean;
+  readonly #lookup: LookupFunction;
+
+  constructor(allowed: (address: string) => boolean, lookup: LookupFunction) {
+    super(OPTIONS);
+    this.#allowed = allowed;
+    this.#lookup = lookup;
+  }
+
+  override createConnection(options: ClientRequestArgs, callback?: OnConnection): Duplex | null | undefined {
+    return connect(options, callback, this.#allowed, this.#lookup, (safe, done) => super.createConnection(safe, done));
+  }
+}
+
+class GuardedTlsAgent extends TlsAgent {
+  readonly #allowed: (address: string) => boolean;
+  readonly #lookup: LookupFunction;
+
+  constructor(allowed: (address: string) => boolean, lookup: LookupFunction) {
+    super(OPTIONS);
+    this.#allowed = allowed;
+    this.#lookup = lookup;
+  }
+
+  override createConnection(options: ClientRequestArgs, callback?: OnConnection): Duplex | null | undefined {
+    return connect(options, callback, this.#allowed, this.#lookup, (safe, done) => super.createConnection(safe, done));
+  }
+}
+
+function connect(
+  options: ClientRequestArgs,
+  callback: OnConnection | undefined,
+  allowed: (address: string) => boolean,
+  lookup: LookupFunction,
+  open: Connect,
+): Duplex | null | undefined {
+  const host = options.host ?? '';
+  // net.connect asks no lookup for a literal; a socket path would go round both.
+  if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
+    const refusal = new DestinationError(options.socketPath ?? host);
+    // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
+    (callback as ((error: Error) => void) | undefined)?.(refusal);
+    return undefined;
+  }
+  return open({ ...options, lookup }, callback);
+}
+
+/** One forbidden address among a name's answers refuses the name: an honest receiver has none. */
+function guardedLookup(allowed: (address: string) => boolean, resolve: ResolveName): LookupFunction {
+  const ask = callbackify(resolve);
+  return (name, { all }, callback) => {
+    ask(name, (failure, addresses) => {
+      if (failure) return callback(failure, '', 0);
+      const forbidden = addresses.find((address) => !allowed(address));
+      const [first] = addresses;
+      if (forbidden !== undefined || first === undefined) {
+        return callback(new DestinationError(forbidden ?? 'no address', name), '', 0);
+      }
+      // With autoSelectFamily, Node asks for all and tries them in turn.
+      if (!all) return callback(null, first, isIP(first));
+      return callback(
+        null,
+        addresses.map((address) => ({ address, family: isIP(address) })),
+      );
+    });
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * Resolves receivers' names without `dns.lookup`: that one runs getaddrinfo in libuv's few threads, where two names
+ * whose servers are dead would hold up every other look-up of the process for seconds. c-ares needs no thread.
+ * What it leaves out is /etc/hosts, which is read here.
+ */
+import { Resolver } from 'node:dns/promises';
+import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+
+/** Addresses of a name, as text; rejects when it has none. Nothing is cached: connections are kept open instead. */
+export type ResolveName = (name: string) => Promise<string[]>;
+
+export interface NameOptions {
+  readonly hostsFile?: string;
+  /** Servers to ask, as `address:port`; those of resolv.conf otherwise, read anew each time. */
+  readonly servers?: readonly string[];
+}
+
+export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}): ResolveName {
+  return async (name) => {
+    const wanted = name.toLowerCase().replace(/\.$/, '');
+    const listed = fromHosts(await readFile(hostsFile, 'utf8').catch(() => ''), wanted);
+    if (listed.length > 0) return listed;
+    const dns = new Resolver({ timeout: 1500, tries: 2 });
+    if (servers) dns.setServers(servers);
+    // Answers of both families, for a receiver that is reachable over one of them only.
+    const answers = await Promise.allSettled([dns.resolve4(wanted), dns.resolve6(wanted)]);
+    const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    if (found.length > 0) return found;
+    throw new Error(`the name ${name} cannot be resolved`, {
+      cause: answers[0].status === 'rejected' && answers[0].reason,
+    });
+  };
+}
+
+/** hosts(5): an address, then names, `#` begins a comment. */
+function fromHosts(text: string, name: string): string[] {
+  return text.split('\n').flatMap((line) => {
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
+    return isIP(address) && names.some((listed) => listed.toLowerCase() === name) ? [address] : [];
+  });
+}

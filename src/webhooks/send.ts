@@ -1,0 +1,142 @@
+/**
+ * One attempt: a POST by got, bounded in time and bytes whatever the receiver does.
+ *
+ * It succeeds when the head of a 2xx answer is there 5 s after the start, name look-up and handshakes included
+ * (specification, "Success, retries, duplicates"). Redirects are not followed and nothing is retried here. Of the
+ * answer's body the first KiB is kept; past 64 KiB or 1 s the connection is closed, which changes no outcome.
+ * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
+ */
+import { setImmediate } from 'node:timers';
+import got, { type Request } from 'got';
+import type { Micros } from '../clock.ts';
+import { errorMessage } from '../errors.ts';
+import type { GuardedAgents } from './destination-guard.ts';
+import { signatureHeader } from './signature.ts';
+
+/** Specification, "Limits": webhook response time. */
+const HEAD_MS = 5000;
+const BODY_MS = 1000;
+const BODY_BYTES = 64 * 1024;
+const KEPT_BYTES = 1024;
+
+export interface Outgoing {
+  readonly id: string;
+  readonly url: string;
+  readonly body: Buffer;
+  /** Lowercase hex. */
+  readonly signature: string;
+}
+
+export interface Answer {
+  readonly ok: boolean;
+  /** Null when no answer came. */
+  readonly status: number | null;
+  /** Until the head was there, or until the attempt had failed, in µs. */
+  readonly latency: Micros;
+  /** Why there is no answer. */
+  readonly error: string | null;
+  /** The first 1 KiB of the answer's body. */
+  readonly response: Buffer | null;
+}
+
+/** Makes the attempt; never rejects. `at` is the wall clock; aborting `signal` ends the attempt as failed. */
+export type Send = (delivery: Outgoing, at: Micros, signal: AbortSignal) => Promise<Answer>;
+
+export interface Sender {
+  readonly send: Send;
+  /** Closes the connections that are kept open. */
+  close(): void;
+}
+
+export function createSender(agents: GuardedAgents, version: string): Sender {
+  const client = got.extend({
+    method: 'POST',
+    agent: { http: agents.http, https: agents.https },
+    followRedirect: false,
+    decompress: false,
+    throwHttpErrors: false,
+    strictContentLength: false,
+    retry: { limit: 0 },
+    headers: { 'user-agent': `berth/${version}`, 'content-type': 'application/json' },
+  });
+  return {
+    send(delivery, at, signal) {
+      const started = performance.now();
+      if (!/^https?:$/.test(URL.parse(delivery.url)?.protocol ?? '')) {
+        return Promise.resolve(noAnswer('the URL is not valid', started));
+      }
+      const request = client.stream(delivery.url, {
+        body: delivery.body,
+        headers: {
+          'x-service-signature': signatureHeader(delivery.signature),
+          'webhook-id': delivery.id,
+          'webhook-timestamp': String(Math.floor(at / 1_000_000)),
+        },
+      });
+      return outcome(request, started, signal);
+    },
+    close() {
+      agents.http.destroy();
+      agents.https.destroy();
+    },
+  };
+}
+
+/** Follows the request to its end or to a limit, whichever comes first. */
+function outcome(request: Request, started: number, signal: AbortSignal): Promise<Answer> {
+  const { promise, resolve } = Promise.withResolvers<Answer>();
+  const kept: Buffer[] = [];
+  let received = 0;
+  let head: Pick<Answer, 'ok' | 'status' | 'latency'> | undefined;
+
+  const settle = (answer: Answer): void => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+    // Late errors of a request that was cut off concern nobody.
+    request.on('error', () => undefined);
+    resolve(answer);
+  };
+  const settleWithHead = (): void => {
+    if (head) settle({ ...head, error: null, response: Buffer.concat(kept).subarray(0, KEPT_BYTES) });
+  };
+  const cut = (reason: string): void => {
+    if (head) settleWithHead();
+    else settle(noAnswer(reason, started));
+    request.destroy();
+  };
+  const abort = (): void => cut('berth stopped during this attempt');
+  // After the timers Node looks at the sockets: an answer that is there already still counts, even after a stall.
+  const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
+  let timer = setTimeout(timeOut, HEAD_MS);
+
+  request.on('response', ({ statusCode }: { statusCode: number }) => {
+    if (head) return;
+    head = { ok: statusCode >= 200 && statusCode < 300, status: statusCode, latency: since(started) };
+    clearTimeout(timer);
+    timer = setTimeout(() => cut(''), BODY_MS);
+  });
+  request.on('data', (chunk: Buffer) => {
+    if (received < KEPT_BYTES) kept.push(chunk);
+    received += chunk.length;
+    if (received > BODY_BYTES) cut('');
+  });
+  request.once('end', settleWithHead);
+  request.once('error', (error) => (head ? settleWithHead() : settle(noAnswer(reasonOf(error), started))));
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  return promise;
+}
+
+function noAnswer(error: string, started: number): Answer {
+  return { ok: false, status: null, latency: since(started), error, response: null };
+}
+
+function since(started: number): Micros {
+  return Math.round((performance.now() - started) * 1000);
+}
+
+/** With several addresses tried, Node's own error has no text; each of them says what happened. */
+function reasonOf(error: Error): string {
+  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error;
+  return errorMessage(cause) || error.name;
+}

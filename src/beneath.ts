@@ -1,0 +1,108 @@
+/**
+ * Looks at and removes files below a folder as root, where a hostile user may swap anything at any moment: every
+ * component is opened on its own and none that is a link is followed, so no path leads outside.
+ *
+ * Node has no openat(2). `/proc/self/fd/N/name` does the same: the kernel starts at the open folder N, whatever its
+ * path has become (proc(5)), and only the last component is left to resolve.
+ */
+import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { errorCode } from './errors.ts';
+
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const SLASH = 0x2f;
+
+/** An open folder. Close it, or hold it with `using`. */
+export interface Folder extends Disposable {
+  readonly fd: number;
+}
+
+export interface Entry {
+  readonly name: Buffer;
+  readonly kind: 'file' | 'folder' | 'other';
+}
+
+/**
+ * Opens `path` below `root`. `root` itself is trusted, but not its last component's being a link.
+ * @throws the system's error: `ENOENT`, `ENOTDIR` (a link among them included), `ELOOP`.
+ */
+export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder {
+  let fd = openSync(root, FOLDER);
+  for (const name of components(path)) {
+    const parent = fd;
+    try {
+      fd = openSync(at(parent, name), FOLDER);
+    } finally {
+      closeSync(parent);
+    }
+  }
+  return hold(fd);
+}
+
+/** Opens one entry of an open folder as a folder. */
+export function openEntry(parent: Folder, name: Buffer): Folder {
+  return hold(openSync(at(parent.fd, name), FOLDER));
+}
+
+/** What lies at `path` below `root`, or undefined when nothing does, or only by way of a link. */
+export function lstatBeneath(root: string, path: Buffer): Stats | undefined {
+  const cut = path.lastIndexOf(SLASH);
+  try {
+    using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
+    return lstatEntry(folder, path.subarray(cut + 1));
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** What one entry of an open folder is, or undefined when it has gone. */
+export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
+  return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
+}
+
+/** Removes the file at `path` below `root`; a link is removed, never what it points at. False when there is none. */
+export function unlinkBeneath(root: string, path: Buffer): boolean {
+  const cut = path.lastIndexOf(SLASH);
+  try {
+    using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
+    unlinkSync(at(folder.fd, path.subarray(cut + 1)));
+    return true;
+  } catch (error) {
+    if (isAbsent(error)) return false;
+    throw error;
+  }
+}
+
+/** The entries of an open folder, in no order. */
+export async function listFolder(folder: Folder): Promise<Entry[]> {
+  const entries = await readdir(`/proc/self/fd/${folder.fd}`, { withFileTypes: true, encoding: 'buffer' });
+  return entries.map((entry) => ({
+    name: entry.name,
+    kind: entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other',
+  }));
+}
+
+/** Whether an error says that there is nothing (left) at that path which we may touch. */
+export function isAbsent(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG';
+}
+
+function hold(fd: number): Folder {
+  return { fd, [Symbol.dispose]: () => closeSync(fd) };
+}
+
+function at(fd: number, name: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), name]);
+}
+
+function* components(path: Buffer): Generator<Buffer> {
+  let start = 0;
+  while (start < path.length) {
+    const slash = path.indexOf(SLASH, start);
+    const end = slash === -1 ? path.length : slash;
+    if (end > start) yield path.subarray(start, end);
+    start = end + 1;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * What happened to a directory's files, in the terms of the rules. The transfer log and looks at the disk both come
+ * down to these; `record.ts` alone turns them into rows and deliveries. Repeating one changes nothing.
+ */
+import type { Micros } from '../clock.ts';
+
+interface About {
+  readonly directoryId: string;
+  /** Below `files/`. */
+  readonly path: Buffer;
+  /** When it happened. */
+  readonly at: Micros;
+}
+
+/** The last handle that wrote the file was closed: it is complete. */
+export interface Closed extends About {
+  readonly kind: 'closed';
+  readonly pid: number;
+  /** Bytes written through the handle when it began with an empty file: the file's size, should it be gone by now. */
+  readonly size: number | undefined;
+}
+
+/** The last handle that wrote the file went without a close, or a write through it was refused. */
+export interface CutOff extends About {
+  readonly kind: 'cut-off';
+}
+
+export interface Renamed extends About {
+  readonly kind: 'renamed';
+  readonly from: Buffer;
+}
+
+export interface Removed extends About {
+  readonly kind: 'removed';
+}
+
+/** Size or times were set without an upload. */
+export interface Touched extends About {
+  readonly kind: 'touched';
+}
+
+/** A file that differs from what is recorded and has rested, with no handle on it. */
+export interface Found extends About {
+  readonly kind: 'found';
+  /** A live session of the directory, which may still rename a temporary name. */
+  readonly pid: number | undefined;
+}
+
+/** A session is over: what it left under temporary names stays as it is. */
+export interface SessionEnded {
+  readonly kind: 'session-ended';
+  readonly directoryId: string;
+  readonly pid: number;
+  readonly at: Micros;
+}
+
+export type Change = Closed | CutOff | Renamed | Removed | Touched | Found | SessionEnded;

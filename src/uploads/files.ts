@@ -1,0 +1,110 @@
+/**
+ * The rows of files, inside the transaction that changes them. Each function keeps `storage_bytes` equal to the sum of
+ * the directory's sizes.
+ */
+import { randomUUID } from 'node:crypto';
+import { type Transaction, sql } from 'kysely';
+import type { FilesTable, Tables } from '../db/schema.ts';
+
+export type FileRow = FilesTable;
+
+/** What lstat says of a file, as far as rows keep it. */
+export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
+
+export type NewFile = Omit<FilesTable, 'id'>;
+
+/** One transaction's view of the files table. `flush` at the end of it writes the storage totals. */
+export class Files {
+  readonly #tx: Transaction<Tables>;
+  readonly #growth = new Map<string, number>();
+
+  constructor(tx: Transaction<Tables>) {
+    this.#tx = tx;
+  }
+
+  at(directoryId: string, path: Buffer): Promise<FileRow | undefined> {
+    return this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', directoryId)
+      .where('path', '=', path)
+      .executeTakeFirst();
+  }
+
+  /** Rows that the same file may have had under other names. */
+  withInode(directoryId: string, inode: number): Promise<FileRow[]> {
+    return this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', directoryId)
+      .where('inode', '=', inode)
+      .limit(10)
+      .execute();
+  }
+
+  /** What the session left under temporary names. */
+  waiting(directoryId: string, pid: number): Promise<FileRow[]> {
+    return this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', directoryId)
+      .where('state', '=', 'waiting')
+      .where('session_pid', '=', pid)
+      .limit(1000)
+      .execute();
+  }
+
+  /** Puts a row with a new id in place of whatever was at that path. */
+  async put(file: NewFile, before: FileRow | undefined): Promise<FileRow> {
+    const row = { ...file, id: randomUUID() };
+    if (before) await this.#tx.updateTable('files').set(row).where('id', '=', before.id).execute();
+    else await this.#tx.insertInto('files').values(row).execute();
+    this.#grow(file.directory_id, file.size_bytes - (before?.size_bytes ?? 0));
+    return row;
+  }
+
+  /** Changes a row in place. */
+  async update(row: FileRow, values: Partial<Omit<FilesTable, 'id' | 'directory_id'>>): Promise<void> {
+    await this.#tx.updateTable('files').set(values).where('id', '=', row.id).execute();
+    this.#grow(row.directory_id, (values.size_bytes ?? row.size_bytes) - row.size_bytes);
+  }
+
+  async remove(row: FileRow): Promise<void> {
+    await this.#tx.deleteFrom('files').where('id', '=', row.id).execute();
+    this.#grow(row.directory_id, -row.size_bytes);
+  }
+
+  /** Up to `limit` rows below a folder, by path, after `after`. `folder` empty: the whole directory. */
+  below(directoryId: string, folder: Buffer, after: Buffer | undefined, limit: number): Promise<FileRow[]> {
+    let query = this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', directoryId)
+      .orderBy('path')
+      .limit(limit);
+    if (folder.length > 0) {
+      // '0' is the character after '/', so this is the range of everything that starts with `folder/`.
+      query = query
+        .where('path', '>', Buffer.concat([folder, Buffer.from('/')]))
+        .where('path', '<', Buffer.concat([folder, Buffer.from('0')]));
+    }
+    if (after) query = query.where('path', '>', after);
+    return query.execute();
+  }
+
+  async flush(): Promise<void> {
+    for (const [id, bytes] of this.#growth) {
+      if (bytes === 0) continue;
+      await this.#tx
+        .updateTable('directories')
+        .set({ storage_bytes: sql<number>`storage_bytes + ${bytes}` })
+        .where('id', '=', id)
+        .execute();
+    }
+    this.#growth.clear();
+  }
+
+  #grow(directoryId: string, bytes: number): void {
+    this.#growth.set(directoryId, (this.#growth.get(directoryId) ?? 0) + bytes);
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Follows the transfer log: raw messages in, changes out, in the order in which sshd logged them. Keeps track of the
+ * sessions on the way, those that were there before the log was and those that died without a word included.
+ */
+import type { Clock, Micros } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { lstatBeneath } from '../beneath.ts';
+import type { FilesRoot } from './batch.ts';
+import type { Change } from './change.ts';
+import { createInterpreter, type Interpreter } from './interpret.ts';
+import { type LogEvent, type LogMessage, readMessage } from './log-line.ts';
+import type { UploadQueries } from './queries.ts';
+import type { RawMessage } from './transfer-log-worker.ts';
+import { isAlive, processesFrom, uidOf, writesInode, writtenPaths } from './writers.ts';
+
+/** How often dead sessions are looked for, in ms. One counts as dead when two looks agree and the log is quiet. */
+const SWEEP = 5000;
+
+export interface FollowOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly filesRoot: FilesRoot;
+  readonly queries: Pick<UploadQueries, 'directoryOf' | 'directoryOfUid'>;
+  /** The lowest UID that a directory may have. */
+  readonly firstUid: number;
+  emit(changes: readonly Change[]): void;
+  unclear(directoryId: string, username: string, event: LogEvent & { kind: 'unclear' }, pid: number, at: Micros): void;
+}
+
+export interface Follower {
+  follow(messages: readonly RawMessage[]): void;
+  /** Takes up the sessions that are live already. */
+  adoptSessions(): Promise<void>;
+  isWritten: Interpreter['isWritten'];
+  /** A live session of the directory, if there is one. */
+  sessionOf(directoryId: string): number | undefined;
+  close(): Promise<void>;
+}
+
+export function createFollower(options: FollowOptions): Follower {
+  const { queries, log, clock } = options;
+  const interpreter = createInterpreter({
+    writesInode,
+    holds(session, path) {
+      const stats = lstatBeneath(options.filesRoot(session.username), path);
+      return stats !== undefined && writesInode(session.pid, stats.ino);
+    },
+    unclear(session, event, at) {
+      options.unclear(session.directoryId, session.username, event, session.pid, at);
+    },
+  });
+  let queue: RawMessage[] = [];
+  let running: Promise<void> | undefined;
+  const suspects = new Set<number>();
+
+  async function run(): Promise<void> {
+    while (queue.length > 0) {
+      const messages = queue;
+      queue = [];
+      const changes: Change[] = [];
+      for (const raw of messages) {
+        try {
+          changes.push(...(await read(raw)));
+        } catch (error) {
+          log.error({ err: error }, 'cannot follow a line of the transfer log');
+        }
+      }
+      if (changes.length > 0) options.emit(changes);
+    }
+    running = undefined;
+  }
+
+  async function read({ at, text }: RawMessage): Promise<Change[]> {
+    const message = readMessage(text);
+    if (!message) {
+      log.debug({ text }, 'the transfer log says something unknown');
+      return [];
+    }
+    return interpreter.interpret(message, at, await directoryFor(message));
+  }
+
+  async function directoryFor({ pid, event }: LogMessage): Promise<string | undefined> {
+    if (event.kind === 'session-opened') return (await queries.directoryOf(event.username))?.id;
+    if (!interpreter.sessions.get(pid)) await adopt(pid, uidOf(pid));
+    return undefined;
+  }
+
+  async function adopt(pid: number, uid: number | undefined): Promise<void> {
+    if (uid === undefined || uid < options.firstUid || interpreter.sessions.get(pid)) return;
+    const directory = await queries.directoryOfUid(uid);
+    if (!directory) return;
+    interpreter.adopt(
+      { pid, directoryId: directory.id, username: directory.sftp_username, address: '', unanswered: undefined },
+      writtenPaths(pid),
+    );
+  }
+
+  function sweep(): void {
+    if (running) return;
+    for (const { pid } of interpreter.sessions.all()) {
+      if (isAlive(pid)) suspects.delete(pid);
+      else if (suspects.delete(pid)) options.emit(interpreter.end(pid, clock.now()));
+      else suspects.add(pid);
+    }
+  }
+
+  const timer = setInterval(sweep, SWEEP).unref();
+  return {
+    follow(messages) {
+      queue.push(...messages);
+      running ??= run();
+    },
+    async adoptSessions() {
+      for (const { pid, uid } of await processesFrom(options.firstUid)) await adopt(pid, uid);
+    },
+    isWritten: interpreter.isWritten,
+    sessionOf: (directoryId) => interpreter.sessions.pidsOf(directoryId).values().next().value,
+    async close() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * The rules for what sshd's log means: events of sessions in, changes of files out.
+ *
+ * A file is complete when nobody writes it any more. With several handles on one file the newest decides, once the
+ * last is gone: a client that lost its connection and resumed has an old handle that dies late, and that death says
+ * nothing about the file. A write that the server refused (a full disk) makes its handle's close worthless: sshd logs
+ * such a close like any other, but says `sent status Failure` first (sftp-server.c, process_write).
+ */
+import type { Micros } from '../clock.ts';
+import type { Change } from './change.ts';
+import { filePath } from './file-path.ts';
+import type { LogEvent, LogMessage } from './log-line.ts';
+import { type Handle, OpenHandles } from './open-handles.ts';
+import { type Session, Sessions } from './sessions.ts';
+
+export interface Interpreter {
+  readonly sessions: Sessions;
+  /** What a message changes. `directory` names the directory of a session that opens. */
+  interpret(message: LogMessage, at: Micros, directory: string | undefined): Change[];
+  /** A session that was there before the log was, with the files that it writes (`/files/a`). */
+  adopt(session: Session, writing: readonly Buffer[]): void;
+  /** A session is over, whether or not sshd could say so. */
+  end(pid: number, at: Micros): Change[];
+  /** Whether a session of the directory holds the file open for writing. */
+  isWritten(directoryId: string, path: Buffer, inode: number): boolean;
+}
+
+export interface InterpreterOptions {
+  /** Whether the session's process holds the file open for writing, by the kernel's word. */
+  holds(session: Session, path: Buffer): boolean;
+  /** As above, for an inode that is at hand. */
+  writesInode(pid: number, inode: number): boolean;
+  /** A name that the log could not tell whole: look at the disk. */
+  unclear(session: Session, event: LogEvent & { kind: 'unclear' }, at: Micros): void;
+}
+
+/** Requests are logged before they are tried; the answer is logged only when it is a refusal. */
+const UNANSWERED: Partial<Record<LogEvent['kind'], Session['unanswered']>> = {
+  open: 'open',
+  rename: 'change',
+  remove: 'change',
+  set: 'change',
+  unclear: 'change',
+  other: 'change',
+};
+
+export function createInterpreter(options: InterpreterOptions): Interpreter {
+  const sessions = new Sessions();
+  const handles = new OpenHandles();
+
+  function interpret({ pid, event }: LogMessage, at: Micros, directory: string | undefined): Change[] {
+    if (event.kind === 'session-opened') {
+      const changes = end(pid, at); // an earlier process of that number died without a word
+      if (directory !== undefined) {
+        sessions.add({
+          pid,
+          directoryId: directory,
+          username: event.username,
+          address: event.address,
+          unanswered: undefined,
+        });
+      }
+      return changes;
+    }
+    const session = sessions.get(pid);
+    if (!session) return [];
+    const changes = ofSession(session, event, at);
+    // Writes are not logged, so a refusal that answers none of these is the answer to a write.
+    session.unanswered = UNANSWERED[event.kind];
+    return changes;
+  }
+
+  function ofSession(session: Session, event: LogEvent, at: Micros): Change[] {
+    const { directoryId, pid } = session;
+    switch (event.kind) {
+      case 'open': {
+        const path = filePath(event.name);
+        if (path) {
+          const writes = event.flags.has('WRITE') || event.flags.has('APPEND');
+          const creates = event.flags.has('CREATE');
+          const truncates = event.flags.has('TRUNCATE');
+          handles.open({ pid, name: event.name.toString('latin1'), path, writes, creates, truncates });
+        }
+        return [];
+      }
+      case 'close': {
+        const handle = handles.close(pid, event.name.toString('latin1'));
+        return closed(session, handle, event, at);
+      }
+      case 'rename': {
+        const from = filePath(event.from);
+        const to = filePath(event.to);
+        if (!from || !to) return [];
+        handles.moved(sessions.pidsOf(directoryId), from, to);
+        handles.moveVerdict(fileKey(session, from), fileKey(session, to));
+        return [{ kind: 'renamed', directoryId, from, path: to, at }];
+      }
+      case 'remove':
+      case 'set': {
+        const path = filePath(event.name);
+        return path ? [{ kind: event.kind === 'remove' ? 'removed' : 'touched', directoryId, path, at }] : [];
+      }
+      case 'status':
+        refused(session, event.text);
+        return [];
+      case 'unclear':
+        options.unclear(session, event, at);
+        return [];
+      case 'session-closed':
+        return end(pid, at);
+      case 'session-opened':
+      case 'other':
+        return [];
+    }
+  }
+
+  function refused(session: Session, status: string): void {
+    const held = handles.ofSession(session.pid);
+    if (session.unanswered === 'open') {
+      const newest = held.at(-1);
+      if (newest && !options.holds(session, newest.path)) {
+        newest.doubtful = true;
+        return;
+      }
+    }
+    // errno_to_portable() gives `Failure` for ENOSPC, EDQUOT, EIO and EFBIG.
+    if (status !== 'Failure' || session.unanswered === 'change') return;
+    for (const handle of held) if (handle.writes) handle.refused = true;
+  }
+
+  function closed(
+    session: Session,
+    handle: Handle | undefined,
+    event: LogEvent & { kind: 'close' },
+    at: Micros,
+  ): Change[] {
+    const path = handle?.path ?? filePath(event.name);
+    if (!path) return [];
+    if (event.written > 0 || (handle?.writes === true && (handle.creates || handle.truncates))) {
+      handles.judge(fileKey(session, path), {
+        order: handle?.order ?? 0,
+        complete: !event.forced && handle?.refused !== true,
+        size: handle?.truncates ? event.written : undefined,
+      });
+    }
+    return conclude(session, path, at);
+  }
+
+  /** A handle of the file has gone: what that means, once nobody writes the file any more. */
+  function conclude(session: Session, path: Buffer, at: Micros): Change[] {
+    const { directoryId, pid } = session;
+    if (handles.writersOf(sessions.pidsOf(directoryId), path).length > 0) return [];
+    const verdict = handles.takeVerdict(fileKey(session, path));
+    if (!verdict) return [];
+    if (!verdict.complete) return [{ kind: 'cut-off', directoryId, path, at }];
+    return [{ kind: 'closed', directoryId, path, pid, size: verdict.size, at }];
+  }
+
+  function end(pid: number, at: Micros): Change[] {
+    const session = sessions.get(pid);
+    if (!session) return [];
+    const changes: Change[] = [];
+    // sshd closes all handles before it says that a session is over, so what is left here died with the process.
+    for (const handle of handles.forget(pid)) {
+      if (!handle.writes || handle.doubtful) continue;
+      handles.judge(fileKey(session, handle.path), { order: handle.order, complete: false, size: undefined });
+      changes.push(...conclude(session, handle.path, at));
+    }
+    sessions.remove(pid);
+    return [...changes, { kind: 'session-ended', directoryId: session.directoryId, pid, at }];
+  }
+
+  return {
+    sessions,
+    interpret,
+    end,
+    adopt(session, writing) {
+      sessions.add(session);
+      for (const name of writing) {
+        const path = filePath(name);
+        if (path)
+          handles.open({
+            pid: session.pid,
+            name: name.toString('latin1'),
+            path,
+            writes: true,
+            creates: false,
+            truncates: false,
+          });
+      }
+    },
+    isWritten: (directoryId, path, inode) =>
+      handles.writersOf(sessions.pidsOf(directoryId), path).some((pid) => options.writesInode(pid, inode)),
+  };
+}
+
+function fileKey(session: Session, path: Buffer): string {
+  return `${session.directoryId}/${path.toString('latin1')}`;
+}

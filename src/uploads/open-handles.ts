@@ -1,0 +1,106 @@
+/**
+ * Which handles sessions hold on files, as the log tells: who writes what, and since when.
+ *
+ * sshd logs an open before it tries it, so an entry may stand for a handle that never came to be. Such a one is marked
+ * doubtful when sshd's refusal follows, and then no longer counts as somebody who writes.
+ */
+
+export interface Handle {
+  readonly pid: number;
+  /** The name as sshd logs it at the close: the one it was opened with. */
+  readonly name: string;
+  /** Where the file is now, below `files/`. Renames move it. */
+  path: Buffer;
+  /** Whether it was opened for writing. */
+  readonly writes: boolean;
+  /** Whether opening it may have made the file. */
+  readonly creates: boolean;
+  /** Whether opening it emptied the file. */
+  readonly truncates: boolean;
+  /** Later handles have higher numbers. */
+  readonly order: number;
+  /** The server refused a write through it (a full disk): what it leaves is not what the client sent. */
+  refused: boolean;
+  /** The open seems to have failed. */
+  doubtful: boolean;
+}
+
+/** How a handle that changed its file ended. */
+export interface Verdict {
+  readonly order: number;
+  readonly complete: boolean;
+  /** Bytes written through it, when it began with an empty file. */
+  readonly size: number | undefined;
+}
+
+export class OpenHandles {
+  readonly #byPid = new Map<number, Handle[]>();
+  readonly #verdicts = new Map<string, Verdict>();
+  #order = 0;
+
+  open(handle: Omit<Handle, 'order' | 'refused' | 'doubtful'>): void {
+    const handles = this.#byPid.get(handle.pid) ?? [];
+    handles.push({ ...handle, order: ++this.#order, refused: false, doubtful: false });
+    this.#byPid.set(handle.pid, handles);
+  }
+
+  /** Takes the oldest handle of that session with that logged name away, and returns it. */
+  close(pid: number, name: string): Handle | undefined {
+    const handles = this.#byPid.get(pid) ?? [];
+    const index = handles.findIndex((handle) => handle.name === name);
+    return index === -1 ? undefined : handles.splice(index, 1)[0];
+  }
+
+  ofSession(pid: number): readonly Handle[] {
+    return this.#byPid.get(pid) ?? [];
+  }
+
+  /** Those of the given sessions that write the file. */
+  writersOf(pids: Iterable<number>, path: Buffer): number[] {
+    const writers: number[] = [];
+    for (const pid of pids) {
+      const writes = (handle: Handle): boolean => handle.writes && !handle.doubtful && handle.path.equals(path);
+      if (this.ofSession(pid).some(writes)) writers.push(pid);
+    }
+    return writers;
+  }
+
+  /** A session is over; returns what it still held. */
+  forget(pid: number): readonly Handle[] {
+    const handles = this.ofSession(pid);
+    this.#byPid.delete(pid);
+    return handles;
+  }
+
+  /** Files move below their handles when they, or a folder above them, are renamed. */
+  moved(pids: Iterable<number>, from: Buffer, to: Buffer): void {
+    const below = Buffer.concat([from, Buffer.from('/')]);
+    for (const pid of pids) {
+      for (const handle of this.ofSession(pid)) {
+        if (handle.path.equals(from)) handle.path = to;
+        else if (handle.path.subarray(0, below.length).equals(below)) {
+          handle.path = Buffer.concat([to, handle.path.subarray(from.length)]);
+        }
+      }
+    }
+  }
+
+  /** Notes how one handle of a file ended. The newest one's word counts. */
+  judge(file: string, verdict: Verdict): void {
+    const earlier = this.#verdicts.get(file);
+    if (!earlier || earlier.order <= verdict.order) this.#verdicts.set(file, verdict);
+  }
+
+  /** Takes the file's verdict away to act on it. */
+  takeVerdict(file: string): Verdict | undefined {
+    const verdict = this.#verdicts.get(file);
+    this.#verdicts.delete(file);
+    return verdict;
+  }
+
+  /** A file with a verdict was renamed while somebody still writes it. */
+  moveVerdict(from: string, to: string): void {
+    const verdict = this.takeVerdict(from);
+    if (verdict) this.#verdicts.set(to, verdict);
+  }
+}

@@ -1,0 +1,114 @@
+/** Hot reads of uploads: compiled once, see what is committed. */
+import type { Kysely } from 'kysely';
+import type { Reads } from '../db/reads.ts';
+import type { FilesTable, Tables } from '../db/schema.ts';
+import type { FileStat } from './files.ts';
+
+export { displayName } from './file-path.ts';
+
+export type UploadRow = Pick<FilesTable, 'id' | 'path' | 'size_bytes' | 'uploaded_at'>;
+
+export interface Page {
+  /** Rows at most; all of them when left out. */
+  readonly limit?: number | undefined;
+  /** The id of the upload after which to go on. An unknown one gives an empty page. */
+  readonly after?: string | undefined;
+}
+
+export interface DirectoryPlace {
+  readonly id: string;
+  readonly sftp_username: string;
+}
+
+export interface UploadQueries {
+  /** The files currently in a directory, newest first. */
+  list(directoryId: string, page: Page): Promise<UploadRow[]>;
+  /** What is recorded of one file. */
+  fileAt(directoryId: string, path: Buffer): Promise<FileStat | undefined>;
+  /** Recorded files of a directory in the order of their paths, after one. */
+  filesAfter(directoryId: string, after: Buffer, limit: number): Promise<Pick<FilesTable, 'path'>[]>;
+  /** The directory that a user's sessions belong to. */
+  directoryOf(username: string): Promise<DirectoryPlace | undefined>;
+  directoryOfUid(uid: number): Promise<DirectoryPlace | undefined>;
+  directoryById(id: string): Promise<DirectoryPlace | undefined>;
+  /** Live directories in the order of their ids, after one. */
+  directoriesAfter(after: string, limit: number): Promise<DirectoryPlace[]>;
+}
+
+/** SQLite's way to say "all" where a LIMIT has to stand; PostgreSQL takes it as well. */
+const ALL = 2 ** 53 - 1;
+
+export function uploadQueries(reads: Reads): UploadQueries {
+  const firstPage = reads.prepare<{ directory: string; limit: number }>()((db, p) =>
+    db
+      .selectFrom('files')
+      .select(['id', 'path', 'size_bytes', 'uploaded_at'])
+      .where('directory_id', '=', p('directory'))
+      .where('state', '=', 'uploaded')
+      .orderBy('uploaded_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(p('limit')),
+  );
+  const nextPage = reads.prepare<{ directory: string; limit: number; at: number; id: string }>()((db, p) =>
+    db
+      .selectFrom('files')
+      .select(['id', 'path', 'size_bytes', 'uploaded_at'])
+      .where('directory_id', '=', p('directory'))
+      .where('state', '=', 'uploaded')
+      .where((eb) => eb(eb.refTuple('uploaded_at', 'id'), '<', eb.tuple(p('at'), p('id'))))
+      .orderBy('uploaded_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(p('limit')),
+  );
+  const uploadedAt = reads.prepare<{ directory: string; id: string }>()((db, p) =>
+    db.selectFrom('files').select('uploaded_at').where('id', '=', p('id')).where('directory_id', '=', p('directory')),
+  );
+  const fileAt = reads.prepare<{ directory: string; path: Buffer }>()((db, p) =>
+    db
+      .selectFrom('files')
+      .select(['inode', 'mtime', 'size_bytes'])
+      .where('directory_id', '=', p('directory'))
+      .where('path', '=', p('path')),
+  );
+  const filesAfter = reads.prepare<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
+    db
+      .selectFrom('files')
+      .select('path')
+      .where('directory_id', '=', p('directory'))
+      .where('path', '>', p('after'))
+      .orderBy('path')
+      .limit(p('limit')),
+  );
+  const directories = reads.prepare<{ after: string; limit: number }>()((db, p) =>
+    db
+      .selectFrom('directories')
+      .select(['id', 'sftp_username'])
+      .where('deleted_at', 'is', null)
+      .where('id', '>', p('after'))
+      .orderBy('id')
+      .limit(p('limit')),
+  );
+  const byUsername = reads.prepare<{ username: string }>()((db, p) =>
+    place(db).where('sftp_username', '=', p('username')),
+  );
+  const byUid = reads.prepare<{ uid: number }>()((db, p) => place(db).where('uid', '=', p('uid')));
+  const byId = reads.prepare<{ id: string }>()((db, p) => place(db).where('id', '=', p('id')));
+
+  return {
+    async list(directory, { limit = ALL, after }) {
+      if (after === undefined) return firstPage.all({ directory, limit });
+      const row = await uploadedAt.first({ directory, id: after });
+      return row ? nextPage.all({ directory, limit, at: row.uploaded_at, id: after }) : [];
+    },
+    fileAt: async (directory, path) => fileAt.first({ directory, path }),
+    filesAfter: async (directory, after, limit) => filesAfter.all({ directory, after, limit }),
+    directoryOf: async (username) => byUsername.first({ username }),
+    directoryOfUid: async (uid) => byUid.first({ uid }),
+    directoryById: async (id) => byId.first({ id }),
+    directoriesAfter: async (after, limit) => directories.all({ after, limit }),
+  };
+}
+
+function place(db: Kysely<Tables>) {
+  return db.selectFrom('directories').select(['id', 'sftp_username']).where('deleted_at', 'is', null);
+}

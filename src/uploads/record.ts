@@ -1,0 +1,135 @@
+/**
+ * Records changes: file rows, storage totals and webhooks in one transaction per batch, in the order in which the
+ * changes came.
+ *
+ * Promise: a change that was handed over is applied or, when that is not possible, its directory is scanned. A full or
+ * busy database is waited for. After a crash the scan at the start finds what was not applied.
+ */
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import type { Database } from '../db/open.ts';
+import { errorCode, errorMessage } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { enqueue } from '../webhooks/outbox.ts';
+import { Batch, type FilesRoot } from './batch.ts';
+import type { Change } from './change.ts';
+import { applyChange, type RuleOptions } from './rules.ts';
+
+/** Changes in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
+const BATCH = 32;
+
+/** Changes that wait in memory at most. Beyond it they are dropped and their directories scanned instead. */
+const QUEUE_LIMIT = 100_000;
+
+/** How long to wait before trying again when the database is full or busy, in ms. */
+const RETRY = 1000;
+
+export interface RecorderOptions extends RuleOptions {
+  readonly database: Database;
+  readonly log: Log;
+  readonly filesRoot: FilesRoot;
+  /** Called after a commit that enqueued webhooks. */
+  wake(): void;
+  /** Called when changes of that directory could not be applied. */
+  rescan(directoryId: string): void;
+}
+
+export interface Recorder {
+  push(changes: readonly Change[]): void;
+  /** Resolves when at most `left` changes wait. */
+  drained(left?: number): Promise<void>;
+  /** Applies what waits and stops; gives up on a database that does not answer. */
+  close(): Promise<void>;
+}
+
+export function createRecorder(options: RecorderOptions): Recorder {
+  const { database, log } = options;
+  let queue: Change[] = [];
+  /** How many of the next changes to apply one by one, to find the one at fault. */
+  let alone = 0;
+  let running: Promise<void> | undefined;
+  let waiters: { left: number; resolve: () => void }[] = [];
+  const stop = new AbortController();
+
+  async function run(): Promise<void> {
+    while (queue.length > 0 && !stop.signal.aborted) {
+      await step(queue.slice(0, alone > 0 ? 1 : BATCH));
+      const satisfied = waiters.filter(({ left }) => queue.length <= left);
+      waiters = waiters.filter(({ left }) => queue.length > left);
+      for (const { resolve } of satisfied) resolve();
+      await setImmediate();
+    }
+    running = undefined;
+  }
+
+  /** Applies the first changes of the queue and takes them away. One that cannot be applied does not stop the others. */
+  async function step(changes: Change[]): Promise<void> {
+    const restoreVanished = options.vanished.save();
+    try {
+      const unfinished = await apply(changes);
+      queue = [...unfinished, ...queue.slice(changes.length)];
+      if (alone > 0 && unfinished.length === 0) alone -= 1;
+    } catch (error) {
+      restoreVanished();
+      if (isPassing(error)) {
+        log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
+        await setTimeout(RETRY, undefined, { signal: stop.signal }).catch(() => undefined);
+      } else if (changes.length > 1) {
+        alone = changes.length;
+      } else {
+        alone = Math.max(alone - 1, 0);
+        queue = queue.slice(1);
+        for (const { directoryId } of changes) {
+          log.error({ err: error, directory: directoryId }, 'cannot record a change, looking at the disk instead');
+          options.rescan(directoryId);
+        }
+      }
+    }
+  }
+
+  /** Returns the changes that have to be applied again, with those behind them. */
+  async function apply(changes: Change[]): Promise<Change[]> {
+    let enqueued = 0;
+    const unfinished = await database.db.transaction().execute(async (tx) => {
+      const batch = new Batch(tx, options.filesRoot);
+      let rest: Change[] = [];
+      for (const [index, change] of changes.entries()) {
+        if (await applyChange(batch, change, options)) {
+          rest = changes.slice(index);
+          break;
+        }
+      }
+      await batch.files.flush();
+      await enqueue(tx, ...batch.uploads);
+      enqueued = batch.uploads.length;
+      return rest;
+    });
+    if (enqueued > 0) options.wake();
+    return unfinished;
+  }
+
+  return {
+    push(changes) {
+      if (queue.length + changes.length > QUEUE_LIMIT) {
+        for (const id of new Set(changes.map((change) => change.directoryId))) options.rescan(id);
+        return;
+      }
+      queue.push(...changes);
+      running ??= run();
+    },
+    drained: (left = 0) =>
+      queue.length <= left ? Promise.resolve() : new Promise((resolve) => waiters.push({ left, resolve })),
+    async close() {
+      const finished = running ?? Promise.resolve();
+      await Promise.race([finished, setTimeout(5000, undefined, { ref: false })]);
+      stop.abort();
+      for (const { resolve } of waiters) resolve();
+      await finished;
+    },
+  };
+}
+
+/** Trouble that goes away without us: no space, or another process that holds the database. */
+function isPassing(error: unknown): boolean {
+  const code = errorCode(error) ?? '';
+  return /^SQLITE_(FULL|BUSY|IOERR)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
+}

@@ -1,0 +1,225 @@
+/**
+ * The rules: what each change means for the rows and for the webhooks. The disk has the last word: a log line tells
+ * what was asked for, lstat what came of it.
+ *
+ * Repeating a change after a crash finds the row as it should be and does nothing.
+ */
+import type { Batch, UploadDirectory } from './batch.ts';
+import { fileStat, isSame } from './batch.ts';
+import type { Change, Closed, CutOff, Found, Removed, Renamed, SessionEnded, Touched } from './change.ts';
+import type { FileRow, FileStat } from './files.ts';
+import type { IsTemporary } from './temp-names.ts';
+import type { Vanished } from './vanished.ts';
+
+export interface RuleOptions {
+  readonly isTemporary: IsTemporary;
+  readonly vanished: Vanished;
+}
+
+/** How many rows one transaction changes at most; the rest follows when the change is applied again. */
+const STEP = 500;
+
+/** Applies one change. True: there is more to do, apply it again. */
+export async function applyChange(batch: Batch, change: Change, options: RuleOptions): Promise<boolean> {
+  const directory = await batch.directory(change.directoryId);
+  if (!directory) return false;
+  switch (change.kind) {
+    case 'closed':
+      await closed(batch, directory, change, options);
+      return false;
+    case 'cut-off':
+      await cutOff(batch, directory, change);
+      return false;
+    case 'renamed':
+      return renamed(batch, directory, change, options);
+    case 'removed':
+      await removed(batch, directory, change, options);
+      return false;
+    case 'touched':
+      await touched(batch, directory, change);
+      return false;
+    case 'found':
+      await found(batch, directory, change, options);
+      return false;
+    case 'session-ended':
+      return sessionEnded(batch, directory, change, options);
+  }
+}
+
+async function closed(batch: Batch, directory: UploadDirectory, change: Closed, options: RuleOptions): Promise<void> {
+  const stats = batch.look(directory, change.path);
+  if (!stats?.isFile()) {
+    // Renamed or removed in the meantime: the log will say which.
+    options.vanished.add(change);
+    return;
+  }
+  const stat = fileStat(stats);
+  const before = await batch.files.at(directory.id, change.path);
+  // The scan came first, as it may right after a start.
+  if (before?.source === 'disk' && before.state === 'uploaded' && isSame(before, stat)) return;
+  if (options.isTemporary(change.path)) {
+    const row = { ...newRow(change, stat), state: 'waiting' as const, session_pid: change.pid };
+    await batch.files.put(row, before);
+    return;
+  }
+  await batch.files.put(newRow(change, stat), before);
+  // Written to again since it was closed: this upload's size is what went through its own handle.
+  const changedSince = change.size !== undefined && stat.mtime > change.at;
+  batch.announce(directory, change.path, changedSince ? (change.size ?? 0) : stat.size_bytes, change.at);
+}
+
+async function cutOff(batch: Batch, directory: UploadDirectory, change: CutOff): Promise<void> {
+  const stats = batch.look(directory, change.path);
+  if (!stats?.isFile()) return;
+  const before = await batch.files.at(directory.id, change.path);
+  if (before && isSame(before, fileStat(stats))) return; // nothing had been written
+  await batch.files.put({ ...newRow(change, fileStat(stats)), state: 'partial' }, before);
+}
+
+async function renamed(
+  batch: Batch,
+  directory: UploadDirectory,
+  change: Renamed,
+  options: RuleOptions,
+): Promise<boolean> {
+  const stats = batch.look(directory, change.path);
+  const vanished = options.vanished.take(directory.id, change.from);
+  if (vanished) {
+    await arrivedElsewhere(batch, directory, vanished, change, options);
+    return false;
+  }
+  const row = await batch.files.at(directory.id, change.from);
+  if (row) {
+    const moved = stats ? stats.ino === row.inode : !batch.look(directory, change.from);
+    if (moved) await moveRow(batch, directory, row, change, options);
+    return false;
+  }
+  if (stats ? stats.isDirectory() : !batch.look(directory, change.from)) return moveFolder(batch, directory, change);
+  return false;
+}
+
+/** A file was closed and renamed before we looked: it counts as if we had looked in between. */
+async function arrivedElsewhere(
+  batch: Batch,
+  directory: UploadDirectory,
+  upload: Closed,
+  change: Renamed,
+  options: RuleOptions,
+): Promise<void> {
+  const stats = batch.look(directory, change.path);
+  if (!stats?.isFile()) {
+    options.vanished.add(upload, change.path); // renamed once more, or removed
+    return;
+  }
+  const stat = fileStat(stats);
+  const before = await batch.files.at(directory.id, change.path);
+  const temporary = options.isTemporary(upload.path);
+  if (temporary && options.isTemporary(change.path)) {
+    await batch.files.put({ ...newRow(change, stat), state: 'waiting', session_pid: upload.pid }, before);
+    return;
+  }
+  const { path, at } = temporary ? change : upload;
+  await batch.files.put(newRow({ ...change, at }, stat), before);
+  batch.announce(directory, path, stat.size_bytes, at);
+}
+
+/** The row follows its file. A waiting file that got a final name is complete now. */
+async function moveRow(
+  batch: Batch,
+  directory: UploadDirectory,
+  row: FileRow,
+  { path, at }: Pick<Renamed, 'path' | 'at'>,
+  options: RuleOptions,
+): Promise<void> {
+  const target = await batch.files.at(directory.id, path);
+  if (target && target.id !== row.id) await batch.files.remove(target);
+  if (row.state === 'waiting' && !options.isTemporary(path)) {
+    await batch.files.update(row, { path, state: 'uploaded', uploaded_at: at, session_pid: null });
+    batch.announce(directory, path, row.size_bytes, at);
+  } else {
+    await batch.files.update(row, { path });
+  }
+}
+
+/** The rows below a renamed folder follow it. True when there are more of them. */
+async function moveFolder(batch: Batch, directory: UploadDirectory, change: Renamed): Promise<boolean> {
+  const rows = await batch.files.below(directory.id, change.from, undefined, STEP);
+  const moved = rows.map((row) => ({ row, path: Buffer.concat([change.path, row.path.subarray(change.from.length)]) }));
+  // Both folders may be there: only the files say whether this one was renamed or sshd refused.
+  const sample = moved.slice(0, 10).some(({ row, path }) => batch.look(directory, path)?.ino === row.inode);
+  const gone = !batch.look(directory, change.from);
+  if (!sample && !gone) return false;
+  for (const { row, path } of moved) {
+    const target = await batch.files.at(directory.id, path);
+    if (target) await batch.files.remove(target);
+    await batch.files.update(row, { path });
+  }
+  return rows.length === STEP;
+}
+
+async function removed(batch: Batch, directory: UploadDirectory, change: Removed, options: RuleOptions): Promise<void> {
+  options.vanished.take(directory.id, change.path);
+  const row = await batch.files.at(directory.id, change.path);
+  if (!row) return;
+  const stats = batch.look(directory, change.path);
+  // Still the same file: sshd refused. Another one: its own events tell of it.
+  if (stats?.ino !== row.inode) await batch.files.remove(row);
+}
+
+async function touched(batch: Batch, directory: UploadDirectory, change: Touched): Promise<void> {
+  const row = await batch.files.at(directory.id, change.path);
+  const stats = row && batch.look(directory, change.path);
+  if (row && stats?.ino === row.inode && stats.isFile()) await batch.files.update(row, fileStat(stats));
+}
+
+async function found(batch: Batch, directory: UploadDirectory, change: Found, options: RuleOptions): Promise<void> {
+  const stats = batch.look(directory, change.path);
+  if (!stats?.isFile()) return;
+  const stat = fileStat(stats);
+  const before = await batch.files.at(directory.id, change.path);
+  if (before && isSame(before, stat)) return;
+  if (!before) {
+    const twins = await batch.files.withInode(directory.id, stat.inode);
+    const earlier = twins.find((row) => isSame(row, stat) && !batch.look(directory, row.path));
+    if (earlier) return moveRow(batch, directory, earlier, change, options);
+  }
+  const row = { ...newRow(change, stat), source: 'disk' as const };
+  if (change.pid !== undefined && options.isTemporary(change.path)) {
+    await batch.files.put({ ...row, state: 'waiting', session_pid: change.pid }, before);
+    return;
+  }
+  await batch.files.put(row, before);
+  batch.announce(directory, change.path, stat.size_bytes, change.at);
+}
+
+async function sessionEnded(
+  batch: Batch,
+  directory: UploadDirectory,
+  change: SessionEnded,
+  options: RuleOptions,
+): Promise<boolean> {
+  options.vanished.forget(change.pid);
+  const rows = await batch.files.waiting(directory.id, change.pid);
+  for (const row of rows) {
+    if (batch.look(directory, row.path)) {
+      await batch.files.update(row, { state: 'uploaded', uploaded_at: change.at, session_pid: null });
+      batch.announce(directory, row.path, row.size_bytes, change.at);
+    } else {
+      await batch.files.remove(row);
+    }
+  }
+  return rows.length > 0;
+}
+
+/** An upload that the log reported; callers change what differs. */
+function newRow(change: Pick<Closed, 'directoryId' | 'path' | 'at'>, stat: FileStat): Omit<FileRow, 'id'> {
+  return {
+    directory_id: change.directoryId,
+    path: change.path,
+    ...stat,
+    state: 'uploaded',
+    uploaded_at: change.at,
+    source: 'log',
+    session_pid: null,
+  };
+}

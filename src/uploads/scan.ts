@@ -1,0 +1,97 @@
+/**
+ * Looks at all files of a directory and compares them with the rows: what differs goes to the settler, what has gone
+ * too. The start runs it over every directory; a log line that could not be understood, over one.
+ *
+ * Works through folders it has opened, component by component, whatever the user does to them meanwhile. Yields after
+ * a bounded number of files.
+ */
+import type { Stats } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { type Folder, isAbsent, listFolder, lstatBeneath, lstatEntry, openEntry, openFolder } from '../beneath.ts';
+import type { FilesRoot } from './batch.ts';
+import type { UploadQueries } from './queries.ts';
+import type { Place, Settler } from './settle.ts';
+
+/** Files per turn of the event loop. */
+const TURN = 100;
+
+/** Folders below each other that are looked into; each costs an open file. Deeper ones are reported. */
+export const DEPTH_LIMIT = 400;
+
+export interface ScanOptions {
+  readonly filesRoot: FilesRoot;
+  readonly queries: Pick<UploadQueries, 'filesAfter'>;
+  readonly settler: Pick<Settler, 'examine' | 'missing'>;
+  /** Waits while too many changes are on their way to the database. */
+  breathe(): Promise<void>;
+  /** A folder is nested too deeply to be looked into. */
+  tooDeep(place: Place, folder: Buffer): void;
+  readonly signal: AbortSignal;
+}
+
+/** Scans a directory. Returns how many files it has. */
+export async function scanDirectory(options: ScanOptions, place: Place): Promise<number> {
+  const { settler, signal } = options;
+  const root = options.filesRoot(place.sftp_username);
+  let files = 0;
+  await walkFiles(root, Buffer.alloc(0), {
+    signal,
+    tooDeep: (folder) => options.tooDeep(place, folder),
+    async visit(path, stats) {
+      files += 1;
+      await settler.examine(place, path, stats);
+      if (files % TURN === 0) await options.breathe();
+    },
+  });
+
+  let after: Buffer = Buffer.alloc(0);
+  while (!signal.aborted) {
+    const rows = await options.queries.filesAfter(place.id, after, TURN);
+    for (const { path } of rows) if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
+    const last = rows.at(-1);
+    if (!last) break;
+    after = last.path;
+    await setImmediate();
+  }
+  return files;
+}
+
+export interface WalkOptions {
+  readonly signal: AbortSignal;
+  visit(path: Buffer, stats: Stats): Promise<void>;
+  tooDeep?(folder: Buffer): void;
+  /** Whether to look at an entry at all; all of them when left out. */
+  wanted?(path: Buffer): boolean;
+}
+
+/** Visits every regular file at or below the folder `start` of `root`. What vanishes on the way is left out. */
+export async function walkFiles(root: string, start: Buffer, options: WalkOptions): Promise<void> {
+  let seen = 0;
+
+  async function walk(folder: Folder, prefix: Buffer, depth: number): Promise<void> {
+    for (const { name, kind } of await listFolder(folder)) {
+      if (options.signal.aborted) return;
+      const path = prefix.length === 0 ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
+      if (options.wanted?.(path) === false) continue;
+      if (kind === 'file') {
+        const stats = lstatEntry(folder, name);
+        if (stats?.isFile()) await options.visit(path, stats);
+        if (++seen % TURN === 0) await setImmediate();
+      } else if (kind === 'folder') {
+        if (depth >= DEPTH_LIMIT) options.tooDeep?.(path);
+        else await enter(() => openEntry(folder, name), path, depth + 1);
+      }
+    }
+  }
+
+  async function enter(open: () => Folder, path: Buffer, depth: number): Promise<void> {
+    try {
+      using folder = open();
+      await walk(folder, path, depth);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+    }
+  }
+
+  await enter(() => openFolder(root, start), start, 0);
+}

@@ -1,0 +1,156 @@
+/**
+ * Uploads, wired: the transfer log and the watcher see what happens, the rules say what it means, the recorder writes
+ * it down. The map is in ../README.md.
+ */
+import { join } from 'node:path';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Log } from '../log.ts';
+import { createFollower } from './follow.ts';
+import { uploadQueries } from './queries.ts';
+import { createRecorder } from './record.ts';
+import { startRetention } from './retention.ts';
+import { createRounds } from './rounds.ts';
+import { createSettler } from './settle.ts';
+import { temporaryNames } from './temp-names.ts';
+import { openTransferLog } from './transfer-log.ts';
+import { resolveClose } from './unclear.ts';
+import { Vanished } from './vanished.ts';
+import { createWatcher, jailFiles } from './watcher.ts';
+
+export interface UploadsOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly jailDir: string;
+  readonly tempNames: readonly string[];
+  readonly firstUid: number;
+  /** Called after a commit that enqueued webhooks. */
+  wake(): void;
+}
+
+export interface Uploads {
+  readonly sockets: { currentSocket(): string; moreSockets(): Promise<string> };
+  /** Takes up live sessions; call it once their jails are linked to the transfer log. */
+  adoptSessions(): Promise<void>;
+  /** Looks at every directory and watches it from then on, then applies retention. In the background. */
+  coverAll(): Promise<void>;
+  /** A directory has become live. */
+  watch(username: string): void;
+  unwatch(username: string): void;
+  /** Whether changes are seen as they should be. */
+  healthy(): boolean;
+  close(): Promise<void>;
+}
+
+/** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
+export async function startUploads(options: UploadsOptions): Promise<Uploads> {
+  const { database, clock, log, jailDir } = options;
+  const queries = uploadQueries(database.reads);
+  const filesRoot = jailFiles(jailDir);
+  const stop = new AbortController();
+
+  const recorder = createRecorder({
+    database,
+    log,
+    filesRoot,
+    isTemporary: temporaryNames(options.tempNames),
+    vanished: new Vanished(),
+    wake: options.wake,
+    rescan: (directoryId) => rounds.request(directoryId),
+  });
+  const follower = createFollower({
+    clock,
+    log,
+    filesRoot,
+    queries,
+    firstUid: options.firstUid,
+    emit(changes) {
+      for (const change of changes) if (change.kind === 'closed') settler.explained(change.directoryId, change.path);
+      recorder.push(changes);
+    },
+    unclear(id, username, event, pid, at) {
+      if (event.about === 'other') return rounds.request(id);
+      const close = {
+        place: { id, sftp_username: username },
+        start: event.start,
+        forced: event.about === 'forced close',
+      };
+      const resolving = resolveClose(
+        { filesRoot, queries, isWritten: follower.isWritten, emit: recorder.push, signal: stop.signal },
+        { ...close, pid, at },
+      );
+      resolving.catch((error: unknown) => {
+        log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
+        rounds.request(id);
+      });
+    },
+  });
+  const settler = createSettler({
+    clock,
+    log,
+    filesRoot,
+    queries,
+    isWritten: follower.isWritten,
+    sessionOf: follower.sessionOf,
+    emit: recorder.push,
+  });
+  const watcher = createWatcher({
+    log,
+    jailDir,
+    filesRoot,
+    changed: (username, path) => void withPlace(username, (place) => settler.suspect(place, path)),
+    missing: (username, path) => void withPlace(username, (place) => settler.missing(place, path)),
+    unclear: (username) => void withPlace(username, (place) => rounds.request(place.id)),
+  });
+  const rounds = createRounds({
+    log,
+    filesRoot,
+    queries,
+    settler,
+    watcher,
+    drained: recorder.drained,
+    signal: stop.signal,
+  });
+  const retention = startRetention({
+    reads: database.reads,
+    clock,
+    log,
+    filesRoot,
+    isWritten: follower.isWritten,
+    emit: recorder.push,
+    suspect: settler.suspect,
+    drained: recorder.drained,
+  });
+  const transferLog = await openTransferLog(join(jailDir, '.berth'), follower.follow);
+
+  async function withPlace(
+    username: string,
+    use: (place: { id: string; sftp_username: string }) => void,
+  ): Promise<void> {
+    const place = await queries.directoryOf(username);
+    if (place) use(place);
+  }
+
+  return {
+    sockets: transferLog,
+    adoptSessions: follower.adoptSessions,
+    async coverAll() {
+      await rounds.coverAll();
+      await retention.check();
+    },
+    watch: watcher.add,
+    unwatch: watcher.remove,
+    healthy: () => transferLog.listening(),
+    async close() {
+      stop.abort();
+      await transferLog.close();
+      await follower.close();
+      settler.close();
+      await rounds.close();
+      await retention.close();
+      await watcher.close();
+      await recorder.close();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+/** Names from clients as paths below files/, and which of them are temporary. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readConfig } from '../../src/config.ts';
+import { displayName, filePath } from '../../src/uploads/file-path.ts';
+import { temporaryNames } from '../../src/uploads/temp-names.ts';
+
+test('relative, absolute and untidy names mean the same file', () => {
+  for (const name of ['a/b', './a/b', '/files/a/b', '/files//a/./b', 'x/../a/b', '../files/a/b', '/../files/a/b/']) {
+    assert.equal(filePath(Buffer.from(name))?.toString(), 'a/b', name);
+  }
+});
+
+test('what lies outside files/ is no file of the directory', () => {
+  for (const name of ['/files', '.', '..', '', '/', '/dev/log', '../dev/log', '/filesystem/a', 'a/../..']) {
+    assert.equal(filePath(Buffer.from(name)), undefined, name);
+  }
+});
+
+test('bytes that are not UTF-8 stay apart as paths and are shown with U+FFFD', () => {
+  const one = filePath(Buffer.from([0x61, 0xff]));
+  const two = filePath(Buffer.from([0x61, 0xfe]));
+  assert.ok(one && two && !one.equals(two));
+  assert.equal(displayName(one), 'a\u{fffd}');
+  assert.equal(displayName(two), 'a\u{fffd}');
+});
+
+test('the default patterns know the temporary names of common clients, and no others', () => {
+  const isTemporary = temporaryNames(readConfig({}).tempNames);
+  for (const name of ['x.filepart', 'd/x.part', 'x.partial', 'x.tmp', '.in.report.csv.']) {
+    assert.equal(isTemporary(Buffer.from(name)), true, name);
+  }
+  for (const name of ['x', 'x.filepart.csv', 'part', 'x.part/y', 'in.x.', 'x.Part']) {
+    assert.equal(isTemporary(Buffer.from(name)), false, name);
+  }
+  assert.equal(temporaryNames(readConfig({ BERTH_TEMP_NAMES: '' }).tempNames)(Buffer.from('x.tmp')), false);
+});

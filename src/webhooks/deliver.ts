@@ -97,13 +97,15 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
     const now = clock.now();
     const timed = ((await queue.nextTimed()) ?? Infinity) + jump;
     const isRipe = timed <= now;
-    if (ended.length > 0 || isRipe) rotation.restart();
+    // Slots are free again.
+    if (ended.length > 0) rotation.restart();
     const { turns, complete } = closing ? { turns: [], complete: true } : await rotation.next();
     const finished = ended;
     if (finished.length > 0 || turns.length > 0 || isRipe || jump !== 0 || isFirst) {
       ended = [];
       try {
         const claimed = await database.db.transaction().execute((tx) => write(tx, { finished, isRipe, turns }, now));
+        if (isRipe) rotation.restart();
         jump = 0;
         isFirst = false;
         giveUnused(turns, claimed);

@@ -1,0 +1,103 @@
+/** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
+import { createLog } from '../../src/log.ts';
+import type { RetryDelays } from '../../src/webhooks/backoff.ts';
+import { type Dispatcher, startDispatcher } from '../../src/webhooks/deliver.ts';
+import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
+import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
+import { createSender } from '../../src/webhooks/send.ts';
+import { scratch } from '../support/scratch.ts';
+
+export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ';
+
+export interface OutboxPlace extends AsyncDisposable {
+  readonly database: Database;
+  readonly clock: Clock;
+  /** Runs a dispatcher until the test ends, or until it is closed. */
+  start(): Dispatcher;
+  /** Enqueues one webhook and returns its delivery's id. */
+  put(url: string, changes?: Partial<UploadEvent>): Promise<string>;
+  delivery(id: string): Promise<DeliveriesTable>;
+  attempts(id: string): Promise<AttemptsTable[]>;
+  /** Waits until the delivery is in one of these states. */
+  until(id: string, ...states: DeliveriesTable['state'][]): Promise<DeliveriesTable>;
+}
+
+export interface PlaceOptions {
+  readonly retryDelays?: RetryDelays;
+  readonly allow?: readonly string[];
+  readonly clock?: Clock;
+}
+
+export async function outboxPlace({
+  retryDelays = [0.02, 0.02, 0.02],
+  allow = ['127.0.0.0/8'],
+  clock = systemClock(),
+}: PlaceOptions = {}): Promise<OutboxPlace> {
+  await using stack = new AsyncDisposableStack();
+  const place = stack.use(scratch());
+  const database = await openDatabase(`${place.dir}/berth.db`);
+  stack.defer(() => database.close());
+  const sender = createSender(guardedAgents(allow), '1.2.3');
+  stack.defer(() => sender.close());
+  const cleanUp = stack.move();
+
+  const delivery = (id: string): Promise<DeliveriesTable> =>
+    database.db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  return {
+    database,
+    clock,
+    start() {
+      const log = createLog('silent');
+      const dispatcher = startDispatcher({ database, clock, log, retryDelays, send: sender.send });
+      cleanUp.defer(() => dispatcher.close());
+      return dispatcher;
+    },
+    async put(url, changes = {}) {
+      const now = clock.now();
+      const before = await database.db.selectFrom('deliveries').select('id').execute();
+      const event: UploadEvent = {
+        directory: directory(url),
+        filename: 'orders.csv',
+        sizeBytes: 12,
+        uploadedAt: now,
+        now,
+        ...changes,
+      };
+      await database.db.transaction().execute((tx) => enqueue(tx, event));
+      const known = new Set(before.map(({ id }) => id));
+      const rows = await database.db.selectFrom('deliveries').select('id').execute();
+      const added = rows.find(({ id }) => !known.has(id));
+      if (!added) throw new Error('nothing was enqueued');
+      return added.id;
+    },
+    delivery,
+    attempts: (id) =>
+      database.db.selectFrom('attempts').selectAll().where('delivery_id', '=', id).orderBy('number').execute(),
+    async until(id, ...states) {
+      const patience = performance.now() + 15_000;
+      for (;;) {
+        const row = await delivery(id);
+        if (states.includes(row.state)) return row;
+        if (performance.now() > patience)
+          throw new Error(`the delivery stays ${row.state}, not ${states.join(' or ')}`);
+        await sleep(5);
+      }
+    },
+    [Symbol.asyncDispose]: () => cleanUp.disposeAsync(),
+  };
+}
+
+export function directory(url: string | null): UploadEvent['directory'] {
+  return {
+    id: '7f0c2f3e-9a1b-4c5d-8e6f-001122334455',
+    account_id: 'account-1',
+    slug: 'orders',
+    external_id: 'order "42"',
+    webhook_url: url,
+    webhook_secret: SECRET,
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * The composition root: opens every part, hands each just what it uses, and closes them in reverse.
+ *
+ * The order matters. What an earlier process left undone about credentials is applied before the API answers; looking
+ * at every directory comes after, in the background, so that a start takes as long with a hundred thousand of them.
+ */
+import { join } from 'node:path';
+import { createAuthenticate } from './accounts/authenticate.ts';
+import { createLastUsed } from './accounts/last-used.ts';
+import { type Clock, systemClock } from './clock.ts';
+import type { Config } from './config.ts';
+import { lockInstance } from './db/instance-lock.ts';
+import { type Database, openDatabase } from './db/open.ts';
+import { applyUnapplied } from './directories/apply-unapplied.ts';
+import { FIRST_UID } from './directories/create.ts';
+import type { DirectoryHost } from './directories/host.ts';
+import { createRowRemoval } from './directories/row-removal.ts';
+import { createApp } from './http/app.ts';
+import { createRateLimit } from './http/rate-limit.ts';
+import { startHttpServer } from './http/server.ts';
+import { loadTlsPair } from './http/tls.ts';
+import type { Log } from './log.ts';
+import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
+import { pathsOf } from './sftp/paths.ts';
+import { preflight } from './sftp/preflight.ts';
+import { uploadQueries } from './uploads/queries.ts';
+import { startUploads, type Uploads } from './uploads/start.ts';
+import { coverAll, retryUnapplied } from './upkeep.ts';
+import { version } from './version.ts';
+import { startDispatcher } from './webhooks/deliver.ts';
+import { guardedAgents } from './webhooks/destination-guard.ts';
+import { createSender } from './webhooks/send.ts';
+
+/** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
+const GRACE = 4000;
+
+export interface Service {
+  /** The port that the API listens on. */
+  readonly port: number;
+  /** Resolves when every directory has been compared with the disk, scanned and watched. */
+  readonly covered: Promise<void>;
+  /** Ends requests, deliveries and records in flight, then everything else. sshd and its sessions go on. */
+  close(): Promise<void>;
+}
+
+export interface ServiceOptions {
+  readonly log: Log;
+  readonly clock?: Clock;
+}
+
+/** @throws {OperatorError} when the machine or the configuration has to be mended first. */
+export async function startService(config: Config, { log, clock = systemClock() }: ServiceOptions): Promise<Service> {
+  preflight(config);
+  const paths = pathsOf(config);
+  prepareFolders(paths);
+  await using parts = new AsyncDisposableStack();
+  parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
+  const database = parts.adopt(await openDatabase(config.databaseFile), closed);
+  const stop = new AbortController();
+
+  const sender = createSender(guardedAgents(config.webhooks.allow), version);
+  parts.defer(() => sender.close());
+  const dispatcher = parts.adopt(
+    startDispatcher({ database, clock, log, retryDelays: config.webhooks.retryDelays, send: sender.send }),
+    closed,
+  );
+  const uploads = parts.adopt(
+    await startUploads({
+      database,
+      clock,
+      log,
+      jailDir: config.jailDir,
+      tempNames: config.tempNames,
+      firstUid: FIRST_UID,
+      wake: dispatcher.wake,
+    }),
+    closed,
+  );
+  const removal = parts.adopt(createRowRemoval({ database, log }), closed);
+  const local = parts.adopt(
+    createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
+    closed,
+  );
+  const host = watched(local, uploads);
+  const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), closed);
+
+  await local.relinkLiveSessions();
+  await uploads.adoptSessions();
+  await applyUnapplied({ database, host, removal, log });
+
+  const app = createApp({
+    rules: { database, clock, host, removal, sftp: config.sftp },
+    uploads: uploadQueries(database.reads),
+    authenticate: createAuthenticate(database.reads, config.environment),
+    lastUsed,
+    rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
+    checkHealth: () => checkHealth(database, uploads),
+    log,
+  });
+  const server = await startHttpServer({
+    app,
+    host: config.api.host,
+    port: config.api.port,
+    tls: config.tls.mode === 'proxy' ? 'proxy' : await loadTlsPair(config.tls),
+  });
+  parts.defer(() => server.close(GRACE));
+
+  const upkeep = { database, host, removal, log, signal: stop.signal };
+  const covered = coverAll({ ...upkeep, local, uploads, paths });
+  const retrying = retryUnapplied(upkeep);
+  parts.defer(async () => {
+    stop.abort();
+    await Promise.all([covered, retrying]);
+  });
+  log.info({ port: server.port }, 'berth serves');
+
+  const owned = parts.move();
+  return { port: server.port, covered, close: () => owned.disposeAsync() };
+}
+
+/** The host with the watcher told of each directory that comes or goes. */
+function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
+  return {
+    async apply(directory) {
+      await host.apply(directory);
+      uploads.watch(directory.sftp_username);
+    },
+    async remove(directory) {
+      uploads.unwatch(directory.sftp_username);
+      await host.remove(directory);
+    },
+  };
+}
+
+async function checkHealth(database: Database, uploads: Pick<Uploads, 'healthy'>): Promise<void> {
+  await database.reads.version();
+  if (!uploads.healthy()) throw new Error('the transfer log is not read');
+}
+
+function closed(part: { close(): unknown }): Promise<void> {
+  return Promise.resolve(part.close()).then(() => undefined);
+}

@@ -1,0 +1,66 @@
+/** What goes on in the background of a running service: the disk is compared with the database, and mended. */
+import { setTimeout } from 'node:timers/promises';
+import type { Database } from './db/open.ts';
+import { applyUnapplied } from './directories/apply-unapplied.ts';
+import type { DirectoryHost } from './directories/host.ts';
+import { hostedQueries } from './directories/hosted-queries.ts';
+import type { RowRemoval } from './directories/row-removal.ts';
+import { applyCommitted } from './directories/unapplied.ts';
+import type { Log } from './log.ts';
+import type { LocalHost } from './sftp/host.ts';
+import type { Paths } from './sftp/paths.ts';
+import { reconcile } from './sftp/reconcile.ts';
+import type { Uploads } from './uploads/start.ts';
+
+/** How often what could not be applied to the disk is tried again, in ms. */
+const RETRY = 5000;
+
+export interface UpkeepOptions {
+  readonly database: Database;
+  /** The host that the rules use. */
+  readonly host: DirectoryHost;
+  readonly removal: RowRemoval;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Once after the start: every jail and credential is compared with its row, which also links the jails to the transfer
+ * log; then every file is looked at and watched. Never rejects.
+ */
+export async function coverAll(
+  options: UpkeepOptions & { readonly paths: Paths; readonly local: LocalHost; readonly uploads: Uploads },
+): Promise<void> {
+  const { database, host, local, log, uploads } = options;
+  const hosted = hostedQueries(database.reads);
+  try {
+    const result = await reconcile({
+      paths: options.paths,
+      log,
+      host: local,
+      rows: hosted.after,
+      async reapply(id) {
+        const directory = await hosted.current(id);
+        if (directory) await applyCommitted({ database, host }, directory);
+      },
+      signal: options.signal,
+    });
+    // Sessions that began before their jail was linked to the log are not known to it.
+    await uploads.adoptSessions();
+    await uploads.coverAll();
+    log.info({ directories: result.checked, mended: result.mended }, 'every directory has been looked at');
+  } catch (error) {
+    log.error({ err: error }, 'the look at all directories failed; the next start repeats it');
+  }
+}
+
+/** Again and again: what failed on a full disk, say, is applied when that is over. Ends with the signal. */
+export async function retryUnapplied({ signal, ...options }: UpkeepOptions): Promise<void> {
+  while (!signal.aborted) {
+    await setTimeout(RETRY, undefined, { signal, ref: false }).catch(() => undefined);
+    if (signal.aborted) return;
+    await applyUnapplied(options).catch((error: unknown) =>
+      options.log.error({ err: error }, 'cannot read what is still to be applied'),
+    );
+  }
+}

@@ -1,0 +1,4 @@
+/** The version of this berth, as package.json has it. */
+import packageJson from '../package.json' with { type: 'json' };
+
+export const version: string = packageJson.version;

@@ -89,9 +89,10 @@ export function createFollower(options: FollowOptions): Follower {
     if (uid === undefined || uid < options.firstUid || interpreter.sessions.get(pid)) return;
     const directory = await queries.directoryOfUid(uid);
     if (!directory) return;
+    const username = directory.sftp_username;
     interpreter.adopt(
-      { pid, directoryId: directory.id, username: directory.sftp_username, address: '', unanswered: undefined },
-      writtenPaths(pid),
+      { pid, directoryId: directory.id, username, address: '', unanswered: undefined },
+      writtenPaths(pid, `/${username}/files/`),
     );
   }
 

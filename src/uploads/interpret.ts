@@ -17,18 +17,18 @@ export interface Interpreter {
   readonly sessions: Sessions;
   /** What a message changes. `directory` names the directory of a session that opens. */
   interpret(message: LogMessage, at: Micros, directory: string | undefined): Change[];
-  /** A session that was there before the log was, with the files that it writes (`/files/a`). */
+  /** A session that was there before the log was, with the paths of the files that it writes. */
   adopt(session: Session, writing: readonly Buffer[]): void;
   /** A session is over, whether or not sshd could say so. */
   end(pid: number, at: Micros): Change[];
-  /** Whether a session of the directory holds the file open for writing. */
-  isWritten(directoryId: string, path: Buffer, inode: number): boolean;
+  /** Whether a session of the directory holds that inode open for writing. */
+  isWritten(directoryId: string, inode: number): boolean;
 }
 
 export interface InterpreterOptions {
   /** Whether the session's process holds the file open for writing, by the kernel's word. */
   holds(session: Session, path: Buffer): boolean;
-  /** As above, for an inode that is at hand. */
+  /** As above, by the inode. */
   writesInode(pid: number, inode: number): boolean;
   /** A name that the log could not tell whole: look at the disk. */
   unclear(session: Session, event: LogEvent & { kind: 'unclear' }, at: Micros): void;
@@ -84,7 +84,7 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         return [];
       }
       case 'close': {
-        const handle = handles.close(pid, event.name.toString('latin1'));
+        const handle = handles.close(pid, event.name.toString('latin1'), filePath(event.name));
         return closed(session, handle, event, at);
       }
       case 'rename': {
@@ -176,21 +176,11 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     end,
     adopt(session, writing) {
       sessions.add(session);
-      for (const name of writing) {
-        const path = filePath(name);
-        if (path)
-          handles.open({
-            pid: session.pid,
-            name: name.toString('latin1'),
-            path,
-            writes: true,
-            creates: false,
-            truncates: false,
-          });
+      for (const path of writing) {
+        handles.open({ pid: session.pid, name: undefined, path, writes: true, creates: false, truncates: false });
       }
     },
-    isWritten: (directoryId, path, inode) =>
-      handles.writersOf(sessions.pidsOf(directoryId), path).some((pid) => options.writesInode(pid, inode)),
+    isWritten: (directoryId, inode) => [...sessions.pidsOf(directoryId)].some((pid) => options.writesInode(pid, inode)),
   };
 }
 

@@ -7,8 +7,8 @@
 
 export interface Handle {
   readonly pid: number;
-  /** The name as sshd logs it at the close: the one it was opened with. */
-  readonly name: string;
+  /** The name as sshd logs it at the close: the one it was opened with. Undefined when it was open before the log was. */
+  readonly name: string | undefined;
   /** Where the file is now, below `files/`. Renames move it. */
   path: Buffer;
   /** Whether it was opened for writing. */
@@ -44,10 +44,13 @@ export class OpenHandles {
     this.#byPid.set(handle.pid, handles);
   }
 
-  /** Takes the oldest handle of that session with that logged name away, and returns it. */
-  close(pid: number, name: string): Handle | undefined {
+  /** Takes the oldest handle of that session with that logged name, or else on that path, away and returns it. */
+  close(pid: number, name: string, path: Buffer | undefined): Handle | undefined {
     const handles = this.#byPid.get(pid) ?? [];
-    const index = handles.findIndex((handle) => handle.name === name);
+    let index = handles.findIndex((handle) => handle.name === name);
+    if (index === -1 && path) {
+      index = handles.findIndex((handle) => handle.name === undefined && handle.path.equals(path));
+    }
     return index === -1 ? undefined : handles.splice(index, 1)[0];
   }
 

@@ -24,7 +24,7 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly filesRoot: FilesRoot;
-  isWritten(directoryId: string, path: Buffer, inode: number): boolean;
+  isWritten(directoryId: string, inode: number): boolean;
   emit(changes: readonly Change[]): void;
   suspect(place: Place, path: Buffer): void;
   /** Waits until what was emitted is recorded. */
@@ -92,7 +92,7 @@ export function startRetention(options: RetentionOptions): Retention {
         const stats = lstatBeneath(root, row.path);
         const about = { directoryId: place.id, path: row.path, at: clock.now() };
         if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) options.suspect(place, row.path);
-        else if (stats && options.isWritten(place.id, row.path, stats.ino)) continue;
+        else if (stats && options.isWritten(place.id, stats.ino)) continue;
         else {
           if (stats) removed += Number(remove(root, row.path));
           options.emit([{ kind: 'removed', ...about }]);

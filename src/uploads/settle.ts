@@ -29,7 +29,7 @@ export interface SettlerOptions {
   readonly log: Log;
   readonly filesRoot: FilesRoot;
   readonly queries: Pick<UploadQueries, 'fileAt'>;
-  isWritten(directoryId: string, path: Buffer, inode: number): boolean;
+  isWritten(directoryId: string, inode: number): boolean;
   /** A live session of the directory, if there is one. */
   sessionOf(directoryId: string): number | undefined;
   emit(changes: readonly Change[]): void;
@@ -93,7 +93,7 @@ export function createSettler(options: SettlerOptions): Settler {
     const stat = fileStat(stats);
     const row = await options.queries.fileAt(place.id, path);
     if (row && isSame(row, stat)) return;
-    if (options.isWritten(place.id, path, stats.ino)) return; // its close will be logged
+    if (options.isWritten(place.id, stats.ino)) return; // its close will be logged
     const at = options.clock.now();
     // ctime is the kernel's: clients cannot set it. Under a clock that jumped, two looks have to agree instead.
     const age = at / 1000 - stats.ctimeMs;

@@ -27,7 +27,7 @@ export interface UnclearClose {
 export interface UnclearOptions {
   readonly filesRoot: FilesRoot;
   readonly queries: Pick<UploadQueries, 'fileAt'>;
-  isWritten(directoryId: string, path: Buffer, inode: number): boolean;
+  isWritten(directoryId: string, inode: number): boolean;
   emit(changes: readonly Change[]): void;
   readonly signal: AbortSignal;
 }
@@ -45,7 +45,7 @@ export async function resolveClose(options: UnclearOptions, close: UnclearClose)
   async function judge(path: Buffer, stats: Stats): Promise<void> {
     const row = await options.queries.fileAt(place.id, path);
     if (row && isSame(row, fileStat(stats))) return;
-    if (options.isWritten(place.id, path, stats.ino)) return;
+    if (options.isWritten(place.id, stats.ino)) return;
     const about = { directoryId: place.id, path, at: close.at };
     options.emit([
       close.forced ? { kind: 'cut-off', ...about } : { kind: 'closed', ...about, pid: close.pid, size: undefined },

@@ -43,12 +43,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
 
   function locate(path: string): { username: string; path: Buffer } | undefined {
     const [username, files, ...rest] = relative(jailDir, path).split(sep);
-    if (!username || files !== 'files' || rest.length === 0) return undefined;
-    if (path.includes(REPLACEMENT)) {
-      options.unclear(username);
-      return undefined;
-    }
-    return { username, path: Buffer.from(rest.join('/')) };
+    return username && files === 'files' ? { username, path: Buffer.from(rest.join('/')) } : undefined;
   }
 
   function on(report: (username: string, path: Buffer) => void): (path: string) => void {
@@ -61,6 +56,12 @@ export function createWatcher(options: WatcherOptions): Watcher {
   watcher.on('add', on(options.changed));
   watcher.on('change', on(options.changed));
   watcher.on('unlink', on(options.missing));
+  // A name that is not UTF-8 reaches us with bytes replaced, so chokidar cannot look at it and reports nothing else.
+  watcher.on('raw', (_event, name: unknown, details: unknown) => {
+    if (typeof name !== 'string' || !name.includes(REPLACEMENT)) return;
+    const place = locate((details as { watchedPath: string }).watchedPath);
+    if (place) options.unclear(place.username);
+  });
   watcher.on('error', (error) => {
     const code = errorCode(error);
     if (code !== 'ENOSPC' && code !== 'EMFILE') return log.warn({ err: error }, 'the watcher failed on one path');

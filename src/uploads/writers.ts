@@ -46,12 +46,14 @@ export function writesInode(pid: number, inode: number): boolean {
   );
 }
 
-/** The paths that the process holds open for writing, seen from its own root (a jail): `/files/a`. */
-export function writtenPaths(pid: number): Buffer[] {
+/** The paths that the process holds open for writing, from behind `marker` on. */
+export function writtenPaths(pid: number, marker: string): Buffer[] {
   return descriptors(pid).flatMap((fd) => {
     if (!isWritable(pid, fd)) return [];
     try {
-      return [readlinkSync(`/proc/${pid}/fd/${fd}`, { encoding: 'buffer' })];
+      const path = readlinkSync(`/proc/${pid}/fd/${fd}`, { encoding: 'buffer' });
+      const start = path.indexOf(marker);
+      return start === -1 ? [] : [path.subarray(start + marker.length)];
     } catch {
       return []; // closed in the meantime
     }

@@ -1,0 +1,93 @@
+/** Names that are hard to log: each upload ends in the right row and webhook. */
+import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startBerth, webhookOf } from '../support/berth.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+test('quotes, newlines, backslashes, escapes and imitated log lines', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const names = [
+    'a"b',
+    'new\nline',
+    'back\\slash',
+    '\u{1b}[31mred',
+    ' spaces ',
+    'x" bytes read 0 written 9',
+    '"',
+    '\\n',
+    'ünï',
+    '日本',
+  ];
+  for (const name of names) await session.put(name, name);
+  const announced = [];
+  for (const _ of names) announced.push(webhookOf(await berth.receiver.next()));
+  assert.deepEqual(announced.map(({ filename }) => filename).toSorted(), names.toSorted());
+  for (const { filename, size_bytes } of announced) assert.equal(size_bytes, Buffer.byteLength(filename));
+});
+
+test('names that differ only in bytes that are not UTF-8 stay two files, shown with U+FFFD', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const raw = join(place.dir, 'raw');
+  mkdirSync(raw);
+  const name = (byte: number): Buffer => Buffer.from([0x61, byte]);
+  const local = (byte: number): Buffer => Buffer.concat([Buffer.from(`${raw}/`), name(byte)]);
+  writeFileSync(local(0xff), '1');
+  writeFileSync(local(0xfe), '22');
+  const { code, output } = await sftp(place.dir, directory.login, ['put raw/*']);
+  assert.equal(code, 0, output);
+  const shown = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
+  assert.deepEqual(shown.map(({ filename, size_bytes }) => [filename, size_bytes]).toSorted(), [
+    ['a\u{fffd}', 1],
+    ['a\u{fffd}', 2],
+  ]);
+  assert.equal((await berth.uploads(directory)).length, 2);
+  assert.equal(await berth.storage(directory), 3);
+  // Removed by an administrator: the watcher cannot name it, so the directory is scanned.
+  rmSync(Buffer.concat([Buffer.from(`${directory.files}/`), name(0xff)]));
+  await until('one is left', async () => (await berth.uploads(directory)).length === 1, 15);
+  assert.equal(await berth.storage(directory), 2);
+});
+
+test('names and paths longer than a log line', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const long = `${'名'.repeat(80)}.csv`; // 244 bytes, 964 characters in the log
+  await session.put(long, 'abc');
+  const hook = webhookOf(await berth.receiver.next());
+  assert.deepEqual([hook.filename, hook.size_bytes], [long, 3]);
+
+  let path = '';
+  for (let depth = 0; depth < 200; depth++) {
+    path += `${depth === 0 ? '' : '/'}d${depth}`;
+    await session.mkdir(path);
+  }
+  await session.put(`${path}/deep`, 'deep!');
+  const deep = webhookOf(await berth.receiver.next());
+  assert.deepEqual([deep.filename, deep.size_bytes], [`${path}/deep`, 5]);
+
+  await session.rename(long, 'short');
+  await until('the row has moved', async () =>
+    (await berth.uploads(directory)).some(({ filename }) => filename === 'short'),
+  );
+  assert.equal(berth.receiver.requests.length, 2);
+
+  const cut = await session.open(`${'字'.repeat(80)}`, 'w');
+  await session.write(cut, 'half');
+  connection.drop();
+  await until('the partial file is counted', async () => (await berth.storage(directory)) === 12);
+  assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is no upload, however long the name');
+});

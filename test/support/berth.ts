@@ -1,0 +1,131 @@
+/**
+ * The whole product for one test: a real sshd, the service in this process, a Business account with an admin key, and a
+ * webhook receiver that directories point at. `restart` and `stop` leave sshd alone, as in production.
+ */
+import { readFileSync } from 'node:fs';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import type { Config } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { systemClock } from '../../src/clock.ts';
+import { createLog } from '../../src/log.ts';
+import { type Service, startService } from '../../src/service.ts';
+import { type Answer, jsonClient, type JsonClient } from './json-client.ts';
+import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
+import type { Scratch } from './scratch.ts';
+import { connect, type Connection } from './sftp-client.ts';
+import { type Sshd, startSshd } from './sshd.ts';
+
+export interface Webhook {
+  readonly event: string;
+  readonly directory_id: string;
+  readonly external_id: string | null;
+  readonly filename: string;
+  readonly size_bytes: number;
+  readonly uploaded_at: string;
+  readonly directory: string;
+}
+
+/** A directory as its create response showed it, and how to log in. */
+export interface TestDirectory {
+  readonly id: string;
+  readonly username: string;
+  readonly password: string;
+  readonly secret: string;
+  /** Where its files are on this machine. */
+  readonly files: string;
+  readonly login: { readonly port: number; readonly username: string; readonly password: string };
+}
+
+export interface Upload {
+  readonly id: string;
+  readonly filename: string;
+  readonly size_bytes: number;
+  readonly uploaded_at: string;
+}
+
+export interface TestBerth extends AsyncDisposable {
+  readonly config: Config;
+  readonly sshd: Sshd;
+  readonly receiver: Receiver;
+  api(): JsonClient;
+  service(): Service;
+  /** Makes a directory whose webhook is the receiver. */
+  directory(fields?: Record<string, unknown>): Promise<TestDirectory>;
+  uploads(directory: TestDirectory): Promise<Upload[]>;
+  storage(directory: TestDirectory): Promise<number>;
+  connect(directory: TestDirectory): Promise<Connection>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+}
+
+export async function startBerth(place: Scratch, options: { receiver?: ReceiverOptions } = {}): Promise<TestBerth> {
+  await using parts = new AsyncDisposableStack();
+  const hook = parts.use(await receiver(options.receiver));
+  const sshd = parts.use(await startSshd(place));
+  const config: Config = {
+    ...sshd.config,
+    webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },
+    rateLimit: 1e6,
+  };
+  const log = createLog(config.logLevel);
+  let service: Service | undefined = await startService(config, { log });
+  parts.defer(() => service?.close());
+
+  const database = await openDatabase(config.databaseFile);
+  const issuer = { database, clock: systemClock(), environment: config.environment };
+  const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
+  const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });
+  await database.close();
+
+  const running = (): Service => {
+    if (!service) throw new Error('berth is stopped');
+    return service;
+  };
+  const api = (): JsonClient => jsonClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
+  const data = async <T>(answer: Promise<Answer>): Promise<T> => {
+    const { status, body } = await answer;
+    if (status >= 300) throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`);
+    return (body as { data: T }).data;
+  };
+
+  const owned = parts.move();
+  return {
+    config,
+    sshd,
+    receiver: hook,
+    api,
+    service: running,
+    async directory(fields = {}) {
+      const created = await data<Record<string, string>>(
+        api().post('/api/v1/directories', { directory: { name: 'Acme', ...fields } }),
+      );
+      const {
+        id = '',
+        sftp_username: username = '',
+        sftp_password: password = '',
+        webhook_secret: secret = '',
+      } = created;
+      await data(api().patch(`/api/v1/directories/${id}`, { directory: { webhook_url: hook.url } }));
+      const files = `${config.jailDir}/${username}/files`;
+      return { id, username, password, secret, files, login: { port: sshd.port, username, password } };
+    },
+    uploads: ({ id }) => data<Upload[]>(api().get(`/api/v1/directories/${id}/uploads`)),
+    storage: async ({ id }) =>
+      (await data<{ storage_bytes: number }>(api().get(`/api/v1/directories/${id}`))).storage_bytes,
+    connect: ({ login }) => connect(login),
+    async stop() {
+      await service?.close();
+      service = undefined;
+    },
+    async start() {
+      service = await startService(config, { log });
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The webhook that a request carried. */
+export function webhookOf(request: { readonly body: Buffer }): Webhook {
+  return JSON.parse(request.body.toString()) as Webhook;
+}

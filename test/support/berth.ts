@@ -7,7 +7,7 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
-import { systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
 import { createLog } from '../../src/log.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { type Answer, jsonClient, type JsonClient } from './json-client.ts';
@@ -56,7 +56,8 @@ export interface TestBerth extends AsyncDisposable {
   storage(directory: TestDirectory): Promise<number>;
   connect(directory: TestDirectory): Promise<Connection>;
   stop(): Promise<void>;
-  start(): Promise<void>;
+  /** Starts it again, by that clock if one is given. */
+  start(clock?: Clock): Promise<void>;
 }
 
 export async function startBerth(place: Scratch, options: { receiver?: ReceiverOptions } = {}): Promise<TestBerth> {
@@ -118,8 +119,8 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
       await service?.close();
       service = undefined;
     },
-    async start() {
-      service = await startService(config, { log });
+    async start(clock = systemClock()) {
+      service = await startService(config, { log, clock });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -1,0 +1,81 @@
+/** Files older than `retention_days`, by the server's clock at their upload, go; nothing else does. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Clock, DAY, systemClock } from '../../src/clock.ts';
+import { startBerth } from '../support/berth.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+function ahead(days: number): Clock {
+  const clock = systemClock();
+  return { now: () => clock.now() + days * DAY };
+}
+
+test('expired files go with their rows at the start, whatever mtime says; a directory without retention keeps its own', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const expiring = await berth.directory({ retention_days: 7 });
+  const keeping = await berth.directory();
+  const file = join(place.dir, 'file');
+  writeFileSync(file, 'x');
+  utimesSync(file, new Date('2020-01-01'), new Date('2020-01-01'));
+  for (const { login } of [expiring, keeping])
+    await sftp(place.dir, login, ['put -p file', 'mkdir d', 'put -p file d/file']);
+  for (let i = 0; i < 4; i++) await berth.receiver.next();
+
+  await berth.stop();
+  await berth.start(ahead(6));
+  await berth.service().covered;
+  assert.equal((await berth.uploads(expiring)).length, 2, 'an old mtime does not make an upload old');
+
+  await berth.stop();
+  await berth.start(ahead(8));
+  await until('the rows have gone', async () => (await berth.uploads(expiring)).length === 0);
+  assert.equal(existsSync(join(expiring.files, 'file')), false);
+  assert.equal(existsSync(join(expiring.files, 'd', 'file')), false);
+  assert.equal(await berth.storage(expiring), 0);
+  assert.equal((await berth.uploads(keeping)).length, 2);
+  assert.equal(berth.receiver.requests.length, 4);
+});
+
+test('a folder swapped for a link leads retention nowhere', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory({ retention_days: 1 });
+  writeFileSync(join(place.dir, 'file'), 'x');
+  await sftp(place.dir, directory.login, ['mkdir d', 'put file d/file']);
+  await berth.receiver.next();
+  await berth.stop();
+  const outside = join(place.dir, 'outside');
+  mkdirSync(outside);
+  // The very file that the row was written for, so that only the link keeps retention from it.
+  renameSync(join(directory.files, 'd', 'file'), join(outside, 'file'));
+  rmSync(join(directory.files, 'd'), { recursive: true });
+  symlinkSync(outside, join(directory.files, 'd'));
+  await berth.start(ahead(2));
+  await until('the row has gone', async () => (await berth.storage(directory)) === 0);
+  assert.ok(existsSync(join(outside, 'file')));
+});
+
+test('a file that is being overwritten when it expires stays', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory({ retention_days: 1 });
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('file', 'old');
+  await berth.receiver.next();
+  const handle = await session.open('file', 'r+');
+  await berth.stop();
+  await berth.start(ahead(2));
+  await berth.service().covered;
+  assert.ok(existsSync(join(directory.files, 'file')));
+  await session.write(handle, 'new');
+  await session.close(handle);
+  await berth.receiver.next();
+  assert.equal((await berth.uploads(directory)).length, 1);
+});

@@ -20,7 +20,7 @@ import { refusingWhenFull } from './storage-full.ts';
 import { applyCommitted, markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
-const FIRST_UID = 1_879_048_192;
+export const FIRST_UID = 1_879_048_192;
 
 export interface CreateDependencies {
   readonly database: Database;

@@ -1,0 +1,59 @@
+/** Reads a request's body: JSON, at most 64 KiB, counted while it arrives. */
+import type { IncomingMessage } from 'node:http';
+import type { Fields } from '../directories/fields.ts';
+import { parseJson } from '../directories/json-text.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+
+const LIMIT = 65_536;
+const JSON_TYPE = /^application\/json\s*(;|$)/i;
+const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
+
+/**
+ * The object named `directory` in the body (specification, POST and PATCH).
+ * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `malformed_json`; {ValidationError} when the body
+ * is JSON without such an object.
+ */
+export async function readDirectoryFields(incoming: IncomingMessage): Promise<Fields> {
+  checkType(incoming);
+  const body = parse(await readBounded(incoming));
+  const directory = isObject(body) ? body['directory'] : undefined;
+  if (directory === undefined || directory === null) throw new ValidationError({ directory: ["can't be blank"] });
+  if (!isObject(directory)) throw new ValidationError({ directory: ['is invalid'] });
+  return directory;
+}
+
+function checkType({ headers }: IncomingMessage): void {
+  const type = headers['content-type'] ?? '';
+  if (!JSON_TYPE.test(type) || OTHER_CHARSET.test(type)) {
+    throw new BerthError('unsupported_media_type', 'Content-Type must be application/json');
+  }
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
+  }
+}
+
+async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
+  const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT} bytes`);
+  if (Number(incoming.headers['content-length'] ?? 0) > LIMIT) throw tooLarge;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // Leaving the loop must not destroy the request: the client is to read the answer.
+  for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > LIMIT) throw tooLarge;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+function parse(body: Buffer): unknown {
+  try {
+    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch (error) {
+    throw new BerthError('malformed_json', 'Request body is not valid JSON', { cause: error });
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

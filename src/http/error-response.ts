@@ -1,0 +1,42 @@
+/**
+ * The one table of what each error becomes, in the two body shapes of the specification ("Errors"). Everything unknown
+ * is a 500 that says nothing but the id under which the log has the details.
+ */
+import { randomUUID } from 'node:crypto';
+import { BerthError, type ErrorCode, ValidationError } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+const STATUS: Readonly<Record<ErrorCode, number>> = {
+  malformed_json: 400,
+  unauthenticated: 401,
+  plan_required: 403,
+  not_authorized: 403,
+  directory_not_found: 404,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  directory_limit: 422,
+  rate_limited: 429,
+  storage_full: 507,
+};
+
+export function errorResponse(error: unknown, log: Log): Response {
+  if (error instanceof ValidationError) return json(422, { errors: error.fields });
+  if (error instanceof BerthError) {
+    if (error.code === 'storage_full') log.error({ err: error }, 'no space left');
+    // RFC 9110, section 11.6.1: a 401 names the scheme.
+    const headers = error.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : undefined;
+    return json(STATUS[error.code], { error: error.message }, headers);
+  }
+  const requestId = randomUUID();
+  log.error({ err: error, request_id: requestId }, 'a request failed');
+  return json(500, { error: 'Internal server error' }, { 'x-request-id': requestId });
+}
+
+/** A refusal that no rule of the domain makes: an unknown path, say. */
+export function refusal(status: number, message: string, headers?: Record<string, string>): Response {
+  return json(status, { error: message }, headers);
+}
+
+function json(status: number, body: object, headers?: Record<string, string>): Response {
+  return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
+}

@@ -1,0 +1,40 @@
+/**
+ * `?limit=` and `?after=` of the lists. Without `limit` a list is whole (the specification knows no pages); with it, a
+ * `Link` header (RFC 8288) names the next page while there is one.
+ */
+import type { Context } from 'hono';
+import { ValidationError } from '../errors.ts';
+import type { ApiEnv } from './authentication.ts';
+
+const MAX_LIMIT = 1000;
+
+interface RequestedPage {
+  readonly limit: number | undefined;
+  readonly after: string | undefined;
+}
+
+/** @throws {ValidationError} when `limit` is no whole number from 1 to 1000. */
+function requestedPage(c: Context<ApiEnv>): RequestedPage {
+  const after = c.req.query('after');
+  const text = c.req.query('limit');
+  if (text === undefined) return { limit: undefined, after };
+  if (!/^\d{1,9}$/.test(text)) throw new ValidationError({ limit: ['is invalid'] });
+  const limit = Number(text);
+  if (limit < 1) throw new ValidationError({ limit: ['must be greater than or equal to 1'] });
+  if (limit > MAX_LIMIT) throw new ValidationError({ limit: [`must be less than or equal to ${MAX_LIMIT}`] });
+  return { limit, after };
+}
+
+/** The rows of the page, and the header that leads on. One row more than asked for tells whether there is more. */
+export async function readPage<Row extends { id: string }>(
+  c: Context<ApiEnv>,
+  read: (page: RequestedPage) => Promise<Row[]>,
+): Promise<{ rows: Row[]; headers: Record<string, string> }> {
+  const { limit, after } = requestedPage(c);
+  const rows = await read({ limit: limit === undefined ? undefined : limit + 1, after });
+  if (limit === undefined || rows.length <= limit) return { rows, headers: {} };
+  rows.length = limit;
+  const next = new URL(c.req.url);
+  next.searchParams.set('after', rows[limit - 1]?.id ?? '');
+  return { rows, headers: { link: `<${next.pathname}${next.search}>; rel="next"` } };
+}

@@ -1,0 +1,154 @@
+/**
+ * Serves the app over HTTPS, or, behind a proxy on this machine that ends TLS, over plain HTTP. Every wait for a client
+ * has an end, and so has every size.
+ */
+import { once } from 'node:events';
+import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttps } from 'node:https';
+import { type AddressInfo, BlockList, isIPv6, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { getRequestListener } from '@hono/node-server';
+import type { Hono } from 'hono';
+import { errorCode, OperatorError } from '../errors.ts';
+import type { ApiEnv } from './authentication.ts';
+import { refusal } from './error-response.ts';
+import { refusePlainHttp } from './first-byte.ts';
+import { answerAndEnd } from './raw-answer.ts';
+import type { TlsPair } from './tls.ts';
+
+/** All in ms. */
+const HANDSHAKE_TIMEOUT = 10_000;
+const CLOSE_POLL = 50;
+
+const LIMITS = {
+  /** Bytes of request line and headers together. */
+  maxHeaderSize: 16_384,
+  headersTimeout: 10_000,
+  /** A whole request, body included: 64 KiB at the most. */
+  requestTimeout: 30_000,
+  /** Longer than the minute for which proxies usually keep theirs, so that they close first. */
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1000,
+  // The adapter refuses it, with a body.
+  requireHostHeader: false,
+} as const;
+/** A connection on which nothing moves, while a client does not read its response, say. */
+const INACTIVITY_TIMEOUT = 60_000;
+
+export interface HttpServer {
+  readonly port: number;
+  /** Accepts nothing more, lets requests in flight finish for `graceMs`, then ends what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+/**
+ * Listens; the port 0 picks a free one.
+ * @throws {OperatorError} when the address is taken or not ours.
+ */
+export async function startHttpServer({
+  app,
+  host,
+  port,
+  tls,
+}: {
+  app: Pick<Hono<ApiEnv>, 'fetch'>;
+  host: string;
+  port: number;
+  tls: TlsPair | 'proxy';
+}): Promise<HttpServer> {
+  const listener = getRequestListener((request, env) => app.fetch(request, env as ApiEnv['Bindings']), {
+    // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
+    errorHandler: () => refusal(400, 'Bad request'),
+  });
+  const server = tls === 'proxy' ? proxied(listener) : direct(listener, tls);
+  server.timeout = INACTIVITY_TIMEOUT;
+  server.maxHeadersCount = 100;
+  server.on('clientError', answerClientError);
+  server.on('checkExpectation', (_request, response: ServerResponse) => {
+    writeRefusal(response, 417, 'Expectation failed');
+  });
+  const connections = new Set<Socket>();
+  server.prependListener('connection', (socket: Socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  await listen(server, host, port);
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: (graceMs) => close(server, connections, graceMs),
+  };
+}
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+function direct(listener: Listener, pair: TlsPair): Server {
+  const server = createHttps(
+    { ...LIMITS, ...pair, handshakeTimeout: HANDSHAKE_TIMEOUT, minVersion: 'TLSv1.2' },
+    listener,
+  );
+  refusePlainHttp(server, HANDSHAKE_TIMEOUT);
+  return server;
+}
+
+/** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
+function proxied(listener: Listener): Server {
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+  loopback.addAddress('::1', 'ipv6');
+  return createHttp(LIMITS, async (request, response) => {
+    const peer = request.socket.remoteAddress ?? '';
+    if (!loopback.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
+      writeRefusal(response, 400, 'Only a proxy on this machine may connect');
+    } else if (request.headers['x-forwarded-proto'] !== 'https') {
+      writeRefusal(response, 400, 'Use https://');
+    } else {
+      await listener(request, response);
+    }
+  });
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    const reasons: Record<string, string> = {
+      EADDRINUSE: 'something else listens there',
+      EADDRNOTAVAIL: 'this machine does not have that address',
+      EACCES: 'not permitted',
+      ENOTFOUND: 'no such host',
+    };
+    const reason = reasons[errorCode(error) ?? ''];
+    if (reason === undefined) throw error;
+    throw new OperatorError(`cannot listen on ${host}:${port}: ${reason} (BERTH_API_HOST, BERTH_API_PORT)`, {
+      cause: error,
+    });
+  }
+}
+
+/** What is no HTTP, too large or too slow. Errors of TLS and of the connection have nobody to answer to. */
+function answerClientError(error: NodeJS.ErrnoException, connection: Duplex): void {
+  const code = error.code ?? '';
+  if (!connection.writable || !/^(HPE_|ERR_HTTP_)/.test(code)) connection.destroy();
+  else if (code === 'HPE_HEADER_OVERFLOW') answerAndEnd(connection, 431, 'Request headers are too large');
+  else if (code === 'ERR_HTTP_REQUEST_TIMEOUT') answerAndEnd(connection, 408, 'Request took too long');
+  else answerAndEnd(connection, 400, 'Bad request');
+}
+
+function writeRefusal(response: ServerResponse, status: number, message: string): void {
+  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
+  response.end(JSON.stringify({ error: message }));
+}
+
+async function close(server: Server, connections: Set<Socket>, graceMs: number): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  // A keep-alive connection becomes idle when its last response is out, and Node closes idle ones only when told.
+  const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL);
+  const deadline = setTimeout(() => {
+    for (const socket of connections) socket.destroy();
+  }, graceMs);
+  await closed;
+  clearInterval(idle);
+  clearTimeout(deadline);
+}

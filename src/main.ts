@@ -1,0 +1,23 @@
+/** The command's entry: environment in, exit status out. No logic. */
+import { accountCommand } from './cli/account-command.ts';
+import { keyCommand } from './cli/key-command.ts';
+import { runProgram } from './cli/program.ts';
+import { withDatabase } from './cli/with-database.ts';
+import { systemClock } from './clock.ts';
+import { readConfig } from './config.ts';
+
+const config = () => readConfig(process.env);
+const stdout = (text: string) => void process.stdout.write(text);
+const stderr = (text: string) => void process.stderr.write(text);
+const print = (line: string) => stdout(`${line}\n`);
+const clock = systemClock();
+const database = withDatabase(config);
+
+process.exitCode = await runProgram(
+  [
+    accountCommand({ withDatabase: database, clock, print }),
+    keyCommand({ withDatabase: database, clock, environment: () => config().environment, print }),
+  ],
+  process.argv.slice(2),
+  { stdout, stderr },
+);

@@ -1,0 +1,144 @@
+/** Receivers that answer late, without end or drop by drop: each attempt is bounded (DESIGN.md §9). */
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AttemptsTable } from '../../src/db/schema.ts';
+import { receiver } from '../support/receiver.ts';
+import { outboxPlace } from './outbox-place.ts';
+
+interface Outcome {
+  readonly state: string;
+  readonly attempt: AttemptsTable | undefined;
+  /** From the request until the outcome was recorded, in ms. */
+  readonly took: number;
+  /** Bytes that the receiver could get rid of. */
+  readonly sent: number;
+}
+
+/** One attempt at a receiver that behaves like `respond`. */
+async function attemptAt(respond: (response: ServerResponse) => void): Promise<Outcome> {
+  await using place = await outboxPlace({ retryDelays: [60, 60, 60] });
+  let sent = 0;
+  await using target = await receiver({
+    respond(response) {
+      response.socket?.once('close', () => (sent = response.socket?.bytesWritten ?? sent));
+      response.on('close', () => (sent = Math.max(sent, response.req.socket.bytesWritten)));
+      respond(response);
+    },
+  });
+  const dispatcher = place.start();
+  const id = await place.put(target.url);
+  dispatcher.wake();
+  const request = await target.next();
+  const { state } = await place.until(id, 'waiting', 'delivered');
+  const took = performance.now() - request.at;
+  await dispatcher.close();
+  return { state, attempt: (await place.attempts(id))[0], took, sent };
+}
+
+/** Writes `chunk` every 50 ms until the connection is closed. */
+async function drip(response: ServerResponse, chunk: string, write: (chunk: string) => void): Promise<void> {
+  while (!response.destroyed && !response.req.socket.destroyed) {
+    write(chunk);
+    await sleep(50);
+  }
+}
+
+describe('a receiver', { concurrency: true }, () => {
+  test('that does not answer has failed after 5 s', async () => {
+    const { state, attempt, took } = await attemptAt(() => undefined);
+    assert.equal(state, 'waiting');
+    assert.equal(attempt?.status, null);
+    assert.equal(attempt?.error, 'no answer within 5 s');
+    assert.ok(took > 4900 && took < 6500, `it took ${took} ms`);
+  });
+
+  test('that answers after 4 s has succeeded', async () => {
+    const { state, attempt } = await attemptAt(
+      (response) => void setTimeout(() => response.writeHead(200).end(), 4000),
+    );
+    assert.equal(state, 'delivered');
+    assert.ok((attempt?.latency_us ?? 0) > 3_900_000 && (attempt?.latency_us ?? 0) < 5_000_000);
+  });
+
+  test('that answers after 6 s has failed, whatever it answers then', async () => {
+    const { state, attempt } = await attemptAt(
+      (response) => void setTimeout(() => response.writeHead(200).end(), 6000),
+    );
+    assert.equal(state, 'waiting');
+    assert.equal(attempt?.status, null);
+  });
+
+  test('whose head comes drop by drop has failed after 5 s', async () => {
+    const { state, attempt, took } = await attemptAt((response) => {
+      const { socket } = response.req;
+      socket.write('HTTP/1.1 200 OK\r\n');
+      void drip(response, 'x-drip: 1\r\n', (chunk) => socket.write(chunk));
+    });
+    assert.equal(state, 'waiting');
+    assert.equal(attempt?.error, 'no answer within 5 s');
+    assert.ok(took < 6500, `it took ${took} ms`);
+  });
+
+  test('whose informational answers never end has failed after 5 s', async () => {
+    const { state, took } = await attemptAt((response) => {
+      const { socket } = response.req;
+      void drip(response, 'HTTP/1.1 102 Processing\r\n\r\n', (chunk) => socket.write(chunk));
+    });
+    assert.equal(state, 'waiting');
+    assert.ok(took < 6500, `it took ${took} ms`);
+  });
+
+  test('whose body comes drop by drop is judged by its head and let go after 1 s', async () => {
+    const { state, attempt, took } = await attemptAt((response) => {
+      response.writeHead(200);
+      void drip(response, 'drop', (chunk) => response.write(chunk));
+    });
+    assert.equal(state, 'delivered');
+    assert.ok(attempt?.response?.toString().startsWith('dropdrop'));
+    assert.ok(took > 900 && took < 2500, `it took ${took} ms`);
+  });
+
+  test('with an endless body is cut off, and 1 KiB of it kept', async () => {
+    const { state, attempt, took, sent } = await attemptAt((response) => {
+      response.writeHead(500);
+      const more = (): void => {
+        while (!response.destroyed && response.write('x'.repeat(16_384)));
+      };
+      response.on('drain', more);
+      more();
+    });
+    assert.equal(state, 'waiting');
+    assert.equal(attempt?.status, 500);
+    assert.deepEqual(attempt?.response, Buffer.alloc(1024, 'x'));
+    assert.ok(took < 900, `it took ${took} ms`);
+    // What the kernel's buffers took is beyond berth's control.
+    assert.ok(sent < 16 * 1024 * 1024, `${sent} bytes were sent`);
+  });
+
+  test('that promises more than it sends is judged by its head', async () => {
+    const { state, attempt } = await attemptAt((response) => {
+      response.writeHead(200, { 'content-length': 1000 }).write('short');
+      setTimeout(() => response.destroy(), 50);
+    });
+    assert.equal(state, 'delivered');
+    assert.equal(attempt?.response?.toString(), 'short');
+  });
+
+  test('whose body claims to be compressed is not unpacked', async () => {
+    const { state, attempt } = await attemptAt((response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end('no gzip'),
+    );
+    assert.equal(state, 'delivered');
+    assert.equal(attempt?.response?.toString(), 'no gzip');
+  });
+
+  test('that speaks no HTTP has failed', async () => {
+    const { state, attempt } = await attemptAt(
+      (response) => void response.req.socket.end('220 mail.example.com ESMTP\r\n'),
+    );
+    assert.equal(state, 'waiting');
+    assert.match(attempt?.error ?? '', /Parse Error/);
+  });
+});

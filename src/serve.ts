@@ -1,0 +1,35 @@
+/**
+ * `berth serve`: the service until a signal ends it. SIGTERM and SIGINT let what is in flight finish; a second one, or
+ * ten seconds, end it at once. What nobody caught ends it too: the supervisor starts it anew, and the database is the
+ * truth.
+ */
+import { once } from 'node:events';
+import type { Config } from './config.ts';
+import { createLog } from './log.ts';
+import { startService } from './service.ts';
+
+/** How long the end may take, in ms. */
+const PATIENCE = 10_000;
+
+export async function serve(config: Config): Promise<void> {
+  const log = createLog(config.logLevel);
+  const die = (error: unknown): void => {
+    log.fatal({ err: error }, 'berth ends on an error that nobody caught');
+    process.exit(1);
+  };
+  process.on('uncaughtException', die);
+  process.on('unhandledRejection', die);
+
+  const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+  const service = await startService(config, { log });
+  await asked;
+  log.info('berth ends: requests and deliveries in flight finish first');
+  setTimeout(() => {
+    log.error('not everything ended in time; the next start repeats it');
+    process.exit(1);
+  }, PATIENCE).unref();
+  process.once('SIGTERM', () => process.exit(1));
+  process.once('SIGINT', () => process.exit(1));
+  await service.close();
+  log.info('berth has ended');
+}

@@ -1,0 +1,87 @@
+/** Who may import whom: the arrows of src/README.md, held against the sources. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
+
+/** The ground: may be imported by everyone and imports no feature. */
+const GROUND = ['beneath.ts', 'clock.ts', 'config.ts', 'db', 'errors.ts', 'log.ts', 'random-text.ts', 'version.ts'];
+
+/** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
+const ALLOWED: Record<string, readonly string[]> = {
+  accounts: [],
+  directories: ['accounts'],
+  sftp: ['directories/host.ts'],
+  webhooks: [],
+  uploads: ['webhooks/outbox.ts'],
+  http: ['accounts', 'directories', 'uploads/queries.ts'],
+  listen: ['webhooks/signature.ts'],
+  cli: ['accounts'],
+};
+
+/** The files that put the parts together. */
+const ROOTS = ['main.ts', 'serve.ts', 'service.ts', 'upkeep.ts'];
+
+/** Packages that one place alone may know. */
+const PACKAGES: Record<string, readonly string[]> = {
+  'better-sqlite3': ['db'],
+  chokidar: ['uploads/watcher.ts'],
+  got: ['webhooks'],
+  hono: ['http'],
+  '@hono/node-server': ['http'],
+  sshpk: ['directories/public-key.ts'],
+  commander: ['cli'],
+  pino: ['log.ts'],
+};
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const files = globSync('**/*.ts', { cwd: SRC });
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(SRC, file), 'utf8');
+  const specifiers = text.matchAll(
+    /^(?:import|export)\b[^;]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
+  );
+  return [...specifiers].map((match) => {
+    const specifier = match[1] ?? match[2] ?? match[3] ?? '';
+    return { from: file, to: specifier.startsWith('.') ? normalize(join(dirname(file), specifier)) : specifier };
+  });
+}
+
+const within = (file: string, places: readonly string[]): boolean =>
+  places.some((place) => file === place || file.startsWith(`${place}/`));
+
+test('every arrow between folders is one that the map allows', () => {
+  const wrong = files
+    .filter((file) => !ROOTS.includes(file))
+    .flatMap(importsOf)
+    .filter(({ to }) => files.includes(to))
+    .filter(({ from, to }) => {
+      const feature = Object.keys(ALLOWED).find((name) => within(from, [name]));
+      const allowed = feature === undefined ? GROUND : [feature, ...GROUND, ...(ALLOWED[feature] ?? [])];
+      return !within(to, allowed);
+    });
+  assert.deepEqual(wrong, []);
+});
+
+test('every file has its place on the map', () => {
+  const strangers = files.filter((file) => !within(file, [...GROUND, ...ROOTS, ...Object.keys(ALLOWED)]));
+  assert.deepEqual(strangers, []);
+});
+
+test('packages stay where they belong, and the environment is read in one place', () => {
+  const wrong = files.flatMap(importsOf).filter(({ from, to }) => {
+    const places = PACKAGES[to] ?? PACKAGES[to.split('/')[0] ?? ''];
+    return places !== undefined && !within(from, places);
+  });
+  assert.deepEqual(wrong, []);
+  const readers = files.filter((file) => /process\.env\b/.test(readFileSync(join(SRC, file), 'utf8')));
+  assert.deepEqual(readers, ['main.ts']);
+});

@@ -19,7 +19,7 @@ export async function createAccount(
 
 /** All accounts, oldest first. */
 export async function listAccounts(database: Database): Promise<AccountsTable[]> {
-  return await database.db.selectFrom('accounts').selectAll().orderBy('inserted_at').orderBy('id').execute();
+  return database.db.selectFrom('accounts').selectAll().orderBy('inserted_at').orderBy('id').execute();
 }
 
 /**
@@ -44,7 +44,8 @@ export function unknownAccount(id: string): OperatorError {
 /** A name that an operator gave to something. Control characters would garble the terminal it is listed on. */
 export function checkedName(name: string, what: string): string {
   if (name.trim() === '') throw new OperatorError(`the ${what}'s name is blank`);
-  if ([...name].length > NAME_LIMIT) throw new OperatorError(`the ${what}'s name is over ${NAME_LIMIT} characters`);
+  if (Array.from(name).length > NAME_LIMIT)
+    throw new OperatorError(`the ${what}'s name is over ${NAME_LIMIT} characters`);
   if (/\p{Cc}/u.test(name) || !name.isWellFormed()) {
     throw new OperatorError(`the ${what}'s name holds characters that cannot be shown`);
   }

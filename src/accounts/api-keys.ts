@@ -50,7 +50,7 @@ export async function createKey(
 export async function listKeys({ db }: Database, accountId: string): Promise<ApiKey[]> {
   const account = await db.selectFrom('accounts').select('id').where('id', '=', accountId).executeTakeFirst();
   if (!account) throw unknownAccount(accountId);
-  return await db
+  return db
     .selectFrom('api_keys')
     .select(SHOWN)
     .where('account_id', '=', accountId)
@@ -67,7 +67,7 @@ export async function revokeKey(
   { database, clock }: { database: Database; clock: Clock },
   keyId: string,
 ): Promise<ApiKey> {
-  return await database.db.transaction().execute(async (tx) => {
+  return database.db.transaction().execute(async (tx) => {
     const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).executeTakeFirst();
     if (!key) throw new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`);
     if (key.revoked_at !== null) return key;

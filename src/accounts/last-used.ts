@@ -17,15 +17,7 @@ export interface LastUsed {
   close(): Promise<void>;
 }
 
-export function createLastUsed({
-  database,
-  clock,
-  log,
-}: {
-  database: Database;
-  clock: Clock;
-  log: Log;
-}): LastUsed {
+export function createLastUsed({ database, clock, log }: { database: Database; clock: Clock; log: Log }): LastUsed {
   let used = new Map<string, Micros>();
 
   async function flush(): Promise<void> {
@@ -47,7 +39,7 @@ export function createLastUsed({
   const flushOrLog = (): Promise<void> =>
     flush().catch((error: unknown) => log.warn({ err: error }, 'could not write when keys were last used'));
 
-  const timer = setInterval(flushOrLog, FLUSH_EVERY_MS);
+  const timer = setInterval(() => void flushOrLog(), FLUSH_EVERY_MS);
   timer.unref();
   return {
     note: (keyId) => void used.set(keyId, clock.now()),

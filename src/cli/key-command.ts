@@ -29,10 +29,15 @@ export function keyCommand({
     .command('create')
     .description('Create an API key and show it, this once')
     .argument('<account-id>')
-    .addOption(new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'))
+    .addOption(
+      new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
+    )
     .option('--name <name>', 'what it is for', 'default')
     .option('--json', 'print JSON')
-    .addHelpText('after', "\nExample:\n  berth key create 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role member --name 'nightly import'")
+    .addHelpText(
+      'after',
+      "\nExample:\n  berth key create 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role member --name 'nightly import'",
+    )
     .action(async (accountId: string, { role, name, json }: { role: Role; name: string } & Json) => {
       const created = await withDatabase((database) =>
         createKey({ database, clock, environment: environment() }, { accountId, role, name }),
@@ -82,5 +87,12 @@ function shown({ id, account_id, name, role, inserted_at, last_used_at, revoked_
 }
 
 function cells(key: ApiKey): string[] {
-  return [key.id, key.role, shownTime(key.inserted_at), shownTime(key.last_used_at), shownTime(key.revoked_at), key.name];
+  return [
+    key.id,
+    key.role,
+    shownTime(key.inserted_at),
+    shownTime(key.last_used_at),
+    shownTime(key.revoked_at),
+    key.name,
+  ];
 }

@@ -94,7 +94,7 @@ async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<v
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
     .executeTakeFirstOrThrow();
-  if (Number(count) >= limit) throw new BerthError('directory_limit', 'Directory limit reached for your plan');
+  if (count >= limit) throw new BerthError('directory_limit', 'Directory limit reached for your plan');
 }
 
 /** A UID and a username that were never used before; the row that says so is never removed. */

@@ -16,7 +16,7 @@ const INVALID = 'is invalid';
 const METADATA_BYTES = 16_384;
 
 const atMost = (limit: number) =>
-  v.check<string, string>((text) => [...text].length <= limit, `should be at most ${limit} character(s)`);
+  v.check<string, string>((text) => Array.from(text).length <= limit, `should be at most ${limit} character(s)`);
 const storable = v.check<string, string>((text) => text.isWellFormed() && !text.includes('\0'), INVALID);
 const present = v.check<unknown, string>((value) => value !== null, BLANK);
 
@@ -39,7 +39,10 @@ const integer = (min: number, max: number) =>
 /** Kept as JSON text. */
 const metadata = v.pipe(
   v.unknown(),
-  v.custom<object | null>((value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value), INVALID),
+  v.custom<object | null>(
+    (value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value),
+    INVALID,
+  ),
   v.transform((value) => writeJson(value ?? {})),
   v.string(INVALID),
   v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),

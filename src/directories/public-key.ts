@@ -79,7 +79,7 @@ function isSound(type: string, blob: Buffer): boolean {
 /** The SSH wire format's strings (RFC 4251, section 5) that make up the blob, or undefined when it does not consist of them. */
 function readStrings(blob: Buffer): Buffer[] | undefined {
   const strings: Buffer[] = [];
-  for (let at = 0; at < blob.length; ) {
+  for (let at = 0; at < blob.length;) {
     if (at + 4 > blob.length) return undefined;
     const end = at + 4 + blob.readUInt32BE(at);
     if (end > blob.length) return undefined;

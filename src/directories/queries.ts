@@ -104,14 +104,12 @@ export function directoryQueries(reads: Reads): DirectoryQueries {
   );
 
   return {
-    byId: async (accountId, id) => await byId.first({ accountId, id }),
+    byId: async (accountId, id) => byId.first({ accountId, id }),
     async list(accountId, { externalId, after, limit = Number.MAX_SAFE_INTEGER }) {
       const from = after === undefined ? NEWEST : await place.first({ accountId, id: after });
       if (!from) throw new ValidationError({ after: ['is invalid'] });
       const parameters = { accountId, ...from, limit };
-      return externalId === undefined
-        ? await all.all(parameters)
-        : await byExternalId.all({ ...parameters, externalId });
+      return externalId === undefined ? all.all(parameters) : byExternalId.all({ ...parameters, externalId });
     },
   };
 }

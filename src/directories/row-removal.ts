@@ -36,15 +36,15 @@ export function createRowRemoval({
   const pending = new Set<string>();
   const retries = new Set<NodeJS.Timeout>();
   let last = Promise.resolve();
-  let closed = false;
+  const stop = new AbortController();
 
   async function remove(id: string): Promise<void> {
     try {
-      while (!closed && !(await removeBatch(database, id))) await setImmediate();
+      while (!stop.signal.aborted && !(await removeBatch(database, id))) await setImmediate();
       pending.delete(id);
     } catch (error) {
       log.warn({ err: error, directory_id: id }, "could not remove a deleted directory's rows, will try again");
-      if (!closed) retryLater(id);
+      if (!stop.signal.aborted) retryLater(id);
     }
   }
 
@@ -62,14 +62,14 @@ export function createRowRemoval({
 
   return {
     add(id) {
-      if (closed || pending.has(id)) return;
+      if (stop.signal.aborted || pending.has(id)) return;
       pending.add(id);
       enqueue(id);
     },
     has: (id) => pending.has(id),
     idle: () => last,
     async close() {
-      closed = true;
+      stop.abort();
       for (const timer of retries) clearTimeout(timer);
       await last;
     },
@@ -78,7 +78,7 @@ export function createRowRemoval({
 
 /** One batch; true when it was the last. */
 async function removeBatch({ db }: Database, id: string): Promise<boolean> {
-  return await db.transaction().execute(async (tx) => {
+  return db.transaction().execute(async (tx) => {
     const files = await removeSome(tx, 'files', id);
     const deliveries = await removeSome(tx, 'deliveries', id);
     if (files === BATCH || deliveries === BATCH) return false;

@@ -36,7 +36,7 @@ export async function updateBasics(
   id: string,
   fields: Fields,
 ): Promise<DirectoriesTable> {
-  return await change(deps, accountId, id, basicFields(fields) as Changes);
+  return change(deps, accountId, id, basicFields(fields));
 }
 
 /** Auth settings, which count from the next login (specification, PATCH, 2). Other fields are not looked at. */
@@ -47,7 +47,7 @@ export async function updateAuth(
   fields: Fields,
 ): Promise<DirectoriesTable> {
   const { auth_mode, public_key } = authFields(fields);
-  return await change(deps, accountId, id, {
+  return change(deps, accountId, id, {
     ...(auth_mode && { auth_mode }),
     ...(public_key && { public_key: public_key.line, public_key_fingerprint: public_key.fingerprint }),
   });
@@ -59,7 +59,7 @@ export async function removePublicKey(
   accountId: string,
   id: string,
 ): Promise<DirectoriesTable> {
-  return await change(deps, accountId, id, { auth_mode: 'password', public_key: null, public_key_fingerprint: null });
+  return change(deps, accountId, id, { auth_mode: 'password', public_key: null, public_key_fingerprint: null });
 }
 
 async function change(
@@ -69,7 +69,7 @@ async function change(
   changes: Changes,
 ): Promise<DirectoriesTable> {
   const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
-  return await refusingWhenFull(async () => {
+  return refusingWhenFull(async () => {
     const directory = await deps.database.db.transaction().execute(async (tx) => {
       const before = await tx
         .selectFrom('directories')

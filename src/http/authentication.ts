@@ -43,6 +43,6 @@ export function authorized({
     lastUsed.note(principal.keyId);
     rateLimit.take(principal.accountId);
     requireApiPlan(principal);
-    return await endpoint(c, principal);
+    return endpoint(c, principal);
   };
 }

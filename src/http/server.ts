@@ -56,7 +56,7 @@ export async function startHttpServer({
   port: number;
   tls: TlsPair | 'proxy';
 }): Promise<HttpServer> {
-  const listener = getRequestListener((request, env) => app.fetch(request, env as ApiEnv['Bindings']), {
+  const listener = getRequestListener((request, env) => app.fetch(request, env), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
@@ -84,7 +84,7 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<
 function direct(listener: Listener, pair: TlsPair): Server {
   const server = createHttps(
     { ...LIMITS, ...pair, handshakeTimeout: HANDSHAKE_TIMEOUT, minVersion: 'TLSv1.2' },
-    listener,
+    (request, response) => void listener(request, response),
   );
   refusePlainHttp(server, HANDSHAKE_TIMEOUT);
   return server;
@@ -95,14 +95,14 @@ function proxied(listener: Listener): Server {
   const loopback = new BlockList();
   loopback.addSubnet('127.0.0.0', 8, 'ipv4');
   loopback.addAddress('::1', 'ipv6');
-  return createHttp(LIMITS, async (request, response) => {
+  return createHttp(LIMITS, (request, response) => {
     const peer = request.socket.remoteAddress ?? '';
     if (!loopback.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
       writeRefusal(response, 400, 'Only a proxy on this machine may connect');
     } else if (request.headers['x-forwarded-proto'] !== 'https') {
       writeRefusal(response, 400, 'Use https://');
     } else {
-      await listener(request, response);
+      void listener(request, response);
     }
   });
 }

@@ -46,10 +46,18 @@ async function makeSelfSigned(cert: string, key: string): Promise<void> {
     const names = ['DNS:localhost', 'IP:127.0.0.1', 'IP:::1', `DNS:${hostname()}`];
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', DAYS],
-      ...['-subj', '/CN=berth', '-addext', `subjectAltName=${names.join(',')}`],
-      ...['-addext', 'basicConstraints=critical,CA:FALSE', '-addext', 'extendedKeyUsage=serverAuth'],
-      ...['-keyout', newKey, '-out', newCert],
+      'req',
+      '-x509',
+      '-nodes',
+      '-newkey=ec',
+      '-pkeyopt=ec_paramgen_curve:P-256',
+      `-days=${DAYS}`,
+      '-subj=/CN=berth',
+      `-addext=subjectAltName=${names.join(',')}`,
+      '-addext=basicConstraints=critical,CA:FALSE',
+      '-addext=extendedKeyUsage=serverAuth',
+      `-keyout=${newKey}`,
+      `-out=${newCert}`,
     ]);
     renameSync(newKey, key);
     renameSync(newCert, cert);

@@ -118,7 +118,10 @@ test('what sshd would refuse is refused', () => {
     'a point off the curve': lineOf(curve, wire(curve, 'nistp256', offCurve)),
     'a compressed point': lineOf(curve, wire(curve, 'nistp256', compressed)),
     'another curve': lineOf(curve, wire(curve, 'nistp384', point)),
-    'a certificate': lineOf('ssh-ed25519-cert-v01@openssh.com', wire('ssh-ed25519-cert-v01@openssh.com', 'nonce', edBlob)),
+    'a certificate': lineOf(
+      'ssh-ed25519-cert-v01@openssh.com',
+      wire('ssh-ed25519-cert-v01@openssh.com', 'nonce', edBlob),
+    ),
     'a FIDO key without application': lineOf(sk, wire(sk, edBlob.subarray(-32))),
     'a FIDO application with NUL': lineOf(sk, wire(sk, edBlob.subarray(-32), 'ssh:\0')),
     'a short FIDO key': lineOf(sk, wire(sk, edBlob.subarray(-31), 'ssh:')),

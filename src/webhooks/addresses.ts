@@ -70,7 +70,8 @@ export function addressRule(allow: readonly string[]): (address: string) => bool
 function addCidr(list: BlockList, cidr: string): void {
   const [network = '', prefix = ''] = cidr.split('/');
   try {
-    list.addSubnet(network, Number(prefix), isIP(network) === 6 ? 'ipv6' : 'ipv4');
+    // Without a prefix it must not count as /0, which would open everything.
+    list.addSubnet(network, prefix === '' ? Number.NaN : Number(prefix), isIP(network) === 6 ? 'ipv6' : 'ipv4');
   } catch (error) {
     throw new OperatorError(`BERTH_WEBHOOK_ALLOW: ${cidr} is not a network such as 10.0.0.0/8`, {
       cause: errorMessage(error),

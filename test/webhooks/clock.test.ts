@@ -1,0 +1,64 @@
+/** The wall clock is set by an hour, forth and back: retries come neither early nor an hour late. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Clock, SECOND, systemClock } from '../../src/clock.ts';
+import { receiver } from '../support/receiver.ts';
+import { outboxPlace } from './outbox-place.ts';
+
+const HOUR = 3600 * SECOND;
+
+function settableClock(): Clock & { offset: number } {
+  const system = systemClock();
+  return {
+    offset: 0,
+    now() {
+      return system.now() + this.offset;
+    },
+  };
+}
+
+for (const [way, offset] of [
+  ['forth', HOUR],
+  ['back', -HOUR],
+] as const) {
+  test(`set an hour ${way}, a retry keeps its wait`, async () => {
+    const clock = settableClock();
+    await using place = await outboxPlace({ clock, retryDelays: [1, 60, 60] });
+    await using target = await receiver({ respond: (response) => response.writeHead(500).end() });
+    const dispatcher = place.start();
+    const id = await place.put(target.url);
+    dispatcher.wake();
+    await place.until(id, 'waiting');
+    clock.offset = offset;
+    // Wakes go on meanwhile, as uploads do.
+    for (let count = 0; count < 10; count += 1) {
+      await sleep(50);
+      dispatcher.wake();
+    }
+    assert.equal(target.requests.length, 1, 'the retry came early');
+    await target.next();
+    const second = await target.next();
+    await sleep(200);
+    assert.equal(target.requests.length, 2, 'more than one retry came');
+    assert.ok(second.at - (target.requests[0]?.at ?? 0) < 2500);
+    const { state, due_at } = await place.delivery(id);
+    assert.equal(state, 'waiting');
+    assert.ok(Math.abs((due_at ?? 0) - clock.now() - 60 * SECOND) < 15 * SECOND);
+  });
+}
+
+test('set back while berth was down, a retry waits no longer than the longest wait', async () => {
+  const clock = settableClock();
+  await using place = await outboxPlace({ clock, retryDelays: [0.1, 0.1, 0.5] });
+  await using target = await receiver();
+  const id = await place.put(target.url);
+  await place.database.db
+    .updateTable('deliveries')
+    .set({ state: 'waiting', attempts: 1, due_at: clock.now() + HOUR })
+    .execute();
+  const dispatcher = place.start();
+  dispatcher.wake();
+  while (((await place.delivery(id)).due_at ?? 0) > clock.now() + 30 * SECOND) await sleep(5);
+  assert.ok(((await place.delivery(id)).due_at ?? 0) < clock.now() + 25 * SECOND);
+});

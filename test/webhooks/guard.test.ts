@@ -1,0 +1,210 @@
+/** The destination guard (DESIGN.md §9): no forbidden address is ever connected to, however it is written or found. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { OperatorError } from '../../src/errors.ts';
+import { addressRule } from '../../src/webhooks/addresses.ts';
+import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
+import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
+import { type Answer, createSender } from '../../src/webhooks/send.ts';
+import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
+
+const OUTGOING = { id: 'delivery-1', body: Buffer.from('{}'), signature: 'ab' };
+
+interface Setting {
+  readonly allow?: readonly string[];
+  readonly resolve?: ResolveName;
+}
+
+/** One attempt at each of the URLs, all over the same agents. */
+async function sendTo(urls: readonly string[], { allow = [], resolve }: Setting = {}): Promise<Answer[]> {
+  const sender = createSender(guardedAgents(allow, resolve), '1');
+  const answers: Answer[] = [];
+  for (const url of urls) answers.push(await sender.send({ ...OUTGOING, url }, 0, new AbortController().signal));
+  sender.close();
+  return answers;
+}
+
+const BLOCKED = [
+  // IPv4, first and last of each class
+  ...['0.0.0.0', '0.255.255.255', '10.0.0.0', '10.255.255.255', '100.64.0.0', '100.127.255.255', '127.0.0.1'],
+  ...['127.255.255.255', '169.254.0.0', '169.254.169.254', '169.254.255.255', '172.16.0.0', '172.31.255.255'],
+  ...['192.0.0.0', '192.0.0.255', '192.0.2.1', '192.88.99.1', '192.168.0.0', '192.168.255.255', '198.18.0.0'],
+  ...['198.19.255.255', '198.51.100.1', '203.0.113.1', '224.0.0.1', '239.255.255.255', '240.0.0.0', '255.255.255.255'],
+  // IPv6
+  ...['::', '::1', '::7f00:1', '::ffff:127.0.0.1', '::ffff:8.8.8.8', '::ffff:0:127.0.0.1', '64:ff9b::7f00:1'],
+  ...['64:ff9b:1::7f00:1', '100::1', '2001::1', '2001:0:4136:e378:8000:63bf:3fff:fdd2', '2001:2::1', '2001:10::1'],
+  ...['2001:db8::1', '2002:7f00:1::1', '3ffe::1', '3fff::1', '5f00::1', 'fc00::1', 'fd12:3456::1', 'fe80::1'],
+  ...['fe80::1%lo', 'febf::1', 'fec0::1', 'ff02::1', '4000::1'],
+];
+const PUBLIC = [
+  ...['1.1.1.1', '8.8.8.8', '9.255.255.255', '11.0.0.0', '100.63.255.255', '100.128.0.0', '172.15.255.255'],
+  ...['172.32.0.0', '192.0.3.1', '192.167.255.255', '198.17.255.255', '198.20.0.0', '223.255.255.255'],
+  ...['2606:4700::1111', '2a00:1450:4001:800::200e', '2001:4860:4860::8888'],
+];
+
+describe('addresses', () => {
+  test('that are not public are refused, public ones are not', () => {
+    const allowed = addressRule([]);
+    assert.deepEqual(BLOCKED.filter(allowed), []);
+    assert.deepEqual(
+      PUBLIC.filter((address) => !allowed(address)),
+      [],
+    );
+    assert.ok(!allowed('') && !allowed('localhost') && !allowed('127.1'));
+  });
+
+  test('are opened one network at a time', () => {
+    const allowed = addressRule(['10.1.0.0/16', 'fd00::/8']);
+    assert.ok(allowed('10.1.2.3') && allowed('fd12::1') && allowed('1.1.1.1'));
+    assert.ok(!allowed('10.2.0.0') && !allowed('fc00::1') && !allowed('127.0.0.1'));
+    assert.ok(!addressRule(['0.0.0.0/0'])('::1'));
+  });
+
+  test('a network that is none is an error for the operator', () => {
+    for (const wrong of ['10.0.0.0/33', '300.0.0.0/8', 'fd00::/129', '1.2.3/8', '::1']) {
+      assert.throws(() => addressRule([wrong]), OperatorError, wrong);
+    }
+  });
+});
+
+test('a literal is refused in every spelling, with no connection', async () => {
+  await using target = await receiver();
+  const { port } = new URL(target.url);
+  const hosts = [
+    '127.0.0.1',
+    '127.1',
+    '0x7f.1',
+    '2130706433',
+    '017700000001',
+    '0x7f000001',
+    '127.0.0.1.',
+    '0',
+    '0.0.0.0',
+  ];
+  const wide = [
+    '[::1]',
+    '[::]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::127.0.0.1]',
+    '[0:0:0:0:0:ffff:7f00:0001]',
+  ];
+  const urls = [...hosts, ...wide, '１２７.0.0.1', '127。0。0。1', 'user:pass@127.0.0.1'].flatMap((host) => [
+    `http://${host}:${port}/`,
+    `https://${host}:${port}/`,
+  ]);
+  for (const [index, { error, status }] of (await sendTo(urls)).entries()) {
+    assert.equal(status, null);
+    assert.match(error ?? '', /^destination (0\.0\.0\.0|127\.0\.0\.1|::\S*) is not allowed$/, urls[index]);
+  }
+  assert.equal(target.connections(), 0);
+});
+
+test('what is opened is reached, by literal and by name of the hosts file', async () => {
+  using place = scratch();
+  await using target = await receiver();
+  const { port } = new URL(target.url);
+  const hostsFile = `${place.dir}/hosts`;
+  writeFileSync(hostsFile, '# hosts\n127.0.0.1 localhost Receiver.test # here\n::1 ip6-localhost\n');
+  const [literal, named] = await sendTo([target.url, `http://receiver.TEST:${port}/`], {
+    allow: ['127.0.0.0/8'],
+    resolve: resolver({ hostsFile, servers: ['127.0.0.1:9'] }),
+  });
+  assert.equal(literal?.status, 204);
+  assert.equal(named?.status, 204);
+  // Without being opened, the very same name is refused.
+  const [refused] = await sendTo([`http://localhost:${port}/`], { resolve: resolver({ hostsFile }) });
+  assert.equal(refused?.error, 'destination localhost at 127.0.0.1 is not allowed');
+  assert.equal(target.requests.length, 2);
+});
+
+test('a name is refused when any of its addresses is forbidden', async () => {
+  await using target = await receiver();
+  const { port } = new URL(target.url);
+  for (const forbidden of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '10.0.0.1', '169.254.169.254', 'not an address']) {
+    for (const addresses of [[forbidden], ['1.1.1.1', forbidden], [forbidden, '1.1.1.1']]) {
+      for (const scheme of ['http', 'https']) {
+        const [answer] = await sendTo([`${scheme}://rebind.test:${port}/`], { resolve: async () => addresses });
+        assert.equal(answer?.error, `destination rebind.test at ${forbidden} is not allowed`);
+      }
+    }
+  }
+  assert.equal(target.connections(), 0);
+});
+
+test('a second answer from DNS is judged as the first was, and a name that cannot be resolved says so', async () => {
+  await using allowed = await receiver();
+  const { port } = new URL(allowed.url);
+  // The first look-up answers with an address that is open, later ones with one of the same machine that is not.
+  let asked = 0;
+  await using dns = await dnsServer(() => (asked++ === 0 ? '127.0.0.1' : '127.8.8.8'));
+  const resolve = resolver({ hostsFile: '/dev/null', servers: [dns.address] });
+  const url = `http://changing.test:${port}/`;
+  const sender = createSender(guardedAgents(['127.0.0.1/32'], resolve), '1');
+  const send = (): Promise<Answer> => sender.send({ ...OUTGOING, url }, 0, new AbortController().signal);
+  assert.equal((await send()).status, 204);
+  // While the connection is kept, no name is looked up, so no other address can come in.
+  assert.equal((await send()).status, 204);
+  assert.equal(asked, 1);
+  assert.equal(allowed.connections(), 1);
+  sender.close();
+  assert.equal((await send()).error, 'destination changing.test at 127.8.8.8 is not allowed');
+  assert.equal(allowed.connections(), 1);
+  sender.close();
+
+  await using silent = await dnsServer(() => undefined);
+  const [answer] = await sendTo(['http://nowhere.test/'], {
+    resolve: resolver({ hostsFile: '/dev/null', servers: [silent.address] }),
+  });
+  assert.equal(answer?.error, 'the name nowhere.test cannot be resolved');
+});
+
+test('proxies of the environment are not used', async () => {
+  await using proxy = await receiver();
+  await using target = await receiver();
+  // Node reads these variables when it starts.
+  const code = `
+    import { guardedAgents } from './src/webhooks/destination-guard.ts';
+    import { createSender } from './src/webhooks/send.ts';
+    const { send } = createSender(guardedAgents(['127.0.0.0/8']), '1');
+    const outgoing = { id: 'x', url: ${JSON.stringify(target.url)}, body: Buffer.from('{}'), signature: '' };
+    console.log((await send(outgoing, 0, new AbortController().signal)).status);`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    env: { ...process.env, NODE_USE_ENV_PROXY: '1', HTTP_PROXY: new URL(proxy.url).origin, NO_PROXY: '' },
+  });
+  assert.equal(stdout.trim(), '204');
+  assert.equal(proxy.connections(), 0);
+});
+
+/** A DNS server that knows one IPv4 address per question, or that the name does not exist. */
+async function dnsServer(answer: () => string | undefined): Promise<AsyncDisposable & { readonly address: string }> {
+  const socket = createSocket('udp4');
+  socket.on('message', (query, peer) => {
+    // RFC 1035, 4.1: a header of 12 bytes, then the name, type and class asked for.
+    const question = query.subarray(12, query.indexOf(0, 12) + 5);
+    const isV4 = question.readUInt16BE(question.length - 4) === 1;
+    const address = isV4 ? answer() : undefined;
+    const header = Buffer.from(query.subarray(0, 12));
+    header.writeUInt16BE(address === undefined && isV4 ? 0x8183 : 0x8180, 2);
+    header.writeUInt16BE(address === undefined ? 0 : 1, 6);
+    header.writeUInt32BE(0, 8);
+    // A pointer to the name, A, IN, a TTL of 0, four bytes.
+    const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...(address?.split('.').map(Number) ?? [])]);
+    socket.send(Buffer.concat([header, question, ...(address === undefined ? [] : [record])]), peer.port, peer.address);
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  return {
+    address: `127.0.0.1:${socket.address().port}`,
+    async [Symbol.asyncDispose]() {
+      socket.close();
+      await once(socket, 'close');
+    },
+  };
+}

@@ -1,0 +1,78 @@
+/** `max_connections` is exact (DESIGN.md, decision 4): also when everybody logs in at the same moment. */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ssh } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { connect, type Connection } from '../support/sftp-client.ts';
+import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { startSshd } from '../support/sshd.ts';
+
+test('of ten simultaneous logins at a limit of three, exactly three get in', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  await using stack = new AsyncDisposableStack();
+  const key = keyPair(place.dir);
+  const row = directory({ auth_mode: 'both', public_key: key.publicKey, max_connections: 3 });
+  await host.apply(row);
+  const login = { port: sshd.port, username: row.sftp_username };
+  const attempts = await Promise.allSettled(
+    Array.from({ length: 10 }, (_, i) =>
+      connect(i % 2 === 0 ? { ...login, password: PASSWORD } : { ...login, privateKey: key.privateKey }),
+    ),
+  );
+  const live = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [stack.use(attempt.value)] : []));
+  assert.equal(live.length, 3);
+});
+
+test('the limit can change under live sessions, and each that ends makes room, however it ends', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  await using stack = new AsyncDisposableStack();
+  const row = directory({ max_connections: 1 });
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  const open = async (): Promise<Connection> => stack.use(await connect(login));
+
+  await host.apply(row);
+  const first = await open();
+  const refused = await ssh(place.dir, login, ['-s'], 'sftp');
+  assert.equal(refused.code, 255);
+  assert.match(refused.output, /^Too many connections/m);
+
+  await host.apply({ ...row, max_connections: 2 });
+  await open();
+  await assert.rejects(open());
+
+  const sessions = join(sshd.paths.sessions, row.sftp_username);
+  first.drop();
+  await until('the dropped connection has made room', () =>
+    open().then(
+      () => true,
+      () => false,
+    ),
+  );
+  // The login has tidied up: a file per live connection, none for the one that has gone.
+  assert.equal(readdirSync(sessions).length, 2);
+
+  await host.apply({ ...row, max_connections: 1 });
+  await assert.rejects(open());
+});
+
+test('a monitor that was killed counts no more', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory({ max_connections: 1 });
+  await host.apply(row);
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  await using first = await connect(login);
+  assert.ok(first);
+  const [monitor] = readdirSync(join(sshd.paths.sessions, row.sftp_username));
+  process.kill(Number(monitor), 'SIGKILL');
+  await using second = await connect(login);
+  assert.ok(second);
+});

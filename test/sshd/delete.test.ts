@@ -1,0 +1,94 @@
+/** Specification, DELETE: credentials stop working at once, live sessions too; the files go. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { SFTPWrapper } from 'ssh2';
+import { sftp } from '../support/openssh-client.ts';
+import { scratch } from '../support/scratch.ts';
+import { connect } from '../support/sftp-client.ts';
+import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { startSshd } from '../support/sshd.ts';
+
+test('a delete ends live uploads at once, and nothing of the directory is left', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const [doomed, spared] = [directory(), directory()];
+  for (const row of [doomed, spared]) await host.apply(row);
+  const login = (row: typeof doomed) => ({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+
+  await using idle = await connect(login(doomed));
+  await using busy = await connect(login(doomed));
+  await using other = await connect(login(spared));
+  const upload = await busy.sftp();
+  const handle = await openHandle(upload, 'half');
+  const writing = writeUntilItFails(upload, handle);
+  await host.remove(doomed);
+
+  assert.equal(existsSync(sshd.paths.jail(doomed.sftp_username)), false);
+  assert.deepEqual(processesOf(doomed.uid), []);
+  await Promise.all([idle.closed, busy.closed, writing]);
+  assert.equal((await sftp(place.dir, login(doomed), ['pwd'])).code, 255);
+
+  await host.settled();
+  assert.deepEqual(host.removed, [doomed.sftp_username]);
+  assert.deepEqual(readdirSync(sshd.paths.trash), []);
+  assert.equal(existsSync(join(sshd.paths.sessions, doomed.sftp_username)), false);
+  await openHandle(await other.sftp(), 'undisturbed');
+});
+
+test('a login that is under way when the delete comes does not get in', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const key = keyPair(place.dir);
+  for (let round = 0; round < 8; round++) {
+    const row = directory({ auth_mode: 'public_key', public_key: key.publicKey });
+    await host.apply(row);
+    const login = { port: sshd.port, username: row.sftp_username, privateKey: key.privateKey };
+    const attempts = Array.from({ length: 4 }, () => connect(login));
+    // At a different moment of the logins each round.
+    await Promise.race([
+      ...attempts.map((a) => a.catch(() => undefined)),
+      new Promise((r) => setTimeout(r, round * 25)),
+    ]);
+    await host.remove(row);
+    for (const attempt of await Promise.allSettled(attempts)) {
+      if (attempt.status === 'fulfilled') await attempt.value.closed;
+    }
+    assert.deepEqual(processesOf(row.uid), []);
+  }
+});
+
+function openHandle(session: SFTPWrapper, name: string): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    session.open(name, 'w', (error, handle) => (error ? reject(error) : resolve(handle)));
+  });
+}
+
+/** Resolves when the connection refuses a write, or closes under it. */
+async function writeUntilItFails(session: SFTPWrapper, handle: Buffer): Promise<void> {
+  const closed = new Promise<'closed'>((resolve) => {
+    session.once('close', () => resolve('closed'));
+  });
+  const chunk = Buffer.alloc(32_768);
+  for (let position = 0; ; position += chunk.length) {
+    const written = new Promise<'written' | 'failed'>((resolve) => {
+      session.write(handle, chunk, 0, chunk.length, position, (error) => resolve(error ? 'failed' : 'written'));
+    });
+    if ((await Promise.race([written, closed])) !== 'written') return;
+  }
+}
+
+function processesOf(uid: number): string[] {
+  return readdirSync('/proc').filter((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'utf8');
+      return !/^State:\s+Z/m.test(status) && status.includes(`\nUid:\t${uid}\t`);
+    } catch {
+      return false; // it has ended meanwhile
+    }
+  });
+}

@@ -1,0 +1,77 @@
+/** The users exist for our sshd only, and the machine's accounts do not exist for it (DESIGN.md, decision 2). */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { sftp } from '../support/openssh-client.ts';
+import { scratch } from '../support/scratch.ts';
+import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { startSshd } from '../support/sshd.ts';
+
+const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
+
+test('the machine does not know an SFTP user, and is left as it was', async () => {
+  const before = existsSync('/etc/userdb');
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  assert.equal(
+    (await sftp(place.dir, { port: sshd.port, username: row.sftp_username, password: PASSWORD }, ['pwd'])).code,
+    0,
+  );
+  assert.equal(spawnSync('getent', ['passwd', row.sftp_username]).status, 2);
+  assert.equal(existsSync('/etc/userdb'), before);
+  assert.doesNotMatch(readFileSync('/proc/mounts', 'utf8'), new RegExp(place.dir));
+});
+
+test('our sshd knows three locked accounts beside the SFTP users, and none of them can log in', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  const inside = (...command: string[]) =>
+    execFileSync('sh', [IN_NAMESPACE, sshd.paths.sshd, ...command], { encoding: 'utf8' });
+  assert.deepEqual(
+    inside('getent', 'passwd')
+      .trim()
+      .split('\n')
+      .map((line) => line.split(':')[0]),
+    ['root', 'sshd', 'nobody'],
+  );
+  assert.match(inside('getent', 'shadow'), /^(\w+:\*:.*\n){3}$/);
+  const key = keyPair(place.dir);
+  await using host = hostOf(sshd.paths);
+  assert.ok(host);
+  const attempts = await Promise.all(
+    ['root', 'sshd', 'nobody', 'no-such-user'].map((username) => {
+      // Even with a key in the place of a user's: there is no limit for them.
+      copyFileSync(`${key.file}.pub`, join(sshd.paths.authorizedKeys, username));
+      return sftp(place.dir, { port: sshd.port, username, password: '', keyFile: key.file }, ['pwd']);
+    }),
+  );
+  assert.deepEqual(
+    attempts.map(({ code }) => code),
+    [255, 255, 255, 255],
+  );
+});
+
+test('a file of /etc that the machine replaces stays covered', () => {
+  // What passwd(1) and useradd(8) do: a new file renamed over the old one. Tried on a copy of /etc in a namespace.
+  using place = scratch();
+  const base = join(place.config.stateDir, 'sshd');
+  const steps = `
+    set -e
+    cp -a /etc ${place.dir}/etc && mount --bind ${place.dir}/etc /etc
+    mkdir -p ${base}/etc/machine ${base}/etc/userdb ${base}/run ${base}/../userdb
+    echo ours >${base}/etc/passwd && : >${base}/run-links
+    mkfifo ${place.dir}/inside ${place.dir}/go
+    sh ${IN_NAMESPACE} ${base} sh -c 'echo >${place.dir}/inside; read go <${place.dir}/go; cat /etc/passwd' &
+    read inside <${place.dir}/inside
+    cp -a /etc/passwd /etc/passwd+ && mv /etc/passwd+ /etc/passwd
+    echo go >${place.dir}/go
+    wait`;
+  const { stdout, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', steps], { encoding: 'utf8' });
+  assert.equal(stdout, 'ours\n', stderr);
+});

@@ -1,0 +1,86 @@
+/** A login gets SFTP and nothing else (DESIGN.md, decision 6). */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import type { ExecOptions } from 'ssh2';
+import { freePort } from '../support/free-port.ts';
+import { sftp, ssh } from '../support/openssh-client.ts';
+import { scratch } from '../support/scratch.ts';
+import { connect } from '../support/sftp-client.ts';
+import { directory, hostOf, PASSWORD } from '../support/sftp-user.ts';
+import { startSshd } from '../support/sshd.ts';
+
+test('a command, a shell and a terminal are not to be had', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  // The forced command answers instead: an SFTP server that reads nothing and ends.
+  for (const command of [['echo', 'I am in'], ['sh', '-c', 'echo I am in'], []]) {
+    const { output } = await ssh(place.dir, login, ['-tt'], ...command);
+    assert.doesNotMatch(output, /I am in/);
+    assert.match(output, /PTY allocation request failed/);
+  }
+  await using connection = await connect(login);
+  await assert.rejects(promisify(connection.client.shell.bind(connection.client))(), /pseudo-terminal/);
+});
+
+test('no port, socket, agent or display is forwarded, in either direction', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  let reached = 0;
+  await using target = createServer(() => reached++).listen(0, '127.0.0.1');
+  await once(target, 'listening');
+  const address = target.address();
+  assert.ok(address !== null && typeof address === 'object');
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  await using connection = await connect({ ...login, agent: join(place.dir, 'no-agent') });
+  const { client } = connection;
+
+  const forwards: [string, (done: (error?: Error | null) => void) => unknown][] = [
+    ['to a port', (done) => client.forwardOut('127.0.0.1', 1, '127.0.0.1', address.port, done)],
+    ['to a socket', (done) => client.openssh_forwardOutStreamLocal('/dev/log', done)],
+    ['from a socket', (done) => client.openssh_forwardInStreamLocal('/files/socket', done)],
+    ['agent', (done) => client.exec('x', { agentForward: true } as ExecOptions, done)],
+    ['X11', (done) => client.exec('x', { x11: true }, done)],
+  ];
+  const port = await freePort();
+  forwards.push(['from a port', (done) => client.forwardIn('127.0.0.1', port, done)]);
+  for (const [name, forward] of forwards) {
+    await assert.rejects(promisify(forward)(), Error, name);
+  }
+  assert.equal(reached, 0);
+});
+
+test('no link can be made, of either kind', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  const { code, output } = await sftp(place.dir, login, [
+    'put askpass file',
+    '-ln -s /etc/passwd soft',
+    '-ln file hard',
+    'ls',
+  ]);
+  assert.equal(code, 0, output);
+  assert.deepEqual(readdirSync(join(sshd.paths.jail(row.sftp_username), 'files')), ['file']);
+
+  // And at protocol level, where a client does not heed what the server announces.
+  await using connection = await connect(login);
+  const session = await connection.sftp();
+  await assert.rejects(promisify(session.symlink.bind(session))('file', 'soft'), /Permission denied/);
+  await assert.rejects(promisify(session.ext_openssh_hardlink.bind(session))('file', 'hard'));
+  assert.equal(existsSync(join(sshd.paths.jail(row.sftp_username), 'files', 'hard')), false);
+});

@@ -1,0 +1,88 @@
+/** Directories made through the host alone, for tests of sshd that need no API and no database. */
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { chmodSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { encrypt } from 'unixcrypt';
+import type { HostedDirectory } from '../../src/directories/host.ts';
+import { createLog } from '../../src/log.ts';
+import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
+import type { LogSockets } from '../../src/sftp/log-socket.ts';
+import type { Paths } from '../../src/sftp/paths.ts';
+
+/** Nobody listens to the transfer log. */
+export const noSockets: LogSockets = {
+  currentSocket: () => undefined,
+  moreSockets: () => Promise.reject(new Error('nobody listens')),
+};
+
+export interface TestHost extends LocalHost, AsyncDisposable {
+  /** The users whose last file has gone from the disk. */
+  readonly removed: readonly string[];
+}
+
+export function hostOf(paths: Paths, sockets: LogSockets = noSockets): TestHost {
+  const removed: string[] = [];
+  const onRemoved = (username: string): void => void removed.push(username);
+  const host = createDirectoryHost({ paths, log: createLog('error'), sockets, onRemoved });
+  return Object.assign(host, { removed, [Symbol.asyncDispose]: () => host.close() });
+}
+
+export const PASSWORD = 'correct-horse-battery-staple';
+const PASSWORD_HASH = encrypt(PASSWORD, '$6$rounds=1000$berthtests');
+
+/** A row with `PASSWORD`, mode `password` and no key, unless said otherwise. UIDs differ between test processes. */
+export function directory(overrides: Partial<HostedDirectory> = {}): HostedDirectory {
+  const suffix = randomUUID().slice(0, 8);
+  return {
+    id: randomUUID(),
+    sftp_username: `test-${suffix}`,
+    uid: 1_879_048_192 + Number.parseInt(suffix.slice(0, 6), 16),
+    password_hash: PASSWORD_HASH,
+    auth_mode: 'password',
+    public_key: null,
+    max_connections: 10,
+    ...overrides,
+  };
+}
+
+export interface KeyPair {
+  /** Path of the private key. */
+  readonly file: string;
+  readonly privateKey: string;
+  /** Type and base64, as the rules store it. */
+  readonly publicKey: string;
+}
+
+export function keyPair(dir: string, name = 'id'): KeyPair {
+  const file = join(dir, name);
+  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', file]);
+  const publicKey = readFileSync(`${file}.pub`, 'utf8').trim();
+  return { file, privateKey: readFileSync(file, 'utf8'), publicKey };
+}
+
+/** A listener that takes the transfer log's messages and keeps none. Each call opens a further socket. */
+export async function openSockets(paths: Paths): Promise<LogSockets & AsyncDisposable> {
+  const servers: ReturnType<typeof createServer>[] = [];
+  let current: string | undefined;
+  const open = async (): Promise<string> => {
+    const socket = join(paths.corner, `log-${servers.length + 1}.sock`);
+    rmSync(socket, { force: true });
+    const server = createServer((connection) => connection.resume()).listen(socket);
+    await once(server, 'listening');
+    chmodSync(socket, 0o666);
+    servers.push(server);
+    current = socket;
+    return socket;
+  };
+  await open();
+  return {
+    currentSocket: () => current,
+    moreSockets: open,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+    },
+  };
+}

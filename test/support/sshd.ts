@@ -1,0 +1,101 @@
+/**
+ * A real sshd for one test's berth, started as `scripts/start` starts it: prepared by `prepareSshd` (which has sshd check
+ * its configuration), in the namespace of `openssh/in-namespace`. It listens on loopback only.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../../src/config.ts';
+import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
+import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { freePort } from './free-port.ts';
+import type { Scratch } from './scratch.ts';
+
+const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
+
+export interface Sshd extends AsyncDisposable {
+  /** The scratch's configuration with the port that sshd listens on. */
+  readonly config: Config;
+  readonly paths: Paths;
+  readonly port: number;
+  /** What sshd has written so far. */
+  readonly output: () => string;
+  /** Ends the listener as `scripts/start` does; sessions go on. */
+  readonly stop: () => Promise<void>;
+}
+
+/** An sshd that accepts connections. Stopping it ends its sessions too. */
+export async function startSshd(place: Scratch): Promise<Sshd> {
+  const port = await freePort();
+  const config: Config = { ...place.config, sftp: { ...place.config.sftp, port } };
+  const paths = pathsOf(config);
+  await copyHostKeys(dirname(place.dir), paths.hostKeys);
+  await prepareSshd(config);
+  return runSshd(config);
+}
+
+/** Starts sshd for what has been prepared, on the configuration's port. */
+export async function runSshd(config: Config): Promise<Sshd> {
+  const paths = pathsOf(config);
+  const listen = ['-o', 'ListenAddress=127.0.0.1'];
+  const command = ['/usr/sbin/sshd', '-D', '-e', '-f', join(paths.sshd, 'sshd_config'), ...listen];
+  // In a process group of its own, so that the end of the test reaches what it forked before it ended.
+  const sshd = spawn('sh', [IN_NAMESPACE, paths.sshd, ...command], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const lines: string[] = [];
+  const ready = Promise.withResolvers<void>();
+  createInterface(sshd.stderr).on('line', (line) => {
+    lines.push(line);
+    if (line.startsWith('Server listening')) ready.resolve();
+  });
+  sshd.once('exit', () => ready.reject(new Error(`sshd ended: ${lines.join('; ')}`)));
+  await ready.promise;
+  const stop = async (): Promise<void> => {
+    if (sshd.exitCode !== null || sshd.signalCode !== null) return;
+    sshd.kill('SIGTERM');
+    await once(sshd, 'exit');
+  };
+  return {
+    config,
+    paths,
+    port: config.sftp.port,
+    output: () => lines.join('\n'),
+    stop,
+    async [Symbol.asyncDispose]() {
+      await stop();
+      endSessionsBelow(paths.sessions);
+    },
+  };
+}
+
+function endSessionsBelow(sessions: string): void {
+  if (!existsSync(sessions)) return;
+  for (const user of readdirSync(sessions)) {
+    for (const pid of readdirSync(join(sessions, user))) {
+      try {
+        process.kill(Number(pid), 'SIGTERM');
+      } catch {
+        // It has ended already.
+      }
+    }
+  }
+}
+
+/** Host keys take a second of both cores, so the tests share a set. What makes them has a test of its own. */
+async function copyHostKeys(root: string, folder: string): Promise<void> {
+  const shared = join(root, 'hostkeys');
+  if (!existsSync(shared)) {
+    const fresh = `${shared}-${process.pid}`;
+    await ensureHostKeys(fresh);
+    try {
+      renameSync(fresh, shared);
+    } catch {
+      rmSync(fresh, { recursive: true }); // another test was first
+    }
+  }
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(shared)) copyFileSync(join(shared, name), join(folder, name));
+}

@@ -1,0 +1,47 @@
+/** `berth listen`: a receiver to point a directory's webhook at. */
+import { Command, InvalidArgumentError } from 'commander';
+
+export interface ListenArguments {
+  readonly port: number;
+  /** The status to answer with. */
+  readonly fail: number;
+  /** The wait before the answer, in seconds. */
+  readonly delay: number;
+  /** To be used instead of the one in the database. */
+  readonly secret?: string;
+}
+
+const HELP = `
+Examples:
+  berth listen                           show each webhook and say whether its signature is right
+  berth listen --port 9001 --fail 500    answer 500, to see four attempts
+  berth listen --delay 6                 answer too late: berth waits for 5 seconds
+  berth listen --secret "$SECRET"        check with this secret instead of looking it up in the database
+
+Point a directory at it with PATCH {"directory": {"webhook_url": "http://127.0.0.1:9000/"}}.
+berth sends to this machine only with BERTH_WEBHOOK_ALLOW=127.0.0.0/8 set for berth serve.`;
+
+/** @param run receives until it is to end, on SIGINT say. */
+export function listenCommand(run: (given: ListenArguments) => Promise<void>): Command {
+  return new Command('listen')
+    .description('receive webhooks on this machine and show them')
+    .option('--port <port>', 'port on 127.0.0.1', integer(0, 65_535), 9000)
+    .option('--fail <status>', 'answer with this status instead of 200', integer(200, 599), 200)
+    .option('--delay <seconds>', 'wait before the answer', seconds, 0)
+    .option('--secret <secret>', "the directory's webhook_secret")
+    .addHelpText('after', HELP)
+    .action(async (given: ListenArguments) => run(given));
+}
+
+function integer(lowest: number, highest: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= lowest && value <= highest) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
+  };
+}
+
+function seconds(text: string): number {
+  if (/^\d{1,4}(\.\d+)?$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a number of seconds such as 6.');
+}

@@ -1,0 +1,119 @@
+/** A webhook receiver for trying things out, on loopback: shows what comes, answers as it is told to. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { verify } from '../webhooks/signature.ts';
+import { describeWebhook, type SignatureVerdict } from './describe.ts';
+
+/** Far more than any webhook of berth's. */
+const BODY_LIMIT = 1024 * 1024;
+/** Deliveries whose attempts are counted. */
+const REMEMBERED = 1000;
+
+export interface ListenOptions {
+  /** 0 for any free one. */
+  readonly port: number;
+  /** The status to answer with. */
+  readonly status: number;
+  /** How long to wait before the answer, in seconds. */
+  readonly delay: number;
+  /** The webhook secret of a directory; undefined when it is not known here. */
+  readonly secretOf: (directoryId: string) => Promise<string | undefined>;
+  readonly print: (text: string) => void;
+}
+
+export interface Listening {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** @throws {OperatorError} when the port is taken or may not be used. */
+export async function listen({ port, status, delay, secretOf, print }: ListenOptions): Promise<Listening> {
+  const attempts = new Map<string, number>();
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await read(request);
+    if (request.method !== 'POST' || body === undefined) {
+      print(`${request.method} ${JSON.stringify(request.url)}: not a webhook\n`);
+      response.writeHead(body === undefined ? 413 : 405, { connection: 'close' }).end();
+      return;
+    }
+    const id = String(request.headers['webhook-id'] ?? '');
+    const attempt = (attempts.get(id) ?? 0) + 1;
+    attempts.delete(id);
+    attempts.set(id, attempt);
+    const [oldest] = attempts.keys();
+    if (attempts.size > REMEMBERED && oldest !== undefined) attempts.delete(oldest);
+
+    const verdict = await judge(request, body, secretOf);
+    print(describeWebhook({ body, headers: request.headers, attempt, verdict, at: new Date() }));
+    if (delay > 0) await sleep(delay * 1000);
+    if (response.destroyed) print(`  berth did not wait for the answer\n`);
+    else print(`  answered ${status}\n`);
+    response.writeHead(status).end();
+  };
+
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      print(`  ${errorMessage(error)}\n`);
+      response.destroy();
+    });
+  });
+  server.listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw refusal(error, port);
+  }
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+function refusal(error: unknown, port: number): OperatorError {
+  const cause = { cause: error };
+  if (errorCode(error) === 'EADDRINUSE') {
+    return new OperatorError(`port ${port} is taken by another program: choose a free one with --port`, cause);
+  }
+  return new OperatorError(`cannot listen on port ${port} (${errorMessage(error)}): choose another with --port`, cause);
+}
+
+/** The body, or undefined when it is too long. */
+async function read(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > BODY_LIMIT) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+async function judge(
+  request: IncomingMessage,
+  body: Buffer,
+  secretOf: ListenOptions['secretOf'],
+): Promise<SignatureVerdict> {
+  const header = request.headers['x-service-signature'];
+  if (typeof header !== 'string') return 'missing';
+  const secret = await secretOf(directoryOf(body));
+  if (secret === undefined) return 'unknown';
+  return verify(body, secret, header) ? 'right' : 'wrong';
+}
+
+function directoryOf(body: Buffer): string {
+  try {
+    const { directory_id: id } = JSON.parse(body.toString()) as { directory_id?: unknown };
+    return typeof id === 'string' ? id : '';
+  } catch {
+    return '';
+  }
+}

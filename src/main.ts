@@ -2,9 +2,12 @@
 import { accountCommand } from './cli/account-command.ts';
 import { keyCommand } from './cli/key-command.ts';
 import { runProgram } from './cli/program.ts';
+import { prepareCommand, serveCommand } from './cli/serve-command.ts';
 import { withDatabase } from './cli/with-database.ts';
 import { systemClock } from './clock.ts';
 import { readConfig } from './config.ts';
+import { serve } from './serve.ts';
+import { prepareSshd } from './sftp/sshd.ts';
 
 const config = () => readConfig(process.env);
 const stdout = (text: string) => void process.stdout.write(text);
@@ -15,6 +18,8 @@ const database = withDatabase(config);
 
 process.exitCode = await runProgram(
   [
+    serveCommand(() => serve(config())),
+    prepareCommand(() => prepareSshd(config())),
     accountCommand({ withDatabase: database, clock, print }),
     keyCommand({ withDatabase: database, clock, environment: () => config().environment, print }),
   ],

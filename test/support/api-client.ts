@@ -1,0 +1,66 @@
+/** Requests over real HTTPS, with everything that a test may want to send wrongly. */
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import { text } from 'node:stream/consumers';
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  /** The body as it came. */
+  readonly text: string;
+  /** The body parsed, undefined when there is none. */
+  readonly json: unknown;
+}
+
+export interface RequestOptions {
+  /** The whole `Authorization` header; null sends none. */
+  readonly authorization?: string | null;
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  /** Sent as it is. */
+  readonly body?: string | Buffer;
+  readonly headers?: Record<string, string>;
+}
+
+export type Send = (method: string, path: string, options?: RequestOptions) => Promise<ApiAnswer>;
+
+export interface ApiClient extends Disposable {
+  send: Send;
+  /** The same with another key. */
+  as(key: string): Send;
+}
+
+/** A client that trusts `ca` alone; paths are below `/api/v1` unless they start with `//`, which stands for the root. */
+export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: string }): ApiClient {
+  const agent = new Agent({ ca, keepAlive: true });
+  const as =
+    (ownKey: string): Send =>
+    async (method, path, { authorization = `Bearer ${ownKey}`, json, body, headers = {} } = {}) => {
+      const content = json === undefined ? body : JSON.stringify(json);
+      const outgoing = request({
+        agent,
+        host: '127.0.0.1',
+        port,
+        method,
+        path: path.startsWith('//') ? path.slice(1) : `/api/v1${path}`,
+        headers: {
+          ...(authorization === null ? {} : { authorization }),
+          ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(content === undefined ? {} : { 'content-length': Buffer.byteLength(content) }),
+          ...headers,
+        },
+      });
+      outgoing.end(content);
+      const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+      const answer = await text(incoming);
+      const isJson = incoming.headers['content-type'] === 'application/json' && answer !== '';
+      return {
+        status: incoming.statusCode ?? 0,
+        headers: incoming.headers,
+        text: answer,
+        json: isJson ? (JSON.parse(answer) as unknown) : undefined,
+      };
+    };
+  return { send: as(key), as, [Symbol.dispose]: () => agent.destroy() };
+}

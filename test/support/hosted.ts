@@ -1,0 +1,121 @@
+/** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { Writable } from 'node:stream';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { createAuthenticate } from '../../src/accounts/authenticate.ts';
+import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import type { Reads } from '../../src/db/reads.ts';
+import type { Plan, Role } from '../../src/db/schema.ts';
+import type { CreateDependencies } from '../../src/directories/create.ts';
+import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { createApp } from '../../src/http/app.ts';
+import type { HealthCheck } from '../../src/http/health.ts';
+import { createRateLimit } from '../../src/http/rate-limit.ts';
+import { type HttpServer, startHttpServer } from '../../src/http/server.ts';
+import { loadTlsPair } from '../../src/http/tls.ts';
+import { createLog } from '../../src/log.ts';
+import { uploadQueries } from '../../src/uploads/queries.ts';
+import { apiClient, type ApiClient, type Send } from './api-client.ts';
+import { recordingHost, type RecordingHost } from './recording-host.ts';
+import type { Scratch } from './scratch.ts';
+
+export interface HostedOptions {
+  readonly clock?: Clock;
+  readonly rateLimit?: number;
+  readonly tls?: 'on' | 'proxy';
+  readonly checkHealth?: HealthCheck;
+  /** Stands between authentication and the database. */
+  readonly authenticationReads?: (reads: Reads) => Reads;
+}
+
+export interface Tenant {
+  readonly accountId: string;
+  readonly key: string;
+  readonly keyId: string;
+  readonly send: Send;
+}
+
+/** An API, its first account on the Business plan with an admin key, and a client with that key. */
+export interface Hosted extends AsyncDisposable {
+  readonly port: number;
+  readonly ca: Buffer;
+  readonly server: HttpServer;
+  readonly database: Database;
+  readonly rules: CreateDependencies;
+  readonly host: RecordingHost;
+  readonly lastUsed: LastUsed;
+  readonly log: string[];
+  readonly client: ApiClient;
+  readonly send: Send;
+  readonly tenant: Tenant;
+  /** One more account with one more key. */
+  account(plan: Plan, role?: Role): Promise<Tenant>;
+  /** One more key of an account. */
+  key(accountId: string, role: Role): Promise<Send>;
+  /** Creates a directory and returns its JSON. */
+  directory(fields?: object, send?: Send): Promise<Record<string, unknown> & { id: string; sftp_username: string }>;
+}
+
+export async function hosted(place: Scratch, options: HostedOptions = {}): Promise<Hosted> {
+  const { config } = place;
+  const clock = options.clock ?? systemClock();
+  await using parts = new AsyncDisposableStack();
+  mkdirSync(config.stateDir, { recursive: true });
+  const lines: string[] = [];
+  const log = createLog('info', new Writable({ write: (chunk, _, done) => done(void lines.push(String(chunk))) }));
+  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const host = recordingHost();
+  const removal = parts.adopt(createRowRemoval({ database, log, retryAfterMs: 50 }), (made) => made.close());
+  const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), (made) => made.close());
+  const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
+  const app = createApp({
+    rules,
+    uploads: uploadQueries(database.reads),
+    authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
+    lastUsed,
+    rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
+    checkHealth: options.checkHealth ?? (async () => undefined),
+    log,
+  });
+  const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);
+  const server = parts.adopt(await startHttpServer({ app, host: '127.0.0.1', port: 0, tls }), (made) =>
+    made.close(500),
+  );
+  const ca = tls === 'proxy' ? Buffer.alloc(0) : readFileSync(config.tls.cert);
+
+  const issuer = { database, clock, environment: 'live' } as const;
+  async function account(plan: Plan, role: Role = 'admin'): Promise<Tenant> {
+    const { id } = await createAccount(issuer, { name: 'Test', plan });
+    const { key, id: keyId } = await createKey(issuer, { accountId: id, role, name: 'test' });
+    return { accountId: id, key, keyId, send: client.as(key) };
+  }
+  const client = parts.use(apiClient({ port: server.port, ca, key: 'none' }));
+  const tenant = await account('business');
+  const owned = parts.move();
+  return {
+    port: server.port,
+    ca,
+    server,
+    database,
+    rules,
+    host,
+    lastUsed,
+    log: lines,
+    client,
+    send: tenant.send,
+    tenant,
+    account,
+    key: async (accountId, role) => client.as((await createKey(issuer, { accountId, role, name: 'more' })).key),
+    async directory(fields = {}, send = tenant.send) {
+      const { status, json, text } = await send('POST', '/directories', {
+        json: { directory: { name: 'Acme Corp', ...fields } },
+      });
+      if (status !== 201) throw new Error(`create answered ${status}: ${text}`);
+      return (json as { data: Record<string, unknown> & { id: string; sftp_username: string } }).data;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

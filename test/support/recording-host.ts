@@ -1,0 +1,39 @@
+/** A host that notes what it is asked to do, for tests of the API: those of `test/sshd` show that the real one does it. */
+import type { DirectoryHost, HostedDirectory } from '../../src/directories/host.ts';
+
+export interface RecordingHost extends DirectoryHost {
+  /** `apply <username> <mode> <key or -> <max>` and `remove <username>`, in order. */
+  readonly calls: string[];
+  /** Directories that it serves, by username. */
+  readonly served: Map<string, HostedDirectory>;
+  /** Makes the next calls fail; undefined makes them work again. */
+  fail(error: Error | undefined): void;
+}
+
+export function recordingHost(): RecordingHost {
+  let failure: Error | undefined;
+  const calls: string[] = [];
+  const served = new Map<string, HostedDirectory>();
+  return {
+    calls,
+    served,
+    fail(error) {
+      failure = error;
+    },
+    async apply(directory) {
+      const { sftp_username, auth_mode, public_key, max_connections } = directory;
+      calls.push(`apply ${sftp_username} ${auth_mode} ${public_key ?? '-'} ${max_connections}`);
+      if (failure) throw failure;
+      served.set(sftp_username, directory);
+    },
+    async remove({ sftp_username }) {
+      calls.push(`remove ${sftp_username}`);
+      served.delete(sftp_username);
+    },
+  };
+}
+
+/** A system error as Node throws it. */
+export function systemError(code: string): Error {
+  return Object.assign(new Error(`${code}: as if`), { code });
+}

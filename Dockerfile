@@ -1,0 +1,39 @@
+# berth in a container: its sshd and `berth serve` under tini. In step with scripts/start: the same packages, the same keeper.
+#
+#   docker build -t berth .
+#   docker run -d -p 8443:8443 -p 2222:2222 -v berth-state:/var/lib/berth -v berth-jails:/srv/berth/jails \
+#     -e BERTH_SFTP_HOST=sftp.example.com berth
+#   docker exec berth berth account create 'Acme Corp' --plan business
+
+FROM node:24-trixie-slim AS modules
+WORKDIR /opt/berth
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+
+FROM node:24-trixie-slim
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends \
+    openssh-server libnss-systemd openssl ca-certificates util-linux procps tini \
+  && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
+  && mkdir -p /run/sshd
+WORKDIR /opt/berth
+COPY --from=modules /opt/berth/node_modules node_modules
+COPY package.json ./
+COPY openssh openssh
+COPY scripts scripts
+COPY src src
+
+# What openssh/in-namespace does elsewhere: here the whole container is berth's, so the files are simply in place. The base
+# image's own accounts go; what berth writes below its state folder is all that there is. /etc/machine is itself.
+RUN set -e; touch /etc/berth.image; ln -s . /etc/machine; \
+  for name in nsswitch.conf passwd group shadow pam.d; do \
+    rm -rf "/etc/$name"; ln -s "/var/lib/berth/sshd/etc/$name" "/etc/$name"; \
+  done; \
+  ln -s /var/lib/berth/userdb /etc/userdb; \
+  ln -s /opt/berth/scripts/berth /usr/local/bin/berth
+
+VOLUME ["/var/lib/berth", "/srv/berth/jails"]
+EXPOSE 8443 2222
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/opt/berth/scripts/container", "--healthy"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["tini", "--", "/opt/berth/scripts/container"]

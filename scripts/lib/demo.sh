@@ -1,0 +1,54 @@
+# An account and a key to try berth with, made at the first start, and the commands to do so. Uses say.sh; needs $project,
+# $node and the settings.
+
+demo_key=$BERTH_STATE_DIR/demo-key
+
+# make_demo: on a berth that has no account yet. The key is shown once by `berth key create`; this keeps it in a file that only
+# root can read.
+make_demo() {
+  [[ ! -e $demo_key ]] || return 0
+  [[ $(cli account list --json) == '[]' ]] || return 0
+  local account key
+  account=$(cli account create Demo --plan business --json | json_field id)
+  key=$(cli key create "$account" --role admin --name demo --json | json_field key)
+  (umask 077 && printf '%s\n' "$key" >"$demo_key.new" && mv "$demo_key.new" "$demo_key")
+  say "made the account \"Demo\" on the Business plan; its admin key is in $demo_key"
+}
+
+# open_loopback: the demo's webhooks go to `berth listen` on this machine, which the destination guard would refuse.
+open_loopback() {
+  [[ -e $demo_key && ! -v BERTH_WEBHOOK_ALLOW ]] || return 0
+  export BERTH_WEBHOOK_ALLOW=127.0.0.0/8,::1/128
+  say 'webhooks may go to this machine itself (BERTH_WEBHOOK_ALLOW=127.0.0.0/8,::1/128), for the demo; set it yourself, or'
+  say "remove $demo_key, to close that"
+}
+
+cli() { "$node" "$project/src/main.ts" "$@"; }
+
+json_field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
+
+show_demo() {
+  [[ -e $demo_key ]] || return 0
+  local ca='' api=https://localhost:$BERTH_API_PORT/api/v1/directories
+  [[ -n ${BERTH_TLS_CERT:-} ]] || ca="--cacert $BERTH_STATE_DIR/tls/cert.pem "
+  cat <<END
+
+To try it, paste this into a second terminal, as root:
+
+  $project/scripts/berth listen --port 9000
+
+and these into a third. They create a directory, point its webhook at the receiver, and open it:
+
+  call() { curl -sS $ca-H "Authorization: Bearer \$(cat $demo_key)" -H 'Content-Type: application/json' "\$@"; echo; }
+  field() { printf '%s' "\$answer" | sed "s/.*\"\$1\":\"\([^\"]*\)\".*/\1/"; }
+
+  answer=\$(call $api -d '{"directory": {"name": "Demo", "external_id": "demo-1"}}'); echo "\$answer"
+
+  call -X PATCH "$api/\$(field id)" -d '{"directory": {"webhook_url": "http://127.0.0.1:9000/"}}'
+
+  echo "password: \$(field sftp_password)"; sftp -P $BERTH_SFTP_PORT "\$(field sftp_username)@localhost"
+
+Then \`put FILE\`, and the second terminal shows the webhook. Ctrl-C here stops berth.
+
+END
+}

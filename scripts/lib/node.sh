@@ -1,0 +1,64 @@
+# A Node that can run berth, and the npm packages of the lock file. Uses say.sh and packages.sh; needs $project.
+
+own_node=$project/scripts/node/node_modules
+
+# find_node: sets $node to the machine's own, when it is new enough (package.json, engines), or to the one installed below
+# scripts/node. Fails when there is neither.
+find_node() {
+  local wanted candidate
+  wanted=$(sed -n 's/.*"node": ">=\([0-9.]*\)".*/\1/p' "$project/package.json")
+  for candidate in "$(command -v node || true)" "$own_node/node-linux-$(node_arch)/bin/node"; do
+    [[ -x $candidate ]] && at_least "$wanted" "$("$candidate" --version)" && node=$candidate && return
+  done
+  return 1
+}
+
+# at_least WANTED FOUND: compares versions; FOUND may begin with a v.
+at_least() { printf '%s\n' "$1" "${2#v}" | sort --check=quiet --version-sort; }
+
+node_arch() {
+  case $(uname -m) in
+    x86_64) echo x64 ;;
+    aarch64) echo arm64 ;;
+    *) uname -m ;;
+  esac
+}
+
+# need_node: as find_node, but installs one.
+need_node() {
+  find_node && return
+  [[ $(node_arch) == *64 ]] || die "no Node for $(uname -m) is at hand: install Node 24 yourself, so that \`node\` finds it"
+  need_npm
+  say 'installing Node 24 from the npm registry, since this machine has none that is new enough'
+  npm_ci "$project/scripts/node"
+  find_node || die 'Node 24 was installed but does not run: see scripts/node'
+}
+
+# Debian's npm comes with a Node that is too old for berth but good enough for npm.
+need_npm() { command -v npm >/dev/null || need_packages nodejs npm; }
+
+# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one. npm keeps
+# the Node that it came with, since Debian's finds its modules only with Debian's.
+npm_ci() {
+  local folder=$1
+  shift
+  quietly 'npm ci' 'check the network and the npm registry' \
+    npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --no-update-notifier "$@"
+}
+
+# need_modules production|all: node_modules as the lock file says. A stamp tells what is there; without one, a folder that
+# somebody else filled is filled again with everything, so that a developer loses no tool.
+need_modules() {
+  local stamp=$project/node_modules/.berth-stamp lock found
+  lock=$(sha256sum <"$project/package-lock.json")
+  found=$(cat "$stamp" 2>/dev/null || true)
+  [[ $found == "all $lock" || $found == "$1 $lock" ]] && return
+  need_npm
+  local what=$1 options=()
+  [[ $what == production && -d $project/node_modules && $found != production* ]] && what=all
+  [[ $what == all ]] || options=(--omit=dev)
+  say 'installing npm packages from the lock file'
+  rm -f "$stamp"
+  npm_ci "$project" "${options[@]}"
+  echo "$what $lock" >"$stamp"
+}

@@ -1,0 +1,53 @@
+# Debian packages, missing ones only. Uses say.sh.
+
+# need_packages PACKAGE...
+need_packages() {
+  local package missing=()
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  command -v apt-get >/dev/null || die "this is no Debian: install these yourself: ${missing[*]}"
+  say "installing Debian packages (a minute or two): ${missing[*]}"
+  quietly 'apt-get update' 'check the network and /etc/apt/sources.list' apt-get -q update
+  case " ${missing[*]} " in
+    *' openssh-server '*) with_debian_sshd_off install_packages "${missing[@]}" ;;
+    *) install_packages "${missing[@]}" ;;
+  esac
+}
+
+install_packages() {
+  DEBIAN_FRONTEND=noninteractive quietly 'apt-get install' "try it yourself: apt-get install $*" \
+    apt-get -q -y --no-install-recommends install "$@"
+}
+
+policy=/usr/sbin/policy-rc.d
+policy_before=$policy.before-berth
+
+# with_debian_sshd_off COMMAND...: while it runs, no package may start Debian's own sshd (invoke-rc.d(8)); and what it
+# installs is not started at boot. An administrator who wants both an sshd and berth says `systemctl enable ssh`.
+with_debian_sshd_off() {
+  restore_policy # of an earlier run that was killed
+  trap restore_policy EXIT
+  [[ ! -e $policy ]] || mv "$policy" "$policy_before"
+  cat >"$policy" <<'POLICY'
+#!/bin/sh
+# Put here by berth for the time of one apt-get run.
+case $1 in ssh | ssh.* | ssh@* | sshd | sshd.* | sshd@* | sshd-*) exit 101 ;; esac
+[ ! -x /usr/sbin/policy-rc.d.before-berth ] || exec /usr/sbin/policy-rc.d.before-berth "$@"
+POLICY
+  chmod 755 "$policy"
+  "$@"
+  if command -v systemctl >/dev/null; then
+    systemctl --quiet disable ssh.service ssh.socket >/dev/null 2>&1 || true
+  elif command -v update-rc.d >/dev/null; then
+    update-rc.d ssh disable >/dev/null 2>&1 || true
+  fi
+  restore_policy
+  trap - EXIT
+}
+
+restore_policy() {
+  if [[ -e $policy ]] && grep -q 'Put here by berth' "$policy"; then rm -f "$policy"; fi
+  [[ ! -e $policy_before ]] || mv "$policy_before" "$policy"
+}

@@ -1,0 +1,23 @@
+# How the scripts speak: progress on standard error, and a failure in one line that says what to do.
+
+say() { printf 'berth: %s\n' "$*" >&2; }
+
+die() {
+  printf 'berth: %s\n' "$*" >&2
+  exit 1
+}
+
+# need_root WHAT: WHAT is how to start it again.
+need_root() { ((EUID == 0)) || die "needs root, since it makes users for sshd: sudo $1"; }
+
+# quietly WHAT REMEDY COMMAND...: runs it with its output kept; on failure prints the last lines of that, and one line of ours.
+quietly() {
+  local what=$1 remedy=$2 log
+  shift 2
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    grep -v '^$' "$log" | tail -n 5 >&2 || true
+    die "$what failed: $remedy (all of its output: $log)"
+  fi
+  rm -f "$log"
+}

@@ -1,0 +1,79 @@
+# Runs sshd and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
+# other: sshd serves logins and uploads while serve is away. Uses say.sh; needs $project, $node and the settings.
+
+# supervise: begins; returns once both are told to run.
+supervise() {
+  mkdir -p "$BERTH_RUNTIME_DIR"
+  rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
+  keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
+    /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
+  keep serve "$node" "$project/src/main.ts" serve
+  trap 'end_all; exit 0' INT TERM
+  trap end_all EXIT
+}
+
+keepers=()
+
+# In sessions of their own: a Ctrl-C reaches this script only, which ends them in order.
+keep() {
+  setsid setpriv --pdeathsig TERM bash "$project/scripts/lib/keep" "$1" "$BERTH_RUNTIME_DIR/$1.pid" "${@:2}" &
+  keepers+=($!)
+}
+
+end_all() {
+  trap - INT TERM EXIT
+  say 'stopping; uploads that are under way stay unfinished'
+  kill -TERM "${keepers[@]}" 2>/dev/null || true
+  wait "${keepers[@]}" 2>/dev/null || true
+}
+
+# wait_until_healthy SECONDS: fails when serve does not say 200 by then, or ends before.
+wait_until_healthy() {
+  local until=$((SECONDS + $1)) first='' now
+  while ((SECONDS < until)); do
+    [[ $(health_status) != 200 ]] || return 0
+    now=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
+    [[ ${first:=$now} == "$now" ]] || return 1
+    pause 0.1
+  done
+  return 1
+}
+
+# watch: for ever. A serve that gives no answer of any kind for 15 s hangs and holds up the transfer log: it is killed, and
+# started again by its keeper. A serve that has not answered yet is given time.
+watch() {
+  local pid before='' silent_since=''
+  while pause 3; do
+    pid=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
+    if [[ -n $(health_status) ]]; then
+      before=$pid silent_since=''
+    elif [[ -z $pid || $pid != "$before" ]]; then
+      silent_since=''
+    elif [[ -z $silent_since ]]; then
+      silent_since=$SECONDS
+    elif ((SECONDS - silent_since >= 12)); then
+      say 'serve does not answer: ending it, so that a new one takes its place'
+      kill -KILL "$pid" 2>/dev/null || true
+      before=''
+    fi
+  done
+}
+
+# A sleep that a signal interrupts.
+pause() {
+  sleep "$1" &
+  wait $!
+}
+
+# health_status: the status of GET /healthz, or nothing when there is no answer within 3 s.
+health_status() {
+  local host=${BERTH_API_HOST:-0.0.0.0}
+  [[ $host != 0.0.0.0 && $host != :: ]] || host=127.0.0.1
+  local request=$'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n'
+  if [[ ${BERTH_TLS:-on} == proxy ]]; then
+    timeout 3 bash -c 'exec 3<>"/dev/tcp/$1/$2" && printf %s "$3" >&3 && cat <&3' _ "$host" "$BERTH_API_PORT" "$request"
+  else
+    [[ $host != *:* ]] || host="[$host]"
+    printf %s "$request" | timeout 3 openssl s_client -quiet -connect "$host:$BERTH_API_PORT"
+  fi 2>/dev/null </dev/null | sed -n '1s/^HTTP\/1.1 \([0-9]*\).*/\1/p' || true
+}

@@ -19,5 +19,5 @@ holder_of() {
   [[ -n $fd ]] || { echo 'another process' && return; }
   pid=${fd#/proc/}
   pid=${pid%%/*}
-  echo "$(cat "/proc/$pid/comm") (PID $pid)"
+  echo "\`$(tr '\0' ' ' <"/proc/$pid/cmdline" | sed 's/ $//' | cut -c 1-80)\` (PID $pid)"
 }

@@ -21,7 +21,8 @@ keep() {
 }
 
 end_all() {
-  trap - INT TERM EXIT
+  trap '' INT TERM # once is enough
+  trap - EXIT
   say 'stopping; uploads that are under way stay unfinished'
   kill -TERM "${keepers[@]}" 2>/dev/null || true
   wait "${keepers[@]}" 2>/dev/null || true
@@ -51,7 +52,7 @@ watch() {
       silent_since=''
     elif [[ -z $silent_since ]]; then
       silent_since=$SECONDS
-    elif ((SECONDS - silent_since >= 12)); then
+    elif ((SECONDS - silent_since >= 9)); then
       say 'serve does not answer: ending it, so that a new one takes its place'
       kill -KILL "$pid" 2>/dev/null || true
       before=''

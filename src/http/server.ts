@@ -143,6 +143,7 @@ function writeRefusal(response: ServerResponse, status: number, message: string)
 async function close(server: Server, connections: Set<Socket>, graceMs: number): Promise<void> {
   const closed = once(server, 'close');
   server.close();
+  for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
   // A keep-alive connection becomes idle when its last response is out, and Node closes idle ones only when told.
   const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL);
   const deadline = setTimeout(() => {

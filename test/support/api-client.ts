@@ -21,6 +21,8 @@ export interface RequestOptions {
   /** Sent as it is. */
   readonly body?: string | Buffer;
   readonly headers?: Record<string, string>;
+  /** Sends the body without saying its length first. */
+  readonly chunked?: boolean;
 }
 
 export type Send = (method: string, path: string, options?: RequestOptions) => Promise<ApiAnswer>;
@@ -36,7 +38,7 @@ export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: st
   const agent = new Agent({ ca, keepAlive: true });
   const as =
     (ownKey: string): Send =>
-    async (method, path, { authorization = `Bearer ${ownKey}`, json, body, headers = {} } = {}) => {
+    async (method, path, { authorization = `Bearer ${ownKey}`, json, body, headers = {}, chunked } = {}) => {
       const content = json === undefined ? body : JSON.stringify(json);
       const outgoing = request({
         agent,
@@ -47,7 +49,7 @@ export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: st
         headers: {
           ...(authorization === null ? {} : { authorization }),
           ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-          ...(content === undefined ? {} : { 'content-length': Buffer.byteLength(content) }),
+          ...(content === undefined || chunked ? {} : { 'content-length': Buffer.byteLength(content) }),
           ...headers,
         },
       });

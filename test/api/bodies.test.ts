@@ -1,0 +1,98 @@
+/** What a request's body may be: 400, 413, 415, and their place in the order of checks. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hosted } from '../support/hosted.ts';
+import { scratch } from '../support/scratch.ts';
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+test('400: what is not JSON', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const bodies = [
+    '',
+    '{',
+    '{"directory":{"name":"a"}',
+    "{'a':1}",
+    'null,',
+    Buffer.from('{"directory":{"name":"\xff"}}', 'latin1'),
+  ];
+  bodies.push('['.repeat(60_000));
+  bodies.push(`{"directory":{"metadata":${'['.repeat(30_000)}${']'.repeat(30_000)}}}`);
+  for (const body of bodies) {
+    const { status, json } = await api.send('POST', '/directories', { body, headers: JSON_TYPE });
+    assert.deepEqual([status, json], [400, { error: 'Request body is not valid JSON' }], String(body).slice(0, 40));
+  }
+});
+
+test('201 or 422, never 500: metadata nested as deep as 16 KiB allow', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  for (const depth of [100, 1000, 2000, 4000, 8000]) {
+    const body = `{"directory":{"name":"a","metadata":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}}`;
+    const { status } = await api.send('POST', '/directories', { body, headers: JSON_TYPE });
+    assert.ok([201, 400, 422].includes(status), `${depth}: ${status}`);
+  }
+});
+
+test('413: over 64 KiB, announced or counted while it arrives; 64 KiB are read', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const fill = (bytes: number): string => {
+    const frame = '{"directory":{"name":"a"},"x":""}';
+    return frame.replace('"x":"', `"x":"${'x'.repeat(bytes - frame.length)}`);
+  };
+  for (const chunked of [false, true]) {
+    const given = { headers: JSON_TYPE, chunked };
+    const large = await api.send('POST', '/directories', { body: fill(65_537), ...given });
+    assert.deepEqual([large.status, large.json], [413, { error: 'Request body is over 65536 bytes' }]);
+    assert.equal((await api.send('POST', '/directories', { body: fill(65_536), ...given })).status, 201);
+  }
+  const huge = await api.send('POST', '/directories', { body: fill(5_000_000), headers: JSON_TYPE });
+  assert.equal(huge.status, 413, 'the answer is read although most of the body is not');
+});
+
+test('415: anything but JSON in UTF-8', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const body = '{"directory":{"name":"a"}}';
+  const error = 'Content-Type must be application/json';
+  for (const type of [
+    '',
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonp',
+    'application/json; charset=latin1',
+  ]) {
+    const headers: Record<string, string> = type === '' ? {} : { 'content-type': type };
+    const { status, json } = await api.send('POST', '/directories', { body, headers });
+    assert.deepEqual([status, json], [415, { error }], type);
+  }
+  const packed = await api.send('POST', '/directories', {
+    body,
+    headers: { ...JSON_TYPE, 'content-encoding': 'gzip' },
+  });
+  assert.deepEqual([packed.status, packed.json], [415, { error: 'Content-Encoding is not supported' }]);
+  for (const type of ['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json;charset="UTF-8"']) {
+    assert.equal((await api.send('POST', '/directories', { body, headers: { 'content-type': type } })).status, 201);
+  }
+});
+
+test('the order of checks: 404 before the body, the body before the role, the role before the fields', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const member = await api.key(api.tenant.accountId, 'member');
+  assert.equal((await member('PATCH', '/directories/unknown', { body: '{', headers: JSON_TYPE })).status, 404);
+  assert.equal((await member('PATCH', `/directories/${id}`, { body: '{', headers: JSON_TYPE })).status, 400);
+  assert.equal((await member('PATCH', `/directories/${id}`, { body: 'x' })).status, 415);
+  assert.equal(
+    (await member('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'nonsense' } } })).status,
+    403,
+  );
+  assert.equal(
+    (await api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'nonsense' } } })).status,
+    422,
+  );
+  assert.equal((await member('DELETE', '/directories/unknown/public_key')).status, 404);
+});

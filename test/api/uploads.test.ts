@@ -1,0 +1,78 @@
+/** GET /api/v1/directories/:id/uploads. That rows appear for uploads is tested with a real sshd. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import type { FileState } from '../../src/db/schema.ts';
+import { dataOf, TIMESTAMP } from '../support/field-sets.ts';
+import { type Hosted, hosted } from '../support/hosted.ts';
+import { scratch } from '../support/scratch.ts';
+
+async function addFile(api: Hosted, directory_id: string, path: Buffer, uploaded_at: number, state: FileState) {
+  await api.database.db
+    .insertInto('files')
+    .values({
+      id: randomUUID(),
+      directory_id,
+      path,
+      size_bytes: path.length,
+      state,
+      uploaded_at,
+      inode: 1,
+      mtime: 1,
+      source: 'log',
+      session_pid: null,
+    })
+    .execute();
+}
+
+test('200: complete files, newest first, with four fields; bytes that are no UTF-8 are shown with U+FFFD', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  assert.deepEqual((await api.send('GET', `/directories/${id}/uploads`)).json, { data: [] });
+  const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
+  await addFile(api, id, Buffer.from('a/b.csv'), at + 1, 'uploaded');
+  await addFile(api, id, Buffer.from([0x66, 0xff, 0x78]), at + 2, 'uploaded');
+  await addFile(api, id, Buffer.from('half'), at + 3, 'partial');
+  await addFile(api, id, Buffer.from('x.filepart'), at + 4, 'waiting');
+  const answer = await api.send('GET', `/directories/${id}/uploads`);
+  assert.equal(answer.status, 200);
+  const rows = dataOf<Record<string, unknown>[]>(answer);
+  assert.deepEqual(
+    rows.map(({ filename, size_bytes, uploaded_at }) => [filename, size_bytes, uploaded_at]),
+    [
+      ['f\u{FFFD}x', 3, '2026-01-02T03:04:05.000002Z'],
+      ['a/b.csv', 7, '2026-01-02T03:04:05.000001Z'],
+    ],
+  );
+  for (const row of rows) {
+    assert.deepEqual(Object.keys(row), ['id', 'filename', 'size_bytes', 'uploaded_at']);
+    assert.match(String(row['uploaded_at']), TIMESTAMP);
+  }
+});
+
+test('200: limit and after walk through the list by the Link header', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (let i = 0; i < 5; i += 1) await addFile(api, id, Buffer.from(`f${i}`), 7, 'uploaded');
+  const seen: string[] = [];
+  const sizes: number[] = [];
+  for (let path: string | undefined = `/directories/${id}/uploads?limit=2`; path !== undefined;) {
+    const answer = await api.send('GET', path);
+    const rows = dataOf<{ filename: string }[]>(answer);
+    sizes.push(rows.length);
+    seen.push(...rows.map(({ filename }) => filename));
+    path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+  }
+  assert.deepEqual(sizes, [2, 2, 1]);
+  assert.deepEqual(seen.sort(), ['f0', 'f1', 'f2', 'f3', 'f4'], 'each once, though all are of the same moment');
+});
+
+test('422: a limit that is no number', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const { status, json } = await api.send('GET', `/directories/${id}/uploads?limit=x`);
+  assert.deepEqual([status, json], [422, { errors: { limit: ['is invalid'] } }]);
+});

@@ -16,6 +16,9 @@ export interface RuleOptions {
   readonly vanished: Vanished;
 }
 
+/** How far mtime may lag behind the clock, in µs: file systems take the time of the kernel's last tick. */
+const MTIME_STEP = 10_000;
+
 /** How many rows one transaction changes at most; the rest follows when the change is applied again. */
 const STEP = 500;
 
@@ -63,9 +66,15 @@ async function closed(batch: Batch, directory: UploadDirectory, change: Closed, 
     return;
   }
   await batch.files.put(newRow(change, stat), before);
-  // Written to again since it was closed: this upload's size is what went through its own handle.
-  const changedSince = change.size !== undefined && stat.mtime > change.at;
-  batch.announce(directory, change.path, changedSince ? (change.size ?? 0) : stat.size_bytes, change.at);
+  batch.announce(directory, change.path, uploadedSize(change, stat), change.at);
+}
+
+/**
+ * A client may overwrite a file right after it closed it, and lstat then tells of the second upload. So when the file
+ * changed at about the close or later, this upload's size is what went through its own handle.
+ */
+function uploadedSize({ size, at }: Closed, stat: FileStat): number {
+  return size !== undefined && stat.mtime + MTIME_STEP >= at ? size : stat.size_bytes;
 }
 
 async function cutOff(batch: Batch, directory: UploadDirectory, change: CutOff): Promise<void> {

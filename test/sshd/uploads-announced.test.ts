@@ -81,7 +81,7 @@ test('a directory without a webhook URL lists its uploads and announces nothing'
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();
-  await berth.api().patch(`/api/v1/directories/${directory.id}`, { directory: { webhook_url: null } });
+  await berth.send('PATCH', `/directories/${directory.id}`, { json: { directory: { webhook_url: null } } });
   mkdirSync(join(place.dir, 'up'));
   writeFileSync(join(place.dir, 'up', 'a'), 'x');
   await sftp(place.dir, directory.login, ['put -R up']);

@@ -10,7 +10,7 @@ import { openDatabase } from '../../src/db/open.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { createLog } from '../../src/log.ts';
 import { type Service, startService } from '../../src/service.ts';
-import { type Answer, jsonClient, type JsonClient } from './json-client.ts';
+import { type ApiAnswer, apiClient, type Send } from './api-client.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
 import { connect, type Connection } from './sftp-client.ts';
@@ -48,7 +48,8 @@ export interface TestBerth extends AsyncDisposable {
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
-  api(): JsonClient;
+  /** A request with the admin key. */
+  readonly send: Send;
   service(): Service;
   /** Makes a directory whose webhook is the receiver. */
   directory(fields?: Record<string, unknown>): Promise<TestDirectory>;
@@ -73,21 +74,20 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
   let service: Service | undefined = await startService(config, { log });
   parts.defer(() => service?.close());
 
-  const database = await openDatabase(config.databaseFile);
-  const issuer = { database, clock: systemClock(), environment: config.environment };
-  const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
-  const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });
-  await database.close();
+  const key = await issueKey(config);
 
   const running = (): Service => {
     if (!service) throw new Error('berth is stopped');
     return service;
   };
-  const api = (): JsonClient => jsonClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
-  const data = async <T>(answer: Promise<Answer>): Promise<T> => {
-    const { status, body } = await answer;
-    if (status >= 300) throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`);
-    return (body as { data: T }).data;
+  const send: Send = async (...request) => {
+    using client = apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
+    return await client.send(...request);
+  };
+  const data = async <T>(asked: Promise<ApiAnswer>): Promise<T> => {
+    const { status, json, text } = await asked;
+    if (status >= 300) throw new Error(`the API answered ${status}: ${text}`);
+    return (json as { data: T }).data;
   };
 
   const owned = parts.move();
@@ -95,11 +95,11 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
     config,
     sshd,
     receiver: hook,
-    api,
+    send,
     service: running,
     async directory(fields = {}) {
       const created = await data<Record<string, string>>(
-        api().post('/api/v1/directories', { directory: { name: 'Acme', ...fields } }),
+        send('POST', '/directories', { json: { directory: { name: 'Acme', ...fields } } }),
       );
       const {
         id = '',
@@ -107,13 +107,12 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
         sftp_password: password = '',
         webhook_secret: secret = '',
       } = created;
-      await data(api().patch(`/api/v1/directories/${id}`, { directory: { webhook_url: hook.url } }));
+      await data(send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: hook.url } } }));
       const files = `${config.jailDir}/${username}/files`;
       return { id, username, password, secret, files, login: { port: sshd.port, username, password } };
     },
-    uploads: ({ id }) => data<Upload[]>(api().get(`/api/v1/directories/${id}/uploads`)),
-    storage: async ({ id }) =>
-      (await data<{ storage_bytes: number }>(api().get(`/api/v1/directories/${id}`))).storage_bytes,
+    uploads: ({ id }) => data<Upload[]>(send('GET', `/directories/${id}/uploads`)),
+    storage: async ({ id }) => (await data<{ storage_bytes: number }>(send('GET', `/directories/${id}`))).storage_bytes,
     connect: ({ login }) => connect(login),
     async stop() {
       await service?.close();
@@ -129,4 +128,14 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
 /** The webhook that a request carried. */
 export function webhookOf(request: { readonly body: Buffer }): Webhook {
   return JSON.parse(request.body.toString()) as Webhook;
+}
+
+/** An admin key of a new account on the Business plan. */
+export async function issueKey(config: Config): Promise<string> {
+  const database = await openDatabase(config.databaseFile);
+  const issuer = { database, clock: systemClock(), environment: config.environment };
+  const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
+  const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });
+  await database.close();
+  return key;
 }

@@ -1,0 +1,69 @@
+/** `berth serve` as a process of its own, to be killed: what a supervisor does, step by step. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../../src/config.ts';
+import { apiClient, type ApiClient } from './api-client.ts';
+import { until } from './poll.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface ServeProcess extends AsyncDisposable {
+  readonly pid: number;
+  readonly process: ChildProcess;
+  /** What it has written to standard error so far. */
+  output(): string;
+  /** Sends the signal and waits for the end. Returns the exit status, null when the signal ended it. */
+  kill(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts it; returns once it answers on its port, which has to be a fixed one. */
+export async function startServe(config: Config, environment: Record<string, string>): Promise<ServeProcess> {
+  const child = spawn(process.execPath, [MAIN, 'serve'], {
+    env: { PATH: process.env['PATH'], ...coverage(), ...environment },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let output = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const ended = once(child, 'exit');
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  await until('berth serve answers', async () => {
+    if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
+    return isHealthy(config);
+  });
+  return {
+    pid: child.pid ?? 0,
+    process: child,
+    output: () => output,
+    async kill(signal = 'SIGKILL') {
+      child.kill(signal);
+      await ended;
+      return child.exitCode;
+    },
+    async [Symbol.asyncDispose]() {
+      if (!hasEnded()) child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+/** A client of the API that such a process serves. */
+export function clientOf(config: Config, key: string): ApiClient {
+  return apiClient({ port: config.api.port, ca: readFileSync(config.tls.cert), key });
+}
+
+async function isHealthy(config: Config): Promise<boolean> {
+  try {
+    using client = clientOf(config, '');
+    return (await client.send('GET', '//healthz')).status === 200;
+  } catch {
+    return false; // no certificate or no listener yet
+  }
+}
+
+/** Lets node's test runner count what runs in the child. */
+function coverage(): Record<string, string> {
+  const folder = process.env['NODE_V8_COVERAGE'];
+  return folder === undefined ? {} : { NODE_V8_COVERAGE: folder };
+}

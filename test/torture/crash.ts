@@ -1,0 +1,160 @@
+/**
+ * `npm run torture`: clients upload while `berth serve`, sshd or both are killed at random moments. Says at the end what
+ * was lost, what came twice, and whether rows and disk agree; fails when anything was lost.
+ *
+ *   node test/torture/crash.ts [--files 2000] [--kills 30] [--target serve|sshd|both]
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { globSync, lstatSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { Config } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { issueKey } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
+import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
+import { clientOf, startServe } from '../support/serve-process.ts';
+import { runSshd, startSshd } from '../support/sshd.ts';
+import { type Finished, upload } from './uploader.ts';
+
+const CLIENTS = 4;
+/** Leases of killed processes end after 20 s, and a retry waits at most 2 s here. */
+const SETTLE_SECONDS = 90;
+
+const { values } = parseArgs({
+  options: {
+    files: { type: 'string', default: '2000' },
+    kills: { type: 'string', default: '30' },
+    target: { type: 'string', default: 'serve' },
+  },
+});
+const files = Number(values.files);
+const kills = Number(values.kills);
+const targets = values.target === 'both' ? ['serve', 'sshd'] : [values.target];
+
+const started = performance.now();
+using place = scratch({ BERTH_LOG_LEVEL: 'fatal' });
+await using hook = await receiver();
+let sshd = await startSshd(place);
+const environment = {
+  ...place.environment,
+  BERTH_API_PORT: String(await freePort()),
+  BERTH_SFTP_PORT: String(sshd.port),
+  BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
+  BERTH_WEBHOOK_RETRY_DELAYS: '0.5,1,2',
+};
+const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+const key = await issueKey(config);
+let serve = await startServe(config, environment);
+
+const directory = await makeDirectory();
+const finished = new Map<string, Finished>();
+let uploading = true;
+const pause = Math.round((kills * 1500 * CLIENTS) / files);
+const uploads = Array.from({ length: CLIENTS }, (_, client) =>
+  upload(
+    { port: sshd.port, ...directory },
+    { name: `client${client}`, count: Math.ceil(files / CLIENTS), pause },
+    finished,
+  ),
+);
+const allUploaded = Promise.all(uploads).finally(() => (uploading = false));
+
+let killed = 0;
+while (uploading && killed < kills) {
+  await wait(randomInt(200, 2500));
+  const target = targets[randomInt(targets.length)];
+  if (target === 'serve') {
+    await serve.kill('SIGKILL');
+    serve = await startServe(config, environment);
+  } else {
+    execFileSync('pkill', ['-KILL', '-f', `sshd.*${place.dir}|sshd.*${directory.username}`], { stdio: 'ignore' });
+    await sshd.stop();
+    sshd = await runSshd(config);
+  }
+  killed += 1;
+  process.stderr.write(`\r${killed}/${kills} kills, ${finished.size}/${files} files finished `);
+}
+await allUploaded;
+process.stderr.write('\nall uploaded; waiting until everything is announced\n');
+
+const database = await openDatabase(config.databaseFile);
+await until('the outbox is empty and every file is recorded', isSettled, SETTLE_SECONDS).catch(() => undefined);
+await wait(3500); // files at rest would be found now, if they were missed
+await until('the outbox is empty', isSettled, SETTLE_SECONDS).catch(() => undefined);
+
+const result = await judge();
+process.stdout.write(`${JSON.stringify(result)}\n`);
+await database.close();
+await serve.kill('SIGTERM');
+await sshd[Symbol.asyncDispose]();
+assert.equal(result.lost, 0, 'finished uploads were not announced');
+assert.ok(result.duplicates < files / 100, 'one in a hundred or more came twice');
+assert.ok(result.most_attempts <= 4);
+assert.ok(result.rows_equal_disk && result.storage_equals_disk);
+
+async function makeDirectory(): Promise<{ id: string; username: string; password: string; files: string }> {
+  using client = clientOf(config, key);
+  const made = await client.send('POST', '/directories', { json: { directory: { name: 'torture' } } });
+  const { data } = made.json as { data: Record<string, string> };
+  const { id = '', sftp_username: username = '', sftp_password: password = '' } = data;
+  await client.send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: hook.url } } });
+  return { id, username, password, files: `${config.jailDir}/${username}/files` };
+}
+
+async function isSettled(): Promise<boolean> {
+  const open = await database.db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('state', 'not in', ['delivered', 'failed'])
+    .limit(1)
+    .execute();
+  const rows = await database.db.selectFrom('files').select('path').where('state', '=', 'uploaded').execute();
+  const recorded = new Set(rows.map(({ path }) => path.toString()));
+  return open.length === 0 && [...finished.keys()].every((name) => recorded.has(name));
+}
+
+async function judge() {
+  const announced = hook.requests.map(({ body }) => {
+    const { filename, size_bytes: size } = JSON.parse(body.toString()) as { filename: string; size_bytes: number };
+    return { filename, version: `${filename} ${size}` };
+  });
+  const versions = new Set(announced.map(({ version }) => version));
+  const known = new Set([...finished].flatMap(([name, { sizes }]) => sizes.map((size) => `${name} ${size}`)));
+  const lost = [...finished].filter(([name, { sizes }]) => !versions.has(`${name} ${sizes.at(-1)}`));
+  const onDisk = new Map(
+    globSync('**/*', { cwd: directory.files })
+      .map((name) => [name, lstatSync(`${directory.files}/${name}`)] as const)
+      .filter(([, stats]) => stats.isFile())
+      .map(([name, stats]) => [relative('.', name), stats.size]),
+  );
+  const rows = await database.db.selectFrom('files').select(['path', 'size_bytes']).execute();
+  const { storage_bytes: storage } = await database.db
+    .selectFrom('directories')
+    .select('storage_bytes')
+    .executeTakeFirstOrThrow();
+  const { most } = await database.db
+    .selectFrom('deliveries')
+    .select(({ fn }) => fn.max('attempts').as('most'))
+    .executeTakeFirstOrThrow();
+  return {
+    target: values.target,
+    files: finished.size,
+    kills: killed,
+    seconds: Math.round((performance.now() - started) / 1000),
+    lost: lost.length,
+    duplicates: announced.length - versions.size,
+    announced_incomplete: [...versions].filter((version) => !known.has(version)).length,
+    most_attempts: Number(most),
+    rows_equal_disk:
+      rows.length === onDisk.size && rows.every(({ path, size_bytes }) => onDisk.get(path.toString()) === size_bytes),
+    storage_equals_disk: storage === [...onDisk.values()].reduce((sum, size) => sum + size, 0),
+    node: process.version,
+    kernel: readFileSync('/proc/sys/kernel/osrelease', 'utf8').trim(),
+  };
+}

@@ -37,7 +37,7 @@ async function addDelivery({ db }: Database, directory_id: string, account_id: s
     .execute();
 }
 
-async function count({ db }: Database, table: 'files' | 'deliveries' | 'attempts' | 'directories' | 'unapplied') {
+async function rowsIn({ db }: Database, table: 'files' | 'deliveries' | 'attempts' | 'directories' | 'unapplied') {
   const { n } = await db
     .selectFrom(table)
     .select(({ fn }) => fn.countAll<number>().as('n'))
@@ -65,11 +65,11 @@ test('204: gone for every endpoint at once, taken from the host, rows removed, t
   );
 
   await api.rules.removal.idle();
-  assert.equal(await count(api.database, 'files'), 2500);
-  assert.equal(await count(api.database, 'deliveries'), 1);
-  assert.equal(await count(api.database, 'attempts'), 1);
-  assert.equal(await count(api.database, 'directories'), 1);
-  assert.equal(await count(api.database, 'unapplied'), 0);
+  assert.equal(await rowsIn(api.database, 'files'), 2500);
+  assert.equal(await rowsIn(api.database, 'deliveries'), 1);
+  assert.equal(await rowsIn(api.database, 'attempts'), 1);
+  assert.equal(await rowsIn(api.database, 'directories'), 1);
+  assert.equal(await rowsIn(api.database, 'unapplied'), 0);
   const principals = await api.database.db.selectFrom('principals').select('username').execute();
   assert.ok(principals.some(({ username }) => username === doomed.sftp_username));
 });
@@ -83,15 +83,15 @@ test('what a stop leaves of a deletion is completed at the next start', async ()
   await stopped.close();
   const { database, clock, host } = api.rules;
   await deleteDirectory({ database, clock, host, removal: stopped }, api.tenant.accountId, id);
-  assert.equal(await count(database, 'files'), 1500);
+  assert.equal(await rowsIn(database, 'files'), 1500);
 
   api.host.calls.length = 0;
   const failed = await applyUnapplied({ database, host, removal: api.rules.removal, log: createLog('silent') });
   assert.equal(failed, 0);
   assert.deepEqual(api.host.calls, [`remove ${sftp_username}`]);
   await api.rules.removal.idle();
-  assert.equal(await count(database, 'files'), 0);
-  assert.equal(await count(database, 'directories'), 0);
+  assert.equal(await rowsIn(database, 'files'), 0);
+  assert.equal(await rowsIn(database, 'directories'), 0);
 });
 
 test('what a stop leaves of a change is applied at the next start, and a failure waits for the one after', async () => {
@@ -103,9 +103,9 @@ test('what a stop leaves of a change is applied at the next start, and a failure
   assert.equal(api.host.served.get(sftp_username)?.auth_mode, 'password');
   const repeat = () => applyUnapplied({ ...api.rules, log: createLog('silent') });
   assert.equal(await repeat(), 1);
-  assert.equal(await count(api.database, 'unapplied'), 1);
+  assert.equal(await rowsIn(api.database, 'unapplied'), 1);
   api.host.fail(undefined);
   assert.equal(await repeat(), 0);
   assert.equal(api.host.served.get(sftp_username)?.auth_mode, 'public_key');
-  assert.equal(await count(api.database, 'unapplied'), 0);
+  assert.equal(await rowsIn(api.database, 'unapplied'), 0);
 });

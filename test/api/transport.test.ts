@@ -13,7 +13,7 @@ import { scratch } from '../support/scratch.ts';
 async function exchange(socket: Socket, bytes: string): Promise<string> {
   socket.on('error', () => undefined);
   socket.write(bytes);
-  return await text(socket);
+  return text(socket);
 }
 
 const GET = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n';

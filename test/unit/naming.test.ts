@@ -1,7 +1,7 @@
 /** Slugs and usernames from any name. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import { assert as holds, property, string } from 'fast-check';
 import { generateUsername, slugOf } from '../../src/directories/naming.ts';
 
 test('names become slugs as one would write them', () => {
@@ -17,8 +17,8 @@ test('names become slugs as one would write them', () => {
 
 test('any name gives a slug of words and a username that every system takes, never twice', () => {
   const seen = new Set<string>();
-  fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 100 }), (name) => {
+  holds(
+    property(string({ unit: 'binary', maxLength: 100 }), (name) => {
       const slug = slugOf(name);
       assert.match(slug, /^[a-z0-9]+(-[a-z0-9]+)*$/);
       const username = generateUsername(slug);

@@ -39,7 +39,7 @@ export type ShownDirectory = Pick<DirectoriesTable, (typeof SHOWN)[number]>;
 export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
 
 /** A part of a list: at most `limit` rows, those that come after the row with the id `after`. */
-export interface Page {
+interface Page {
   readonly limit?: number | undefined;
   readonly after?: string | undefined;
 }

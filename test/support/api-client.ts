@@ -13,7 +13,7 @@ export interface ApiAnswer {
   readonly json: unknown;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   /** The whole `Authorization` header; null sends none. */
   readonly authorization?: string | null;
   /** Sent as JSON. */

@@ -31,7 +31,7 @@ export interface HostedOptions {
   readonly authenticationReads?: (reads: Reads) => Reads;
 }
 
-export interface Tenant {
+interface Tenant {
   readonly accountId: string;
   readonly key: string;
   readonly keyId: string;

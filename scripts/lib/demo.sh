@@ -46,7 +46,7 @@ and these into a third. They create a directory, point its webhook at the receiv
 
   call -X PATCH "$api/\$(field id)" -d '{"directory": {"webhook_url": "http://127.0.0.1:9000/"}}'
 
-  echo "password: \$(field sftp_password)"; sftp -P $BERTH_SFTP_PORT "\$(field sftp_username)@localhost"
+  echo "password: \$(field sftp_password)"; sftp -P $BERTH_SFTP_PORT "\$(field sftp_username)@127.0.0.1"
 
 Then \`put FILE\`, and the second terminal shows the webhook. Ctrl-C here stops berth.
 

@@ -28,6 +28,8 @@ import { createTimekeeper } from './timekeeper.ts';
 const QUICK: Micros = 1_000_000;
 /** How long `close` lets attempts go on, in ms; then they end and the next start repeats them at once. */
 const GRACE_MS = 3000;
+/** How long attempts that have ended wait for others, to be recorded with one commit, in ms. */
+const GATHER_MS = 2;
 /** The longest sleep, in ms: a look at the clock now and then. */
 const SLEEP_MS = 10_000;
 /** The wait after the database refused (a full disk, say), in ms. */
@@ -48,6 +50,8 @@ export interface Dispatcher {
   close(): Promise<void>;
 }
 
+type Ended = Finished & Pick<Claimed, 'destination'>;
+
 /** What one round writes. */
 interface Work {
   readonly finished: readonly Finished[];
@@ -62,7 +66,11 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
   const sleeper = createSleeper();
   const timekeeper = createTimekeeper(clock, () => performance.now());
   const stop = new AbortController();
-  let ended: Finished[] = [];
+  let ended: Ended[] = [];
+  /** When the first of them ended, by a clock that nobody sets. */
+  let endedSince = 0;
+  /** Those that the next transaction records; they stay here when it fails. */
+  let unrecorded: Ended[] = [];
   let underWay = 0;
   let closing = false;
   /** What a set clock has moved and the outbox has not followed yet. */
@@ -75,11 +83,23 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
     const retryIn = isHandedBack ? 0 : waitAfter(delivery.attempts, retryDelays, Math.random());
     const { id, attempts, destination } = delivery;
     report(log, delivery, answer, retryIn);
-    slots.give(destination, 1);
     slots.judge(destination, answer.status !== null && answer.latency < QUICK);
-    ended.push({ id, attempts, ...answer, retryIn: answer.ok ? undefined : retryIn });
+    if (ended.length === 0) endedSince = performance.now();
+    ended.push({ id, attempts, destination, ...answer, retryIn: answer.ok ? undefined : retryIn });
     underWay -= 1;
-    sleeper.rouse('soon');
+    if (isGathered()) sleeper.rouseSoon();
+    else sleeper.rouseIn(GATHER_MS);
+  };
+
+  /** Whether enough attempts have ended to be worth a commit; the others keep the processor busy meanwhile. */
+  const isGathered = (): boolean =>
+    ended.length > 0 && (ended.length >= underWay || performance.now() - endedSince >= GATHER_MS);
+  /** Has the attempts that have ended recorded in this round. Their slots are free from here on. */
+  const takeEnded = (): void => {
+    for (const { destination } of ended) slots.give(destination, 1);
+    if (ended.length > 0) rotation.restart();
+    unrecorded = [...unrecorded, ...ended];
+    ended = [];
   };
 
   /** Everything that one transaction writes. */
@@ -97,15 +117,16 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
     const now = clock.now();
     const timed = ((await queue.nextTimed()) ?? Infinity) + jump;
     const isRipe = timed <= now;
-    // Slots are free again.
-    if (ended.length > 0) rotation.restart();
+    if (isGathered()) takeEnded();
     const { turns, complete } = closing ? { turns: [], complete: true } : await rotation.next();
-    const finished = ended;
+    // The commit is made anyway.
+    if (turns.length > 0) takeEnded();
+    const finished = unrecorded;
     if (finished.length > 0 || turns.length > 0 || isRipe || jump !== 0 || isFirst) {
-      ended = [];
       try {
         const claimed = await database.db.transaction().execute((tx) => write(tx, { finished, isRipe, turns }, now));
         if (isRipe) rotation.restart();
+        unrecorded = [];
         jump = 0;
         isFirst = false;
         giveUnused(turns, claimed);
@@ -113,13 +134,13 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
         for (const delivery of claimed) void attempt(delivery, now);
       } catch (error) {
         giveUnused(turns, []);
-        ended = [...finished, ...ended];
         throw error;
       }
       return 0;
     }
     if (!complete) return 0;
-    return Math.min(SLEEP_MS, (timed - now) / 1000, slots.heldBackFor() ?? Infinity);
+    const gathering = ended.length > 0 ? GATHER_MS : Infinity;
+    return Math.min(SLEEP_MS, (timed - now) / 1000, slots.heldBackFor() ?? Infinity, gathering);
   };
 
   const giveUnused = (turns: readonly Turn[], claimed: readonly Claimed[]): void => {
@@ -127,7 +148,7 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
     for (const { destination, count } of turns) slots.give(destination, count - (used.get(destination)?.length ?? 0));
   };
 
-  const isDone = (): boolean => closing && underWay === 0 && ended.length === 0;
+  const isDone = (): boolean => closing && underWay === 0 && ended.length === 0 && unrecorded.length === 0;
   const run = async (): Promise<void> => {
     while (!isDone()) {
       try {
@@ -147,12 +168,12 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
   return {
     wake() {
       rotation.restart();
-      sleeper.rouse('now');
+      sleeper.rouse();
     },
     async close() {
       closing = true;
       const grace = setTimeout(() => stop.abort(), GRACE_MS);
-      sleeper.rouse('now');
+      sleeper.rouse();
       await running;
       clearTimeout(grace);
     },

@@ -12,7 +12,7 @@ import { addressRule } from './addresses.ts';
 import { type ResolveName, resolver } from './names.ts';
 
 /** The destination is one that webhooks may not go to. */
-export class DestinationError extends Error {
+class DestinationError extends Error {
   constructor(address: string, name?: string) {
     super(`destination ${name === undefined || name === address ? '' : `${name} at `}${address} is not allowed`);
     this.name = 'DestinationError';

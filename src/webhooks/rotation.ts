@@ -7,7 +7,7 @@ import type { QueueReads } from './queries.ts';
 import type { Slots } from './slots.ts';
 
 /** Destinations looked at in one piece. */
-const PIECE = 64;
+const PIECE = 256;
 /** Deliveries claimed in one piece: few, so that what just became due does not wait for a long transaction. */
 const CLAIMS = 32;
 

@@ -19,7 +19,7 @@ const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
 
-export interface Outgoing {
+interface Outgoing {
   readonly id: string;
   readonly url: string;
   readonly body: Buffer;

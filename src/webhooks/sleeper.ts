@@ -1,18 +1,26 @@
 /** A sleep that can be ended, also by a call that comes just before it begins. */
-import { setImmediate } from 'node:timers';
+import { clearImmediate, setImmediate } from 'node:timers';
 
 export interface Sleeper {
   /** Resolves after `ms`, or when roused; at once when it was roused since the last sleep. */
   sleep(ms: number): Promise<void>;
-  /** `now`, or `soon`: when what else the sockets have brought has been handled too, so that it can be done together. */
-  rouse(when: 'now' | 'soon'): void;
+  rouse(): void;
+  /** Rouses when what else the sockets have brought is handled too, so that it can be done together. */
+  rouseSoon(): void;
+  /** Rouses in `ms`, or earlier if that was asked for already. */
+  rouseIn(ms: number): void;
 }
 
 export function createSleeper(): Sleeper {
   let roused = false;
-  let isPending = false;
   let end: (() => void) | undefined;
+  let soon: NodeJS.Immediate | undefined;
+  let later: NodeJS.Timeout | undefined;
   const rouse = (): void => {
+    if (soon) clearImmediate(soon);
+    clearTimeout(later);
+    soon = undefined;
+    later = undefined;
     roused = true;
     end?.();
   };
@@ -28,15 +36,12 @@ export function createSleeper(): Sleeper {
       }
       roused = false;
     },
-    rouse(when) {
-      if (when === 'now') return rouse();
-      if (isPending) return undefined;
-      isPending = true;
-      setImmediate(() => {
-        isPending = false;
-        rouse();
-      });
-      return undefined;
+    rouse,
+    rouseSoon() {
+      soon ??= setImmediate(rouse);
+    },
+    rouseIn(ms) {
+      later ??= setTimeout(rouse, ms);
     },
   };
 }

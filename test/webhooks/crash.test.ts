@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
 import { claim, type Claimed, LEASE } from '../../src/webhooks/claim.ts';
 import { finish, type Finished } from '../../src/webhooks/finish.ts';
 import { ripen } from '../../src/webhooks/ripen.ts';
@@ -111,4 +112,22 @@ test('a delivery that went with its directory can be finished without harm', asy
   await db.deleteFrom('deliveries').where('directory_id', '=', directory(null).id).execute();
   await db.transaction().execute((tx) => finish(tx, [{ id, attempts, ...ANSWER }], 1));
   assert.deepEqual(await db.selectFrom('attempts').selectAll().execute(), []);
+});
+
+test('an outcome that the database refuses is kept and recorded when it can be, without a further request', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const { db } = place.database;
+  // What a full disk does to the transaction.
+  await sql`create trigger full before update on deliveries when new.state = 'delivered'
+    begin select raise(abort, 'disk full'); end`.execute(db);
+  const dispatcher = place.start();
+  const id = await place.put(target.url);
+  dispatcher.wake();
+  await target.next();
+  await sleep(300);
+  assert.equal((await place.delivery(id)).state, 'running');
+  await sql`drop trigger full`.execute(db);
+  assert.equal((await place.until(id, 'delivered')).attempts, 1);
+  assert.equal(target.requests.length, 1);
 });

@@ -105,9 +105,23 @@ test('the secret is looked up in the database, and no database is made where the
   await db
     .insertInto('directories')
     .values({
-      ...{ id: 'd', account_id: 'a', name: 'd', slug: 'd', metadata: '{}', sftp_host: 'h', sftp_port: 22, uid: 7 },
-      ...{ sftp_username: 'u', password_hash: '*', webhook_secret: SECRET, max_connections: 1, storage_bytes: 0 },
-      ...{ retention_days: 0, auth_mode: 'password', inserted_at: 1, updated_at: 1 },
+      id: 'd',
+      account_id: 'a',
+      name: 'd',
+      slug: 'd',
+      metadata: '{}',
+      sftp_host: 'h',
+      sftp_port: 22,
+      uid: 7,
+      sftp_username: 'u',
+      password_hash: '*',
+      webhook_secret: SECRET,
+      max_connections: 1,
+      storage_bytes: 0,
+      retention_days: 0,
+      auth_mode: 'password',
+      inserted_at: 1,
+      updated_at: 1,
     })
     .execute();
   await close();

@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely';
 import type { Reads } from '../db/reads.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
+import { ValidationError } from '../errors.ts';
 import type { FileStat } from './files.ts';
 
 export { displayName } from './file-path.ts';
@@ -11,7 +12,7 @@ export type UploadRow = Pick<FilesTable, 'id' | 'path' | 'size_bytes' | 'uploade
 export interface Page {
   /** Rows at most; all of them when left out. */
   readonly limit?: number | undefined;
-  /** The id of the upload after which to go on. An unknown one gives an empty page. */
+  /** The id of the upload after which to go on. */
   readonly after?: string | undefined;
 }
 
@@ -21,7 +22,7 @@ export interface DirectoryPlace {
 }
 
 export interface UploadQueries {
-  /** The files currently in a directory, newest first. */
+  /** The files currently in a directory, newest first. @throws {ValidationError} when `after` is none of them. */
   list(directoryId: string, page: Page): Promise<UploadRow[]>;
   /** What is recorded of one file. */
   fileAt(directoryId: string, path: Buffer): Promise<FileStat | undefined>;
@@ -35,33 +36,27 @@ export interface UploadQueries {
   directoriesAfter(after: string, limit: number): Promise<DirectoryPlace[]>;
 }
 
-/** SQLite's way to say "all" where a LIMIT has to stand; PostgreSQL takes it as well. */
-const ALL = 2 ** 53 - 1;
+/** Stands before every row of a list that goes down from the newest. */
+const NEWEST = { uploaded_at: Number.MAX_SAFE_INTEGER, id: '' };
 
 export function uploadQueries(reads: Reads): UploadQueries {
-  const firstPage = reads.prepare<{ directory: string; limit: number }>()((db, p) =>
+  const newestFirst = reads.prepare<{ directory: string; limit: number; uploaded_at: number; id: string }>()((db, p) =>
     db
       .selectFrom('files')
       .select(['id', 'path', 'size_bytes', 'uploaded_at'])
       .where('directory_id', '=', p('directory'))
       .where('state', '=', 'uploaded')
+      .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '<', tuple(p('uploaded_at'), p('id'))))
       .orderBy('uploaded_at', 'desc')
       .orderBy('id', 'desc')
       .limit(p('limit')),
   );
-  const nextPage = reads.prepare<{ directory: string; limit: number; at: number; id: string }>()((db, p) =>
+  const placeOf = reads.prepare<{ directory: string; id: string }>()((db, p) =>
     db
       .selectFrom('files')
-      .select(['id', 'path', 'size_bytes', 'uploaded_at'])
-      .where('directory_id', '=', p('directory'))
-      .where('state', '=', 'uploaded')
-      .where((eb) => eb(eb.refTuple('uploaded_at', 'id'), '<', eb.tuple(p('at'), p('id'))))
-      .orderBy('uploaded_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(p('limit')),
-  );
-  const uploadedAt = reads.prepare<{ directory: string; id: string }>()((db, p) =>
-    db.selectFrom('files').select('uploaded_at').where('id', '=', p('id')).where('directory_id', '=', p('directory')),
+      .select(['uploaded_at', 'id'])
+      .where('id', '=', p('id'))
+      .where('directory_id', '=', p('directory')),
   );
   const fileAt = reads.prepare<{ directory: string; path: Buffer }>()((db, p) =>
     db
@@ -95,10 +90,11 @@ export function uploadQueries(reads: Reads): UploadQueries {
   const byId = reads.prepare<{ id: string }>()((db, p) => place(db).where('id', '=', p('id')));
 
   return {
-    async list(directory, { limit = ALL, after }) {
-      if (after === undefined) return firstPage.all({ directory, limit });
-      const row = await uploadedAt.first({ directory, id: after });
-      return row ? nextPage.all({ directory, limit, at: row.uploaded_at, id: after }) : [];
+    async list(directory, { limit = Number.MAX_SAFE_INTEGER, after }) {
+      const from = after === undefined ? NEWEST : await placeOf.first({ directory, id: after });
+      // An empty page would look like the end of the list.
+      if (!from) throw new ValidationError({ after: ['is invalid'] });
+      return newestFirst.all({ directory, limit, ...from });
     },
     fileAt: async (directory, path) => fileAt.first({ directory, path }),
     filesAfter: async (directory, after, limit) => filesAfter.all({ directory, after, limit }),

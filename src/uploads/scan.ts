@@ -16,7 +16,7 @@ import type { Place, Settler } from './settle.ts';
 const TURN = 100;
 
 /** Folders below each other that are looked into; each costs an open file. Deeper ones are reported. */
-export const DEPTH_LIMIT = 400;
+const DEPTH_LIMIT = 400;
 
 export interface ScanOptions {
   readonly filesRoot: FilesRoot;

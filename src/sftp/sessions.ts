@@ -12,7 +12,7 @@ import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
 import { isUsername, type Paths } from './paths.ts';
 
-export interface Session {
+interface Session {
   /** The monitor. */
   readonly pid: number;
   readonly startTime: string;
@@ -24,7 +24,7 @@ export interface Session {
 const GONE_WITHIN = 5000;
 
 /** The live sessions of one user. */
-export function liveSessions(paths: Paths, username: string): Session[] {
+function liveSessions(paths: Paths, username: string): Session[] {
   const folder = join(paths.sessions, username);
   return names(folder).flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];

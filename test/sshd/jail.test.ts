@@ -20,9 +20,9 @@ test('a session starts in /files and can reach nothing outside its jail', async 
   const session = await connection.sftp();
   const names = async (path: string) => {
     const list = await promisify(session.readdir.bind(session))(path);
-    return list.map(({ filename }) => filename).sort();
+    return list.map(({ filename }) => filename).toSorted();
   };
-  const realpath = promisify(session.realpath.bind(session)) as (path: string) => Promise<string>;
+  const realpath = promisify<string, string>(session.realpath.bind(session));
 
   assert.equal(await realpath('.'), '/files');
   assert.deepEqual(await names('/'), ['dev', 'files']);
@@ -39,9 +39,7 @@ test('a session starts in /files and can reach nothing outside its jail', async 
     await assert.rejects(promisify(session.stat.bind(session))(path), /No such file/, path);
   }
   const mkdir = promisify(session.mkdir.bind(session) as (path: string, done: (error?: Error | null) => void) => void);
-  const unlink = promisify(
-    session.unlink.bind(session) as (path: string, done: (error?: Error | null) => void) => void,
-  );
+  const unlink = promisify<string>(session.unlink.bind(session));
   for (const path of ['/here', '/dev/here']) await assert.rejects(mkdir(path), /Permission denied/, path);
   await assert.rejects(unlink('/dev/log'), /Permission denied/);
   await mkdir('/files/here');

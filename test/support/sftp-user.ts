@@ -13,7 +13,7 @@ import type { LogSockets } from '../../src/sftp/log-socket.ts';
 import type { Paths } from '../../src/sftp/paths.ts';
 
 /** Nobody listens to the transfer log. */
-export const noSockets: LogSockets = {
+const noSockets: LogSockets = {
   currentSocket: () => undefined,
   moreSockets: () => Promise.reject(new Error('nobody listens')),
 };

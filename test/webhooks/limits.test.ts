@@ -45,7 +45,7 @@ async function drip(response: ServerResponse, chunk: string, write: (chunk: stri
   }
 }
 
-describe('a receiver', { concurrency: true }, () => {
+void describe('a receiver', { concurrency: true }, () => {
   test('that does not answer has failed after 5 s', async () => {
     const { state, attempt, took } = await attemptAt(() => undefined);
     assert.equal(state, 'waiting');

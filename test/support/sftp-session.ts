@@ -53,7 +53,7 @@ export async function sftpSession(connection: Connection): Promise<SftpSession> 
     remove: (path) => unlink(path),
     mkdir: (path) => mkdir(path),
     rmdir: (path) => rmdir(path),
-    set: (path, attributes) => setstat(path, attributes as Parameters<SFTPWrapper['setstat']>[1]),
+    set: (path, attributes) => setstat(path, attributes),
   };
   return session;
 }

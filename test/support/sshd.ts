@@ -39,7 +39,7 @@ export async function startSshd(place: Scratch): Promise<Sshd> {
 }
 
 /** Starts sshd for what has been prepared, on the configuration's port. */
-async function runSshd(config: Config): Promise<Sshd> {
+export async function runSshd(config: Config): Promise<Sshd> {
   const paths = pathsOf(config);
   const listen = ['-o', 'ListenAddress=127.0.0.1'];
   const command = ['/usr/sbin/sshd', '-D', '-e', '-f', join(paths.sshd, 'sshd_config'), ...listen];

@@ -54,7 +54,7 @@ let serve = await startServe(config, environment);
 
 const directory = await makeDirectory();
 const finished = new Map<string, Finished>();
-let uploading = true;
+const uploaded = new AbortController();
 const pause = Math.round((kills * 1500 * CLIENTS) / files);
 const uploads = Array.from({ length: CLIENTS }, (_, client) =>
   upload(
@@ -63,10 +63,10 @@ const uploads = Array.from({ length: CLIENTS }, (_, client) =>
     finished,
   ),
 );
-const allUploaded = Promise.all(uploads).finally(() => (uploading = false));
+const allUploaded = Promise.all(uploads).finally(() => uploaded.abort());
 
 let killed = 0;
-while (uploading && killed < kills) {
+while (!uploaded.signal.aborted && killed < kills) {
   await wait(randomInt(200, 2500));
   const target = targets[randomInt(targets.length)];
   if (target === 'serve') {
@@ -150,7 +150,7 @@ async function judge() {
     lost: lost.length,
     duplicates: announced.length - versions.size,
     announced_incomplete: [...versions].filter((version) => !known.has(version)).length,
-    most_attempts: Number(most),
+    most_attempts: most,
     rows_equal_disk:
       rows.length === onDisk.size && rows.every(({ path, size_bytes }) => onDisk.get(path.toString()) === size_bytes),
     storage_equals_disk: storage === [...onDisk.values()].reduce((sum, size) => sum + size, 0),

@@ -47,7 +47,7 @@ function checkComponents(variable: string, dir: string): void {
           : [];
     if (problem) {
       throw new OperatorError(
-        `sshd refuses jails below ${component} (in ${variable}), since it ${problem}: ${remedy}, or choose another place`,
+        `sshd trusts nothing below ${component} (in ${variable}), since it ${problem}: ${remedy}, or choose another place`,
       );
     }
   }

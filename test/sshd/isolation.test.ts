@@ -1,7 +1,7 @@
 /** The users exist for our sshd only, and the machine's accounts do not exist for it (DESIGN.md, decision 2). */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -58,20 +58,26 @@ test('our sshd knows three locked accounts beside the SFTP users, and none of th
 });
 
 test('a file of /etc that the machine replaces stays covered', () => {
-  // What passwd(1) and useradd(8) do: a new file renamed over the old one. Tried on a copy of /etc in a namespace.
+  // What passwd(1) and useradd(8) do: a new file renamed over the old one. The machine here is a namespace of the same kind.
   using place = scratch();
-  const base = join(place.config.stateDir, 'sshd');
+  const machine = join(place.dir, 'machine', 'sshd');
+  const ours = join(place.dir, 'ours', 'sshd');
+  for (const base of [machine, ours]) {
+    for (const folder of ['etc/machine', 'etc/userdb', 'run', '../userdb'])
+      mkdirSync(join(base, folder), { recursive: true });
+    writeFileSync(join(base, 'run-links'), '');
+  }
+  writeFileSync(join(machine, 'etc/passwd'), 'the machine');
+  writeFileSync(join(ours, 'etc/passwd'), 'ours');
   const steps = `
     set -e
-    cp -a /etc ${place.dir}/etc && mount --bind ${place.dir}/etc /etc
-    mkdir -p ${base}/etc/machine ${base}/etc/userdb ${base}/run ${base}/../userdb
-    echo ours >${base}/etc/passwd && : >${base}/run-links
     mkfifo ${place.dir}/inside ${place.dir}/go
-    sh ${IN_NAMESPACE} ${base} sh -c 'echo >${place.dir}/inside; read go <${place.dir}/go; cat /etc/passwd' &
+    sh ${IN_NAMESPACE} ${ours} sh -c 'echo >${place.dir}/inside; read go <${place.dir}/go; cat /etc/passwd' &
     read inside <${place.dir}/inside
-    cp -a /etc/passwd /etc/passwd+ && mv /etc/passwd+ /etc/passwd
+    echo replaced >/etc/passwd+ && mv /etc/passwd+ /etc/passwd
     echo go >${place.dir}/go
     wait`;
-  const { stdout, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', steps], { encoding: 'utf8' });
-  assert.equal(stdout, 'ours\n', stderr);
+  const { stdout, stderr } = spawnSync('sh', [IN_NAMESPACE, machine, 'sh', '-c', steps], { encoding: 'utf8' });
+  assert.equal(stdout, 'ours', stderr);
+  assert.equal(readFileSync(join(machine, 'etc/passwd'), 'utf8'), 'replaced\n');
 });

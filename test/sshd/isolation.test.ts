@@ -68,16 +68,21 @@ test('a file of /etc that the machine replaces stays covered', () => {
     writeFileSync(join(base, 'run-links'), '');
   }
   writeFileSync(join(machine, 'etc/passwd'), 'the machine');
+  writeFileSync(join(machine, 'etc/stand-in'), '');
   writeFileSync(join(ours, 'etc/passwd'), 'ours');
   const steps = `
     set -e
+    [ -e /etc/stand-in ] || exit 9 # never the real one, whatever is broken
     mkfifo ${place.dir}/inside ${place.dir}/go
     sh ${IN_NAMESPACE} ${ours} sh -c 'echo >${place.dir}/inside; read go <${place.dir}/go; cat /etc/passwd' &
     read inside <${place.dir}/inside
     echo replaced >/etc/passwd+ && mv /etc/passwd+ /etc/passwd
     echo go >${place.dir}/go
     wait`;
-  const { stdout, stderr } = spawnSync('sh', [IN_NAMESPACE, machine, 'sh', '-c', steps], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync('sh', [IN_NAMESPACE, machine, 'sh', '-c', steps], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
   assert.equal(stdout, 'ours', stderr);
   assert.equal(readFileSync(join(machine, 'etc/passwd'), 'utf8'), 'replaced\n');
 });

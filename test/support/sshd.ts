@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -26,6 +26,8 @@ export interface Sshd extends AsyncDisposable {
   readonly output: () => string;
   /** Ends the listener as `scripts/start` does; sessions go on. */
   readonly stop: () => Promise<void>;
+  /** Kills the listener and every session with SIGKILL. */
+  readonly kill: () => Promise<void>;
 }
 
 /** An sshd that accepts connections. Stopping it ends its sessions too. */
@@ -64,23 +66,52 @@ export async function runSshd(config: Config): Promise<Sshd> {
     port: config.sftp.port,
     output: () => lines.join('\n'),
     stop,
+    async kill() {
+      const doomed = sshd.pid === undefined ? [] : descendants(sshd.pid);
+      sshd.kill('SIGKILL');
+      for (const pid of doomed) signal(pid, 'SIGKILL');
+      endSessionsBelow(paths.sessions, 'SIGKILL');
+      if (sshd.exitCode === null && sshd.signalCode === null) await once(sshd, 'exit');
+    },
     async [Symbol.asyncDispose]() {
       await stop();
-      endSessionsBelow(paths.sessions);
+      endSessionsBelow(paths.sessions, 'SIGTERM');
     },
   };
 }
 
-function endSessionsBelow(sessions: string): void {
+function endSessionsBelow(sessions: string, how: NodeJS.Signals): void {
   if (!existsSync(sessions)) return;
   for (const user of readdirSync(sessions)) {
-    for (const pid of readdirSync(join(sessions, user))) {
-      try {
-        process.kill(Number(pid), 'SIGTERM');
-      } catch {
-        // It has ended already.
-      }
+    for (const name of readdirSync(join(sessions, user))) {
+      const pid = Number(name);
+      // The number may be another process's by now: the file says when ours began.
+      if (startTime(pid) !== readFileSync(join(sessions, user, name), 'utf8').split(' ')[0]) continue;
+      for (const doomed of [...descendants(pid), pid]) signal(doomed, how);
     }
+  }
+}
+
+/** Children, their children, and so on. */
+function descendants(pid: number): number[] {
+  const file = `/proc/${pid}/task/${pid}/children`;
+  const children = existsSync(file) ? readFileSync(file, 'utf8').split(' ').filter(Boolean).map(Number) : [];
+  return children.flatMap((child) => [child, ...descendants(child)]);
+}
+
+/** Field 22 of proc_pid_stat(5), or undefined when there is no such process. */
+function startTime(pid: number): string | undefined {
+  const file = `/proc/${pid}/stat`;
+  if (!existsSync(file)) return undefined;
+  const stat = readFileSync(file, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+}
+
+function signal(pid: number, how: NodeJS.Signals): void {
+  try {
+    process.kill(pid, how);
+  } catch {
+    // It has ended already.
   }
 }
 

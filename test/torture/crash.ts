@@ -5,7 +5,6 @@
  *   node test/torture/crash.ts [--files 2000] [--kills 30] [--target serve|sshd|both]
  */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { globSync, lstatSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
@@ -55,7 +54,8 @@ let serve = await startServe(config, environment);
 const directory = await makeDirectory();
 const finished = new Map<string, Finished>();
 const uploaded = new AbortController();
-const pause = Math.round((kills * 1500 * CLIENTS) / files);
+// A kill and the start after it take about 2 s: the uploads have to go on as long as the kills.
+const pause = Math.round((kills * 2300 * CLIENTS) / files);
 const uploads = Array.from({ length: CLIENTS }, (_, client) =>
   upload(
     { port: sshd.port, ...directory },
@@ -73,8 +73,7 @@ while (!uploaded.signal.aborted && killed < kills) {
     await serve.kill('SIGKILL');
     serve = await startServe(config, environment);
   } else {
-    execFileSync('pkill', ['-KILL', '-f', `sshd.*${place.dir}|sshd.*${directory.username}`], { stdio: 'ignore' });
-    await sshd.stop();
+    await sshd.kill();
     sshd = await runSshd(config);
   }
   killed += 1;
@@ -125,6 +124,15 @@ async function judge() {
     return { filename, version: `${filename} ${size}` };
   });
   const versions = new Set(announced.map(({ version }) => version));
+  const deliveries = new Set(hook.requests.map(({ headers }) => String(headers['webhook-id'])));
+  const seen = new Set<string>();
+  const announcedAnew = [];
+  for (const [index, { version }] of announced.entries()) {
+    const id = String(hook.requests[index]?.headers['webhook-id']);
+    if (seen.has(version) && !seen.has(id)) announcedAnew.push(version);
+    seen.add(version).add(id);
+  }
+  if (announcedAnew.length > 0) process.stderr.write(`announced anew: ${announcedAnew.join(', ')}\n`);
   const known = new Set([...finished].flatMap(([name, { sizes }]) => sizes.map((size) => `${name} ${size}`)));
   const lost = [...finished].filter(([name, { sizes }]) => !versions.has(`${name} ${sizes.at(-1)}`));
   const onDisk = new Map(
@@ -149,6 +157,10 @@ async function judge() {
     seconds: Math.round((performance.now() - started) / 1000),
     lost: lost.length,
     duplicates: announced.length - versions.size,
+    /** The same delivery once more, since its receipt was not recorded before the crash. */
+    repeated: announced.length - deliveries.size,
+    /** Another delivery of the same version. */
+    announced_anew: announcedAnew.length,
     announced_incomplete: [...versions].filter((version) => !known.has(version)).length,
     most_attempts: most,
     rows_equal_disk:

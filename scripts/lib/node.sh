@@ -37,13 +37,26 @@ need_node() {
 # Debian's npm comes with a Node that is too old for berth but good enough for npm.
 need_npm() { command -v npm >/dev/null || need_packages nodejs npm; }
 
-# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one. npm keeps
-# the Node that it came with, since Debian's finds its modules only with Debian's.
+# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one.
 npm_ci() {
   local folder=$1
   shift
   quietly 'npm ci' 'check the network and the npm registry' \
-    npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --no-update-notifier "$@"
+    run_npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --no-update-notifier "$@"
+}
+
+# run_npm ARGUMENT...: with the Node that was found, if any. npm leaves out optional packages, native bindings among them, that
+# the Node it runs on is too old for, and says nothing. Debian's npm has its modules where only Debian's Node looks by itself.
+run_npm() {
+  local npm
+  npm=$(readlink -f "$(command -v npm)")
+  if [[ -z ${node:-} ]]; then
+    npm "$@"
+  elif [[ $npm == /usr/share/nodejs/* ]]; then
+    NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs:/usr/lib/$(uname -m)-linux-gnu/nodejs "$node" "$npm" "$@"
+  else
+    PATH=$(dirname "$node"):$PATH npm "$@"
+  fi
 }
 
 # need_modules production|all: node_modules as the lock file says. A stamp tells what is there; without one, a folder that

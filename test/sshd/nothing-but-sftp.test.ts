@@ -69,7 +69,7 @@ test('no link can be made, of either kind', async () => {
   await host.apply(row);
   const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
   const { code, output } = await sftp(place.dir, login, [
-    'put askpass file',
+    'put /etc/hostname file',
     '-ln -s /etc/passwd soft',
     '-ln file hard',
     'ls',

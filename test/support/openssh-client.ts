@@ -1,9 +1,13 @@
 /** OpenSSH's own clients, as a customer runs them: `sftp` with a batch of commands, and `ssh`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+/** Prints the password, from the environment, when ssh asks for it. */
+const ASKPASS = fileURLToPath(new URL('askpass', import.meta.url));
 
 export interface Login {
   readonly port: number;
@@ -74,7 +78,7 @@ async function run(
       stdio: ['ignore', 'pipe', 'ignore'],
       env: {
         PATH: process.env['PATH'],
-        SSH_ASKPASS: askpass(dir),
+        SSH_ASKPASS: ASKPASS,
         SSH_ASKPASS_REQUIRE: 'force',
         SECRET: login.password,
       },
@@ -82,12 +86,4 @@ async function run(
   );
   const [output, [code]] = await Promise.all([text(client.stdout), once(client, 'exit')]);
   return { code: Number(code ?? 255), output };
-}
-
-/** ssh asks this program for the password, which it takes from the environment. */
-function askpass(dir: string): string {
-  const file = join(dir, 'askpass');
-  writeFileSync(file, '#!/bin/sh\nprintf "%s\\n" "$SECRET"\n');
-  chmodSync(file, 0o700);
-  return file;
 }

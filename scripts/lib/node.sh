@@ -1,5 +1,6 @@
 # A Node that can run berth, and the npm packages of the lock file. Uses say.sh and packages.sh; needs $project.
 
+node=''
 own_node=$project/scripts/node/node_modules
 
 # find_node: sets $node to the machine's own, when it is new enough (package.json, engines), or to the one installed below

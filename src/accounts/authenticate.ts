@@ -4,6 +4,7 @@
  */
 import type { Reads } from '../db/reads.ts';
 import type { Plan, Role } from '../db/schema.ts';
+import { whileUnchanged } from '../db/while-unchanged.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
 
 export interface Principal {
@@ -28,24 +29,8 @@ export function createAuthenticate(reads: Reads, environment: Environment): Auth
       .where('api_keys.hash', '=', p('hash'))
       .where('api_keys.revoked_at', 'is', null),
   );
-  const known = new Map<string, Principal>();
-  let knownAt = Number.NaN;
+  const known = whileUnchanged<Principal>(reads, { limit: REMEMBERED });
 
-  return async (key) => {
-    // The version is read before the row: a commit in between can only make the memory look older than it is.
-    const version = await reads.version();
-    if (version !== knownAt) {
-      known.clear();
-      knownAt = version;
-    }
-    const remembered = known.get(key);
-    if (remembered) return remembered;
-    if (!isWellFormedKey(key, environment)) return undefined;
-    const principal = await byHash.first({ hash: hashKey(key) });
-    if (principal && knownAt === version) {
-      if (known.size >= REMEMBERED) known.clear();
-      known.set(key, principal);
-    }
-    return principal;
-  };
+  return (key) =>
+    known.get(key, () => (isWellFormedKey(key, environment) ? byHash.first({ hash: hashKey(key) }) : undefined));
 }

@@ -2,6 +2,7 @@
  * Hot reads: queries built and compiled once, run on a connection of their own. They see what is committed, never a
  * transaction that is still open on the writing connection, and wait for none.
  */
+import { setImmediate } from 'node:timers';
 import type Sqlite from 'better-sqlite3';
 import type { Compilable, Kysely } from 'kysely';
 import type { Tables } from './schema.ts';
@@ -28,7 +29,10 @@ export interface Read<P, R> {
 export interface Reads {
   /** Compiles a query once: `prepare<{ id: string }>()((db, p) => db.selectFrom('t').where('id', '=', p('id')))`. */
   prepare<P extends object>(): <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>) => Read<P, R>;
-  /** A number that differs from the last one when anybody, this process included, has committed in between. */
+  /**
+   * A number that differs from an earlier one when anybody, this process included, has committed in between. Read once
+   * in a turn of the event loop: what arrives in one turn was under way at the same time.
+   */
   version(): Awaitable<number>;
 }
 
@@ -36,8 +40,15 @@ export interface Reads {
 export function sqliteReads(sqlite: Sqlite.Database, builder: Kysely<Tables>): Reads {
   const statement = cachedPrepare(sqlite);
   const version = sqlite.prepare<[], number>('pragma data_version').pluck();
+  let ofThisTurn: number | undefined;
   return {
-    version: () => version.get() ?? 0,
+    version() {
+      if (ofThisTurn === undefined) {
+        ofThisTurn = version.get() ?? 0;
+        setImmediate(() => (ofThisTurn = undefined));
+      }
+      return ofThisTurn;
+    },
     prepare:
       <P extends object>() =>
       <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>): Read<P, R> => {

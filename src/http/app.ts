@@ -2,6 +2,7 @@
 import { Hono } from 'hono';
 import type { Authenticate } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../accounts/last-used.ts';
+import { whileUnchanged } from '../db/while-unchanged.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/queries.ts';
 import type { Log } from '../log.ts';
@@ -11,7 +12,7 @@ import { createOne } from './directories/create.ts';
 import { destroyPublicKey } from './directories/destroy-public-key.ts';
 import { destroyDirectory } from './directories/destroy.ts';
 import { listUploads } from './directories/list-uploads.ts';
-import { listDirectories } from './directories/list.ts';
+import { type ListAnswer, listDirectories } from './directories/list.ts';
 import { showDirectory } from './directories/show.ts';
 import { updateDirectory } from './directories/update.ts';
 import { errorResponse, refusal } from './error-response.ts';
@@ -29,18 +30,24 @@ export interface AppDependencies {
   readonly log: Log;
 }
 
+/** Characters of answers that each kind of read keeps between two commits. */
+const REMEMBERED = 4_000_000;
+
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
-  const directories = directoryQueries(rules.database.reads);
+  const { reads } = rules.database;
+  const directories = directoryQueries(reads);
+  const shown = whileUnchanged<string>(reads, { limit: REMEMBERED, size: (text) => text.length });
+  const lists = whileUnchanged<ListAnswer>(reads, { limit: REMEMBERED, size: ({ data }) => data.length });
   const api = authorized(deps);
   const app = new Hono<ApiEnv>();
 
   app.get('/healthz', health(deps.checkHealth, log));
-  app.get('/api/v1/directories', api(listDirectories(directories)));
+  app.get('/api/v1/directories', api(listDirectories(directories, lists)));
   app.post('/api/v1/directories', api(createOne(rules)));
-  app.get('/api/v1/directories/:id', api(showDirectory(directories)));
+  app.get('/api/v1/directories/:id', api(showDirectory(directories, shown)));
   app.patch('/api/v1/directories/:id', api(updateDirectory(directories, rules)));
   app.delete('/api/v1/directories/:id', api(destroyDirectory(rules)));
   app.get('/api/v1/directories/:id/uploads', api(listUploads(directories, deps.uploads)));

@@ -2,6 +2,7 @@
  * The only reader of the environment. `readConfig` is pure: a record of strings in, a valid configuration out, or one
  * error that lists every problem at once.
  */
+import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { isAbsolute, join, normalize } from 'node:path';
 import * as v from 'valibot';
@@ -23,6 +24,10 @@ export interface Config {
   readonly environment: 'live' | 'test';
   /** Requests per account and clock minute. */
   readonly rateLimit: number;
+  /** Requests without a valid key per client address (IPv6: /64) and minute. */
+  readonly unauthenticatedRateLimit: number;
+  /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly string[];
   readonly webhooks: {
     /** CIDRs that the destination guard lets through although it would block them. */
     readonly allow: readonly string[];
@@ -33,6 +38,8 @@ export interface Config {
   readonly tempNames: readonly string[];
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 }
+
+const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
 const folder = v.pipe(
   v.string(),
@@ -51,7 +58,8 @@ const words = v.pipe(
   v.string(),
   v.transform((text) => text.split(/[\s,]+/).filter(Boolean)),
 );
-const cidr = v.pipe(v.string(), v.regex(/^[\da-f.:]+\/\d+$/i, 'must be CIDRs such as 10.0.0.0/8'));
+const cidr = v.pipe(v.string(), v.check(isCidr, 'must be CIDRs such as 10.0.0.0/8'));
+const count = v.pipe(v.string(), v.regex(/^[1-9]\d{0,8}$/, 'must be a whole number above 0'), v.transform(Number));
 const delays = v.pipe(
   words,
   v.check(
@@ -76,10 +84,9 @@ const Environment = v.object({
   BERTH_DATABASE_URL: v.optional(
     v.pipe(v.string(), v.regex(/^(sqlite|file):/, 'must be sqlite:/path (PostgreSQL is not supported yet)')),
   ),
-  BERTH_RATE_LIMIT: v.optional(
-    v.pipe(v.string(), v.regex(/^[1-9]\d*$/, 'must be a whole number above 0'), v.transform(Number)),
-    '120',
-  ),
+  BERTH_RATE_LIMIT: v.optional(count, '120'),
+  BERTH_UNAUTHENTICATED_RATE_LIMIT: v.optional(count, '60'),
+  BERTH_TRUSTED_PROXIES: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*.'),
@@ -124,8 +131,17 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     sftp: { host: env.BERTH_SFTP_HOST ?? hostname(), port: env.BERTH_SFTP_PORT },
     environment: env.BERTH_ENVIRONMENT,
     rateLimit: env.BERTH_RATE_LIMIT,
+    unauthenticatedRateLimit: env.BERTH_UNAUTHENTICATED_RATE_LIMIT,
+    // The proxy that ends TLS is on this machine, whatever others stand before it.
+    trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
     webhooks: { allow: env.BERTH_WEBHOOK_ALLOW, retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS },
     tempNames: env.BERTH_TEMP_NAMES,
     logLevel: env.BERTH_LOG_LEVEL,
   };
+}
+
+function isCidr(text: string): boolean {
+  const [network = '', prefix = '', ...rest] = text.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(network)] ?? -1;
+  return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }

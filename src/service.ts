@@ -15,7 +15,9 @@ import { applyUnapplied } from './directories/apply-unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
+import { createAddressLimit } from './http/address-limit.ts';
 import { createApp } from './http/app.ts';
+import { clientAddress } from './http/client-address.ts';
 import { createRateLimit } from './http/rate-limit.ts';
 import { startHttpServer } from './http/server.ts';
 import { loadTlsPair } from './http/tls.ts';
@@ -94,6 +96,8 @@ export async function startService(config: Config, { log, clock = systemClock() 
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed,
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
+    addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
+    clientAddress: clientAddress(config.trustedProxies),
     checkHealth: () => checkHealth(database, uploads),
     log,
   });

@@ -1,13 +1,11 @@
 /** The API's routes (specification, "Endpoints"). What each needs is handed to it here, and nothing more. */
 import { Hono } from 'hono';
-import type { Authenticate } from '../accounts/authenticate.ts';
-import type { LastUsed } from '../accounts/last-used.ts';
 import { whileUnchanged } from '../db/while-unchanged.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/queries.ts';
 import type { Log } from '../log.ts';
 import type { UploadQueries } from '../uploads/queries.ts';
-import { type ApiEnv, authorized } from './authentication.ts';
+import { type ApiEnv, authorized, identifier, type IdentifyDependencies } from './authentication.ts';
 import { createOne } from './directories/create.ts';
 import { destroyPublicKey } from './directories/destroy-public-key.ts';
 import { destroyDirectory } from './directories/destroy.ts';
@@ -17,15 +15,11 @@ import { showDirectory } from './directories/show.ts';
 import { updateDirectory } from './directories/update.ts';
 import { errorResponse, refusal } from './error-response.ts';
 import { health, type HealthCheck } from './health.ts';
-import type { RateLimit } from './rate-limit.ts';
 
-export interface AppDependencies {
+export interface AppDependencies extends IdentifyDependencies {
   /** What the rules work with. */
   readonly rules: CreateDependencies;
   readonly uploads: Pick<UploadQueries, 'list'>;
-  readonly authenticate: Authenticate;
-  readonly lastUsed: Pick<LastUsed, 'note'>;
-  readonly rateLimit: RateLimit;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }
@@ -41,7 +35,8 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const directories = directoryQueries(reads);
   const shown = whileUnchanged<string>(reads, { limit: REMEMBERED, size: (text) => text.length });
   const lists = whileUnchanged<ListAnswer>(reads, { limit: REMEMBERED, size: ({ data }) => data.length });
-  const api = authorized(deps);
+  const identify = identifier(deps);
+  const api = authorized(identify);
   const app = new Hono<ApiEnv>();
 
   app.get('/healthz', health(deps.checkHealth, log));
@@ -53,7 +48,8 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.get('/api/v1/directories/:id/uploads', api(listUploads(directories, deps.uploads)));
   app.delete('/api/v1/directories/:id/public_key', api(destroyPublicKey(directories, rules)));
 
-  app.notFound((c) => {
+  app.notFound(async (c) => {
+    await identify(c.env.incoming);
     // Routes know one method each: a path that another method has is not unknown (RFC 9110, sections 9.3.7 and 15.5.6).
     const allowed = METHODS.filter((method) => app.router.match(routed(method), c.req.path)[0].length > 0);
     if (allowed.length === 0) return refusal(404, 'Not found');

@@ -1,4 +1,7 @@
-/** `GET /healthz`, without a key: for the service's supervisor and for load balancers. */
+/**
+ * GET /healthz: for the service's supervisor and for load balancers. It needs no key and has no limit: a flood must not
+ * make a working service look dead.
+ */
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { refusal } from './error-response.ts';
@@ -6,13 +9,17 @@ import { refusal } from './error-response.ts';
 /** Resolves while everything works; rejects with what does not. */
 export type HealthCheck = () => Promise<void>;
 
-/** 200 or 503. What is wrong goes to the log, not to whoever asks. */
+/** 200 or 503. What is wrong goes to the log, once, not to whoever asks. */
 export function health(check: HealthCheck, log: Log): () => Promise<Response> {
+  let known = '';
   return async () => {
     try {
       await check();
+      known = '';
     } catch (error) {
-      log.error({ err: error }, `not healthy: ${errorMessage(error)}`);
+      const reason = errorMessage(error);
+      if (reason !== known) log.error({ err: error }, `not healthy: ${reason}`);
+      known = reason;
       return refusal(503, 'Service unavailable');
     }
     return new Response('{"status":"ok"}', { headers: { 'content-type': 'application/json' } });

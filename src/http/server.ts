@@ -14,26 +14,42 @@ import type { ApiEnv } from './authentication.ts';
 import { refusal } from './error-response.ts';
 import { refusePlainHttp } from './first-byte.ts';
 import { answerAndEnd } from './raw-answer.ts';
+import { misshape } from './request-shape.ts';
 import type { TlsPair } from './tls.ts';
 
-/** All in ms. */
-const HANDSHAKE_TIMEOUT = 10_000;
+/** How often a server that closes looks for connections that have become idle, in ms. */
 const CLOSE_POLL = 50;
 
-const LIMITS = {
+/** How long the server waits for a client, all in ms. */
+export interface Waits {
+  readonly handshakeTimeout: number;
+  readonly headersTimeout: number;
+  /** A whole request, body included: 64 KiB at the most. */
+  readonly requestTimeout: number;
+  /** Between requests. */
+  readonly keepAliveTimeout: number;
+  /** While nothing moves on a connection: a client does not read its response, say. */
+  readonly inactivityTimeout: number;
+  /** How often the times of headers and requests are looked at. */
+  readonly connectionsCheckingInterval: number;
+}
+
+const WAITS: Waits = {
+  handshakeTimeout: 10_000,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  // Longer than the minute for which proxies usually keep theirs, so that they close first.
+  keepAliveTimeout: 65_000,
+  inactivityTimeout: 60_000,
+  connectionsCheckingInterval: 1000,
+};
+
+const PARSER = {
   /** Bytes of request line and headers together. */
   maxHeaderSize: 16_384,
-  headersTimeout: 10_000,
-  /** A whole request, body included: 64 KiB at the most. */
-  requestTimeout: 30_000,
-  /** Longer than the minute for which proxies usually keep theirs, so that they close first. */
-  keepAliveTimeout: 65_000,
-  connectionsCheckingInterval: 1000,
   // The adapter refuses it, with a body.
   requireHostHeader: false,
 } as const;
-/** A connection on which nothing moves, while a client does not read its response, say. */
-const INACTIVITY_TIMEOUT = 60_000;
 
 export interface HttpServer {
   readonly port: number;
@@ -50,19 +66,22 @@ export async function startHttpServer({
   host,
   port,
   tls,
+  waits = WAITS,
 }: {
   app: Pick<Hono<ApiEnv>, 'fetch'>;
   host: string;
   port: number;
   tls: TlsPair | 'proxy';
+  waits?: Waits;
 }): Promise<HttpServer> {
   const listener = getRequestListener((request, env) => app.fetch(request, env), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
-  const server = tls === 'proxy' ? proxied(listener) : direct(listener, tls);
-  server.timeout = INACTIVITY_TIMEOUT;
-  server.maxHeadersCount = 100;
+  const server = tls === 'proxy' ? proxied(listener, waits) : direct(listener, waits, tls);
+  server.timeout = waits.inactivityTimeout;
+  // Node would drop what is above the count without a word; `misshape` refuses it.
+  server.maxHeadersCount = 0;
   server.on('clientError', answerClientError);
   server.on('checkExpectation', (_request, response: ServerResponse) => {
     writeRefusal(response, 417, 'Expectation failed');
@@ -81,30 +100,35 @@ export async function startHttpServer({
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-function direct(listener: Listener, pair: TlsPair): Server {
-  const server = createHttps(
-    { ...LIMITS, ...pair, handshakeTimeout: HANDSHAKE_TIMEOUT, minVersion: 'TLSv1.2' },
-    (request, response) => void listener(request, response),
+function direct(listener: Listener, waits: Waits, pair: TlsPair): Server {
+  const server = createHttps({ ...PARSER, ...waits, ...pair, minVersion: 'TLSv1.2' }, (request, response) =>
+    handle(listener, request, response),
   );
-  refusePlainHttp(server, HANDSHAKE_TIMEOUT);
+  refusePlainHttp(server, waits.handshakeTimeout);
   return server;
 }
 
 /** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
-function proxied(listener: Listener): Server {
+function proxied(listener: Listener, waits: Waits): Server {
   const loopback = new BlockList();
   loopback.addSubnet('127.0.0.0', 8, 'ipv4');
   loopback.addAddress('::1', 'ipv6');
-  return createHttp(LIMITS, (request, response) => {
+  return createHttp({ ...PARSER, ...waits }, (request, response) => {
     const peer = request.socket.remoteAddress ?? '';
     if (!loopback.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
       writeRefusal(response, 400, 'Only a proxy on this machine may connect');
     } else if (request.headers['x-forwarded-proto'] !== 'https') {
       writeRefusal(response, 400, 'Use https://');
     } else {
-      void listener(request, response);
+      handle(listener, request, response);
     }
   });
+}
+
+function handle(listener: Listener, request: IncomingMessage, response: ServerResponse): void {
+  const wrong = misshape(request);
+  if (wrong) writeRefusal(response, wrong.status, wrong.message);
+  else void listener(request, response);
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {
@@ -131,6 +155,7 @@ function answerClientError(error: NodeJS.ErrnoException, connection: Duplex): vo
   const code = error.code ?? '';
   if (!connection.writable || !/^(HPE_|ERR_HTTP_)/.test(code)) connection.destroy();
   else if (code === 'HPE_HEADER_OVERFLOW') answerAndEnd(connection, 431, 'Request headers are too large');
+  else if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') answerAndEnd(connection, 413, 'Request body is too large');
   else if (code === 'ERR_HTTP_REQUEST_TIMEOUT') answerAndEnd(connection, 408, 'Request took too long');
   else answerAndEnd(connection, 400, 'Bad request');
 }

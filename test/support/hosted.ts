@@ -11,10 +11,12 @@ import type { Reads } from '../../src/db/reads.ts';
 import type { Plan, Role } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { createAddressLimit } from '../../src/http/address-limit.ts';
 import { createApp } from '../../src/http/app.ts';
+import { clientAddress } from '../../src/http/client-address.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
 import { createRateLimit } from '../../src/http/rate-limit.ts';
-import { type HttpServer, startHttpServer } from '../../src/http/server.ts';
+import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/tls.ts';
 import { createLog } from '../../src/log.ts';
 import { uploadQueries } from '../../src/uploads/queries.ts';
@@ -25,7 +27,11 @@ import type { Scratch } from './scratch.ts';
 export interface HostedOptions {
   readonly clock?: Clock;
   readonly rateLimit?: number;
+  /** Requests without a valid key per address and minute, by a clock in ms that nobody sets. */
+  readonly unauthenticated?: { readonly limit: number; readonly clock?: () => number };
+  readonly trustedProxies?: readonly string[];
   readonly tls?: 'on' | 'proxy';
+  readonly waits?: Waits;
   readonly checkHealth?: HealthCheck;
   /** Stands between authentication and the database. */
   readonly authenticationReads?: (reads: Reads) => Reads;
@@ -77,12 +83,15 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
     lastUsed,
     rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
+    addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
+    clientAddress: clientAddress(options.trustedProxies ?? []),
     checkHealth: options.checkHealth ?? (async () => undefined),
     log,
   });
   const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);
-  const server = parts.adopt(await startHttpServer({ app, host: '127.0.0.1', port: 0, tls }), (made) =>
-    made.close(500),
+  const server = parts.adopt(
+    await startHttpServer({ app, host: '127.0.0.1', port: 0, tls, ...(options.waits && { waits: options.waits }) }),
+    (made) => made.close(500),
   );
   const ca = tls === 'proxy' ? Buffer.alloc(0) : readFileSync(config.tls.cert);
 

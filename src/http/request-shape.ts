@@ -1,0 +1,35 @@
+/**
+ * Requests that two readers could understand differently are refused before anything is made of them: between a proxy
+ * and berth, that difference is what request smuggling lives on (RFC 9112, section 11.2). Node's parser refuses what is
+ * wrong with the framing itself; here is what it lets through.
+ */
+import type { IncomingMessage } from 'node:http';
+
+const MAX_HEADERS = 100;
+/** Of a second one, Node drops these; other servers take the last, or both. */
+const SINGLE = new Set(['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding']);
+
+export interface Misshape {
+  readonly status: 400 | 431;
+  readonly message: string;
+}
+
+const BAD: Misshape = { status: 400, message: 'Bad request' };
+const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
+
+/** What is wrong with the request's shape, undefined for a plain one. */
+export function misshape({ rawHeaders, headers, url = '', httpVersion }: IncomingMessage): Misshape | undefined {
+  if (rawHeaders.length > 2 * MAX_HEADERS) return TOO_MANY;
+  const seen = new Set<string>();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.has(name)) return BAD;
+    seen.add(name);
+  }
+  // RFC 9112, section 6.1: HTTP/1.0 knows no transfer codings, so its framing cannot be trusted.
+  if (httpVersion !== '1.1' && seen.has('transfer-encoding')) return BAD;
+  // Section 3.2.2: a client that sends the absolute form sends the same host twice.
+  if (!url.startsWith('/') && URL.parse(url)?.host !== headers.host?.toLowerCase()) return BAD;
+  return undefined;
+}

@@ -1,0 +1,95 @@
+/** Requests without a valid key: a limit for each client address, which costs no account anything. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { generateKey } from '../../src/accounts/key-format.ts';
+import { readConfig } from '../../src/config.ts';
+import { hosted } from '../support/hosted.ts';
+import { scratch } from '../support/scratch.ts';
+
+test('429: too many requests without a valid key from an address, while its account calls on', async () => {
+  using place = scratch();
+  let now = 0;
+  await using api = await hosted(place, { rateLimit: 50, unauthenticated: { limit: 10, clock: () => now } });
+  const wrong = [
+    { authorization: null },
+    { authorization: 'Bearer nonsense' },
+    { authorization: `Bearer ${generateKey('live')}` },
+  ];
+  const statuses: number[] = [];
+  for (let i = 0; i < 200; i += 1) {
+    const answer = await api.send('GET', i % 2 ? '/directories' : '/directories/x', wrong[i % wrong.length]);
+    statuses.push(answer.status);
+    if (answer.status === 429) assert.deepEqual(answer.json, { error: 'Rate limit exceeded' });
+  }
+  assert.deepEqual(statuses, [...Array<number>(10).fill(401), ...Array<number>(190).fill(429)]);
+  for (const [method, path] of [
+    ['GET', '/unknown'],
+    ['PUT', '/directories'],
+    ['OPTIONS', '/directories'],
+  ] as const) {
+    assert.equal((await api.send(method, path, { authorization: null })).status, 429, `${method} ${path}`);
+  }
+  assert.equal((await api.send('GET', '//healthz', { authorization: null })).status, 200, 'health has no limit');
+  for (let i = 0; i < 50; i += 1) {
+    assert.equal((await api.send('GET', '/directories')).status, 200, 'the account has all of its 50');
+  }
+  assert.equal((await api.send('GET', '/directories')).status, 429);
+  now += 6000;
+  assert.equal((await api.send('GET', '/directories', { authorization: null })).status, 401, 'one more in 6 s');
+  assert.equal((await api.send('GET', '/directories', { authorization: null })).status, 429);
+});
+
+test('unknown paths with a key count for the account, not for the address', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { rateLimit: 5, unauthenticated: { limit: 5, clock: () => 0 } });
+  for (let i = 0; i < 5; i += 1) assert.equal((await api.send('GET', '/unknown')).status, 404);
+  assert.equal((await api.send('GET', '/unknown')).status, 429);
+  for (let i = 0; i < 5; i += 1) {
+    assert.equal((await api.send('GET', '/unknown', { authorization: null })).status, 404);
+  }
+  assert.equal((await api.send('GET', '/unknown', { authorization: null })).status, 429);
+});
+
+test('the address is the connection’s, and X-Forwarded-For counts from trusted proxies only', async () => {
+  using place = scratch();
+  const unauthenticated = { limit: 2, clock: () => 0 };
+  const ask = async (api: Awaited<ReturnType<typeof hosted>>, forwarded: string): Promise<number> =>
+    (await api.send('GET', '/directories', { authorization: null, headers: { 'x-forwarded-for': forwarded } })).status;
+  {
+    await using api = await hosted(place, { unauthenticated });
+    const statuses = [];
+    for (let i = 1; i <= 3; i += 1) statuses.push(await ask(api, `198.51.100.${i}`));
+    assert.deepEqual(statuses, [401, 401, 429], 'anybody can send the header');
+  }
+  using other = scratch();
+  await using api = await hosted(other, { unauthenticated, trustedProxies: ['127.0.0.0/8', '192.0.2.0/24'] });
+  const cases: [string, number][] = [
+    ['198.51.100.1', 401],
+    ['203.0.113.5, 198.51.100.1', 401], // what the client itself wrote is left of what the proxy did
+    ['203.0.113.6,198.51.100.1, 192.0.2.7', 429], // two trusted hops
+    ['198.51.100.2:4711', 401],
+    ['2001:db8::1', 401],
+    ['[2001:db8::2]:4711', 401],
+    ['2001:db8::3', 429],
+    ['::ffff:198.51.100.2', 401],
+    ['198.51.100.2', 429],
+    ['nonsense', 401], // the proxy's own
+    ['', 401],
+    ['unknown', 429],
+  ];
+  for (const [forwarded, status] of cases) assert.equal(await ask(api, forwarded), status, forwarded);
+});
+
+test('trusted proxies: loopback when a proxy ends TLS, nobody otherwise, and what the operator says', () => {
+  const loopback = ['127.0.0.0/8', '::1/128'];
+  assert.deepEqual(readConfig({}).trustedProxies, []);
+  assert.deepEqual(readConfig({ BERTH_TLS: 'proxy' }).trustedProxies, loopback);
+  const named = { BERTH_TRUSTED_PROXIES: '10.0.0.0/8 2001:db8::/32' };
+  assert.deepEqual(readConfig(named).trustedProxies, ['10.0.0.0/8', '2001:db8::/32']);
+  assert.deepEqual(readConfig({ ...named, BERTH_TLS: 'proxy' }).trustedProxies.slice(0, 2), loopback);
+  for (const wrong of ['10.0.0.0', '10.0.0.0/33', '10.0.0/8', 'x/8', '::/129', '10.0.0.0/8/8', '10.0.0.0/']) {
+    assert.throws(() => readConfig({ BERTH_TRUSTED_PROXIES: wrong }), /BERTH_TRUSTED_PROXIES must be CIDRs/, wrong);
+  }
+  assert.equal(readConfig({}).unauthenticatedRateLimit, 60);
+  assert.throws(() => readConfig({ BERTH_UNAUTHENTICATED_RATE_LIMIT: '0' }), /must be a whole number above 0/);
+});

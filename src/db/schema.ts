@@ -2,6 +2,7 @@
  * The tables as TypeScript sees them; `migrations/` creates them. Times are integers in µs since 1970, ids are
  * UUID strings, and nothing here is particular to one SQL dialect.
  */
+import type { Generated } from 'kysely';
 import type { Micros } from '../clock.ts';
 
 export type Plan = 'free' | 'starter' | 'pro' | 'business';
@@ -135,6 +136,60 @@ export interface AttemptsTable {
   response: Buffer | null;
 }
 
+/**
+ * `uploaded`: complete, as the webhook says. `upload-dropped`, `download-dropped`: the handle went without a close.
+ * The others are what their names say.
+ */
+export type TransferEvent =
+  | 'session-opened'
+  | 'session-closed'
+  | 'uploaded'
+  | 'upload-dropped'
+  | 'downloaded'
+  | 'download-dropped'
+  | 'renamed'
+  | 'removed';
+
+/** What happened over SFTP, kept for a while. Complete in itself, since directories go. */
+export interface TransfersTable {
+  /** In the order in which rows were committed. */
+  id: Generated<number>;
+  at: Micros;
+  event: TransferEvent;
+  directory_id: string;
+  account_id: string;
+  username: string;
+  /** Null when no session did it: an administrator, or retention. */
+  address: string | null;
+  /** The process that served the session. */
+  session_pid: number | null;
+  /** As text, bytes that are not UTF-8 replaced. */
+  path: string | null;
+  /** For a rename: what it was called before. */
+  from_path: string | null;
+  bytes: number | null;
+  /** When the file, or for `session-closed` the session, was opened; null when nobody saw it. */
+  began_at: Micros | null;
+}
+
+export type AuditAction = 'create' | 'undo-create' | 'update' | 'delete';
+
+/** What was changed through the API, in the transaction of the change. */
+export interface AuditTable {
+  id: Generated<number>;
+  at: Micros;
+  action: AuditAction;
+  account_id: string;
+  key_id: string;
+  request_id: string;
+  /** Method and pattern of the path. */
+  route: string;
+  directory_id: string;
+  username: string;
+  /** JSON: for each changed field its name, with what it was and became where that may be shown. */
+  changes: string;
+}
+
 export interface Tables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
@@ -144,4 +199,6 @@ export interface Tables {
   files: FilesTable;
   deliveries: DeliveriesTable;
   attempts: AttemptsTable;
+  transfers: TransfersTable;
+  audit: AuditTable;
 }

@@ -1,7 +1,9 @@
 /** The migrations in their order. Forward only: a landed one is never edited, the next one mends it. */
 import type { Migration } from 'kysely/migration';
 import * as initial from './001-initial.ts';
+import * as history from './002-history.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
+  '002-history': history,
 };

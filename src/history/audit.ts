@@ -1,0 +1,80 @@
+/**
+ * The audit of API changes: which key changed what of which directory, in the same transaction as the change, so that
+ * neither is there without the other.
+ *
+ * Promise: no secret gets here. Values are shown only of the fields listed below; of a webhook URL only the origin, since
+ * paths and queries often carry tokens; of all other fields only the name.
+ */
+import type { Transaction } from 'kysely';
+import type { Micros } from '../clock.ts';
+import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
+
+/** The request that asks for a change. */
+export interface Asker {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly requestId: string;
+  /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
+  readonly route: string;
+}
+
+export interface AuditedChange {
+  readonly at: Micros;
+  readonly action: AuditAction;
+  readonly directory: Pick<DirectoriesTable, 'id' | 'sftp_username'>;
+  readonly before?: Partial<DirectoriesTable>;
+  /** The columns that were set. */
+  readonly after?: Partial<DirectoriesTable>;
+}
+
+type Column = keyof DirectoriesTable;
+
+const SHOWN: ReadonlySet<string> = new Set<Column>([
+  'name',
+  'slug',
+  'external_id',
+  'max_connections',
+  'retention_days',
+  'auth_mode',
+  'public_key_fingerprint',
+]);
+const NAMED: ReadonlySet<string> = new Set<Column>(['description', 'metadata', 'webhook_url', 'public_key']);
+
+export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
+  await tx
+    .insertInto('audit')
+    .values({
+      at: change.at,
+      action: change.action,
+      account_id: asker.accountId,
+      key_id: asker.keyId,
+      request_id: asker.requestId,
+      route: asker.route,
+      directory_id: change.directory.id,
+      username: change.directory.sftp_username,
+      changes: JSON.stringify(differences(change.before ?? {}, change.after ?? {})),
+    })
+    .execute();
+}
+
+interface Difference {
+  from?: unknown;
+  to?: unknown;
+}
+
+/** Each field that changed, with its values where they may be shown. */
+function differences(before: Partial<DirectoriesTable>, after: Partial<DirectoriesTable>): Record<string, Difference> {
+  const found: Record<string, Difference> = {};
+  for (const column of Object.keys(after) as Column[]) {
+    const [from, to] = [before[column] ?? null, after[column] ?? null];
+    if (from === to) continue;
+    if (SHOWN.has(column)) found[column] = { from, to };
+    else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };
+    else if (NAMED.has(column)) found[column] = {};
+  }
+  return found;
+}
+
+function origin(url: unknown): string | null {
+  return typeof url === 'string' ? (URL.parse(url)?.origin ?? null) : null;
+}

@@ -14,6 +14,7 @@ import { type Database, openDatabase } from './db/open.ts';
 import { applyUnapplied } from './directories/apply-unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
+import { createPasswordStock } from './directories/password-stock.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { createAddressLimit } from './http/address-limit.ts';
 import { createApp } from './http/app.ts';
@@ -78,6 +79,7 @@ export async function startService(config: Config, { log, clock = systemClock() 
     }),
     closed,
   );
+  const passwords = parts.adopt(createPasswordStock(log), closed);
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
   const local = parts.adopt(
     createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
@@ -91,7 +93,7 @@ export async function startService(config: Config, { log, clock = systemClock() 
   await applyUnapplied({ database, host, removal, log });
 
   const app = createApp({
-    rules: { database, clock, host, removal, sftp: config.sftp },
+    rules: { database, clock, host, removal, passwords, sftp: config.sftp },
     uploads: uploadQueries(database.reads),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed,

@@ -10,7 +10,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
-import { generatePassword, generateWebhookSecret, hashPassword } from './credentials.ts';
+import { type Credential, generateWebhookSecret, newCredential } from './credentials.ts';
 import { takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import type { DirectoryHost } from './host.ts';
@@ -27,6 +27,8 @@ export interface CreateDependencies {
   readonly clock: Clock;
   readonly host: DirectoryHost;
   readonly removal: RowRemoval;
+  /** Where new passwords come from; without it, each is made and hashed on the spot. */
+  readonly passwords?: { take(): Credential };
   /** The address that clients are told. */
   readonly sftp: { readonly host: string; readonly port: number };
 }
@@ -41,11 +43,10 @@ export async function createDirectory(
   fields: Fields,
 ): Promise<{ directory: DirectoriesTable; password: string }> {
   const valid = newDirectory(fields);
-  const password = generatePassword();
-  const password_hash = hashPassword(password);
+  const { password, hash: password_hash } = deps.passwords?.take() ?? newCredential();
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
-    deps.database.db.transaction().execute(async (tx) => {
+    deps.database.write(async (tx) => {
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
       const now = deps.clock.now();

@@ -7,7 +7,7 @@ const PASSWORD_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 const SALT_ALPHABET = `${PASSWORD_ALPHABET}./`;
 
 /** 32 characters, 190 bits: easy to paste anywhere, impossible to guess. */
-export function generatePassword(): string {
+function generatePassword(): string {
   return randomText(PASSWORD_ALPHABET, 32);
 }
 
@@ -15,8 +15,19 @@ export function generatePassword(): string {
  * The crypt(5) SHA-512 hash that PAM checks a password against. The fewest rounds that crypt allows: stretching
  * protects passwords that can be guessed, which generated ones cannot, and every login would pay for it.
  */
-export function hashPassword(password: string): string {
+function hashPassword(password: string): string {
   return encrypt(password, `$6$rounds=1000$${randomText(SALT_ALPHABET, 16)}`);
+}
+
+/** A password and the hash that stands for it. */
+export interface Credential {
+  readonly password: string;
+  readonly hash: string;
+}
+
+export function newCredential(): Credential {
+  const password = generatePassword();
+  return { password, hash: hashPassword(password) };
 }
 
 /** The key of the webhook signature: 24 bytes (specification, field `webhook_secret`), base64url. */

@@ -25,7 +25,7 @@ export async function deleteDirectory(deps: DeleteDependencies, accountId: strin
 
 /** Marks the directory as deleted, takes it from the host, and leaves its rows to the background. */
 export async function takeAway(deps: DeleteDependencies, accountId: string, id: string): Promise<void> {
-  const directory = await deps.database.db.transaction().execute(async (tx) => {
+  const directory = await deps.database.write(async (tx) => {
     const deleted = await tx
       .updateTable('directories')
       .set({ deleted_at: deps.clock.now() })

@@ -25,17 +25,19 @@ export async function applyCommitted(
 ): Promise<void> {
   await host.apply(directory);
   // A change since then has its own mark to remove: it moved updated_at, or deleted the directory.
-  await database.db
-    .deleteFrom('unapplied')
-    .where('directory_id', '=', directory.id)
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('directories')
-          .select('id')
-          .where('id', '=', directory.id)
-          .where('updated_at', '=', directory.updated_at)
-          .where('deleted_at', 'is', null),
-      ),
-    )
-    .execute();
+  await database.write((tx) =>
+    tx
+      .deleteFrom('unapplied')
+      .where('directory_id', '=', directory.id)
+      .where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom('directories')
+            .select('id')
+            .where('id', '=', directory.id)
+            .where('updated_at', '=', directory.updated_at)
+            .where('deleted_at', 'is', null),
+        ),
+      )
+      .execute(),
+  );
 }

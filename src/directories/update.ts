@@ -70,7 +70,7 @@ async function change(
 ): Promise<DirectoriesTable> {
   const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
   return refusingWhenFull(async () => {
-    const directory = await deps.database.db.transaction().execute(async (tx) => {
+    const directory = await deps.database.write(async (tx) => {
       const before = await tx
         .selectFrom('directories')
         .selectAll()

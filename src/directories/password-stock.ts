@@ -1,0 +1,63 @@
+/**
+ * Passwords with their hashes, made ahead by a worker thread: a hash takes 2 ms of a processor, and a request that
+ * waited for it on the main thread would hold up all others. Passwords in stock have been shown to nobody.
+ *
+ * The stock begins with the first password that is taken and grows each time it runs out, so an idle service makes none.
+ */
+import { Worker } from 'node:worker_threads';
+import type { Log } from '../log.ts';
+import { type Credential, newCredential } from './credentials.ts';
+
+/** Hashes to have ready: after the first create, and at the most. */
+const FEW = 16;
+const MANY = 1024;
+
+export interface PasswordStock {
+  /** One that nobody else gets. Made on the spot when none is ready. */
+  take(): Credential;
+  close(): Promise<void>;
+}
+
+export function createPasswordStock(log: Log): PasswordStock {
+  const ready: Credential[] = [];
+  let wanted = FEW;
+  let ordered = 0;
+  let worker: Worker | undefined;
+  let closed = false;
+
+  function order(): void {
+    const missing = wanted - ready.length - ordered;
+    if (closed || missing < wanted / 2) return;
+    worker ??= start();
+    ordered += missing;
+    worker.postMessage(missing);
+  }
+
+  function start(): Worker {
+    const started = new Worker(new URL('./password-worker.ts', import.meta.url));
+    started.unref();
+    started.on('message', (credential: Credential) => {
+      ordered -= 1;
+      ready.push(credential);
+    });
+    started.on('error', (error) => log.error({ err: error }, 'the thread that hashes passwords failed'));
+    started.on('exit', () => {
+      ordered = 0;
+      worker = undefined; // the next order starts another
+    });
+    return started;
+  }
+
+  return {
+    take() {
+      const credential = ready.pop();
+      if (!credential) wanted = Math.min(wanted * 2, MANY);
+      order();
+      return credential ?? newCredential();
+    },
+    async close() {
+      closed = true;
+      await worker?.terminate();
+    },
+  };
+}

@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'directory_not_found'
   | 'directory_limit'
   | 'malformed_json'
+  | 'incomplete_body'
   | 'body_too_large'
   | 'unsupported_media_type'
   | 'storage_full';

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
 import { parseJson } from '../directories/json-text.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError, errorCode, ValidationError } from '../errors.ts';
 
 const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
@@ -10,7 +10,7 @@ const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
 /**
  * The object named `directory` in the body (specification, POST and PATCH).
- * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `malformed_json`; {ValidationError} when the body
+ * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`; {ValidationError} when the body
  * is JSON without such an object.
  */
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<Fields> {
@@ -38,10 +38,16 @@ async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   // Leaving the loop must not destroy the request: the client is to read the answer.
-  for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > LIMIT) throw tooLarge;
-    chunks.push(chunk);
+  try {
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > LIMIT) throw tooLarge;
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // The client went away or was cut off: nobody reads the answer, and it is no fault of ours to log.
+    if (errorCode(error) !== 'ECONNRESET') throw error;
+    throw new BerthError('incomplete_body', 'Request body is incomplete', { cause: error });
   }
   return Buffer.concat(chunks, size);
 }

@@ -8,6 +8,7 @@ import type { Log } from '../log.ts';
 
 const STATUS: Readonly<Record<ErrorCode, number>> = {
   malformed_json: 400,
+  incomplete_body: 400,
   unauthenticated: 401,
   plan_required: 403,
   not_authorized: 403,

@@ -8,7 +8,7 @@ const LINGER = 1000;
 /** A whole response in the `error` shape, after which the connection ends. */
 export function answerAndEnd(connection: Duplex, status: number, message: string): void {
   const body = JSON.stringify({ error: message });
-  connection.end(
+  connection.write(
     [
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
       'Content-Type: application/json',
@@ -18,6 +18,12 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
       body,
     ].join('\r\n'),
   );
+  endAfterAnswer(connection);
+}
+
+/** Ends a connection on which all has been written that will be. */
+export function endAfterAnswer(connection: Duplex): void {
+  connection.end();
   // What is still coming is read and dropped: closing on unread data would reset the connection under the answer.
   connection.resume();
   setTimeout(() => connection.destroy(), LINGER).unref();

@@ -27,9 +27,16 @@ export function misshape({ rawHeaders, headers, url = '', httpVersion }: Incomin
     if (seen.has(name)) return BAD;
     seen.add(name);
   }
-  // RFC 9112, section 6.1: HTTP/1.0 knows no transfer codings, so its framing cannot be trusted.
-  if (httpVersion !== '1.1' && seen.has('transfer-encoding')) return BAD;
-  // Section 3.2.2: a client that sends the absolute form sends the same host twice.
-  if (!url.startsWith('/') && URL.parse(url)?.host !== headers.host?.toLowerCase()) return BAD;
+  // RFC 9112, section 6.1: HTTP/1.0 knows no transfer codings, so its framing cannot be trusted; others are not known.
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked')) return BAD;
+  // Section 3.2: no fragments.
+  if (url.includes('#') || !(url.startsWith('/') || isOwn(url, headers.host))) return BAD;
   return undefined;
+}
+
+/** The absolute form (section 3.2.2); its client sends the same host twice. */
+function isOwn(url: string, host: string | undefined): boolean {
+  const target = /^https?:/i.test(url) ? URL.parse(url) : null;
+  return target !== null && target.username === '' && target.password === '' && target.host === host?.toLowerCase();
 }

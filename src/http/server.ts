@@ -11,6 +11,7 @@ import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { ApiEnv } from './authentication.ts';
+import { type BrokenRequests, brokenRequests } from './broken-request.ts';
 import { refusal } from './error-response.ts';
 import { refusePlainHttp } from './first-byte.ts';
 import { answerAndEnd } from './raw-answer.ts';
@@ -78,14 +79,17 @@ export async function startHttpServer({
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
-  const server = tls === 'proxy' ? proxied(listener, waits) : direct(listener, waits, tls);
+  const broken = brokenRequests();
+  const serve = checked(listener, broken);
+  const server = tls === 'proxy' ? proxied(serve, waits) : direct(serve, waits, tls);
   server.timeout = waits.inactivityTimeout;
   // Node would drop what is above the count without a word; `misshape` refuses it.
   server.maxHeadersCount = 0;
-  server.on('clientError', answerClientError);
+  server.on('clientError', broken.answer);
   server.on('checkExpectation', (_request, response: ServerResponse) => {
     writeRefusal(response, 417, 'Expectation failed');
   });
+  server.on('connect', (_request, connection: Duplex) => answerAndEnd(connection, 400, 'Bad request'));
   const connections = new Set<Socket>();
   server.prependListener('connection', (socket: Socket) => {
     connections.add(socket);
@@ -99,17 +103,16 @@ export async function startHttpServer({
 }
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
-function direct(listener: Listener, waits: Waits, pair: TlsPair): Server {
-  const server = createHttps({ ...PARSER, ...waits, ...pair, minVersion: 'TLSv1.2' }, (request, response) =>
-    handle(listener, request, response),
-  );
+function direct(serve: Serve, waits: Waits, pair: TlsPair): Server {
+  const server = createHttps({ ...PARSER, ...waits, ...pair, minVersion: 'TLSv1.2' }, serve);
   refusePlainHttp(server, waits.handshakeTimeout);
   return server;
 }
 
 /** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
-function proxied(listener: Listener, waits: Waits): Server {
+function proxied(serve: Serve, waits: Waits): Server {
   const loopback = new BlockList();
   loopback.addSubnet('127.0.0.0', 8, 'ipv4');
   loopback.addAddress('::1', 'ipv6');
@@ -120,15 +123,21 @@ function proxied(listener: Listener, waits: Waits): Server {
     } else if (request.headers['x-forwarded-proto'] !== 'https') {
       writeRefusal(response, 400, 'Use https://');
     } else {
-      handle(listener, request, response);
+      serve(request, response);
     }
   });
 }
 
-function handle(listener: Listener, request: IncomingMessage, response: ServerResponse): void {
-  const wrong = misshape(request);
-  if (wrong) writeRefusal(response, wrong.status, wrong.message);
-  else void listener(request, response);
+/** Refuses what has a doubtful shape before the app sees it. */
+function checked(listener: Listener, broken: Pick<BrokenRequests, 'note'>): Serve {
+  return (request, response) => {
+    broken.note(response);
+    // Node's parser drops what came right behind such a request, so no request may follow on this connection.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
+    const wrong = misshape(request);
+    if (wrong) writeRefusal(response, wrong.status, wrong.message);
+    else void listener(request, response);
+  };
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {
@@ -150,19 +159,15 @@ async function listen(server: Server, host: string, port: number): Promise<void>
   }
 }
 
-/** What is no HTTP, too large or too slow. Errors of TLS and of the connection have nobody to answer to. */
-function answerClientError(error: NodeJS.ErrnoException, connection: Duplex): void {
-  const code = error.code ?? '';
-  if (!connection.writable || !/^(HPE_|ERR_HTTP_)/.test(code)) connection.destroy();
-  else if (code === 'HPE_HEADER_OVERFLOW') answerAndEnd(connection, 431, 'Request headers are too large');
-  else if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') answerAndEnd(connection, 413, 'Request body is too large');
-  else if (code === 'ERR_HTTP_REQUEST_TIMEOUT') answerAndEnd(connection, 408, 'Request took too long');
-  else answerAndEnd(connection, 400, 'Bad request');
-}
-
 function writeRefusal(response: ServerResponse, status: number, message: string): void {
-  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
-  response.end(JSON.stringify({ error: message }));
+  const body = JSON.stringify({ error: message });
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  };
+  response.writeHead(status, headers);
+  response.end(body);
 }
 
 async function close(server: Server, connections: Set<Socket>, graceMs: number): Promise<void> {

@@ -6,7 +6,7 @@
  * path has become (proc(5)), and only the last component is left to resolve.
  */
 import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { opendir } from 'node:fs/promises';
 import { errorCode } from './errors.ts';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -74,13 +74,20 @@ export function unlinkBeneath(root: string, path: Buffer): boolean {
   }
 }
 
+/** Entries of a folder that are read at once: a large folder must not hold up everything else. */
+const SOME = 256;
+
 /** The entries of an open folder, in no order. */
 export async function listFolder(folder: Folder): Promise<Entry[]> {
-  const entries = await readdir(`/proc/self/fd/${folder.fd}`, { withFileTypes: true, encoding: 'buffer' });
-  return entries.map((entry) => ({
-    name: entry.name,
-    kind: entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other',
-  }));
+  // The types of Node do not know that names come as asked for.
+  const options = { bufferSize: SOME, encoding: 'buffer' as BufferEncoding };
+  const entries: Entry[] = [];
+  for await (const entry of await opendir(`/proc/self/fd/${folder.fd}`, options)) {
+    const name = entry.name as string | Buffer;
+    const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
+    entries.push({ name: Buffer.from(name), kind });
+  }
+  return entries;
 }
 
 /** Whether an error says that there is nothing (left) at that path which we may touch. */

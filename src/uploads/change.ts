@@ -28,6 +28,8 @@ export interface CutOff extends About {
 export interface Renamed extends About {
   readonly kind: 'renamed';
   readonly from: Buffer;
+  /** A folder whose rows are on the move: some have been moved already. */
+  readonly underway?: boolean;
 }
 
 export interface Removed extends About {

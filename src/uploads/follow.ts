@@ -5,6 +5,7 @@
 import type { Clock, Micros } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { lstatBeneath } from '../beneath.ts';
+import { turns } from './turns.ts';
 import type { FilesRoot } from './batch.ts';
 import type { Change } from './change.ts';
 import { createInterpreter, type Interpreter } from './interpret.ts';
@@ -54,6 +55,7 @@ export function createFollower(options: FollowOptions): Follower {
   const suspects = new Set<number>();
 
   async function run(): Promise<void> {
+    const breath = turns();
     while (queue.length > 0) {
       const messages = queue;
       queue = [];
@@ -64,6 +66,7 @@ export function createFollower(options: FollowOptions): Follower {
         } catch (error) {
           log.error({ err: error }, 'cannot follow a line of the transfer log');
         }
+        await breath();
       }
       if (changes.length > 0) options.emit(changes);
     }
@@ -91,7 +94,7 @@ export function createFollower(options: FollowOptions): Follower {
     if (!directory) return;
     const username = directory.sftp_username;
     interpreter.adopt(
-      { pid, directoryId: directory.id, username, address: '', unanswered: undefined },
+      { pid, directoryId: directory.id, username, address: '', unanswered: undefined, moved: [] },
       writtenPaths(pid, `/${username}/files/`),
     );
   }
@@ -108,7 +111,7 @@ export function createFollower(options: FollowOptions): Follower {
   const timer = setInterval(sweep, SWEEP).unref();
   return {
     follow(messages) {
-      queue.push(...messages);
+      queue = queue.concat(messages);
       running ??= run();
     },
     async adoptSessions() {

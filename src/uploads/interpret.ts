@@ -58,6 +58,7 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
           username: event.username,
           address: event.address,
           unanswered: undefined,
+          moved: [],
         });
       }
       return changes;
@@ -66,7 +67,8 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     if (!session) return [];
     const changes = ofSession(session, event, at);
     // Writes are not logged, so a refusal that answers none of these is the answer to a write.
-    session.unanswered = UNANSWERED[event.kind];
+    if (event.kind !== 'complaint') session.unanswered = UNANSWERED[event.kind];
+    if (event.kind !== 'rename') session.moved = [];
     return changes;
   }
 
@@ -91,7 +93,7 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         const from = filePath(event.from);
         const to = filePath(event.to);
         if (!from || !to) return [];
-        handles.moved(sessions.pidsOf(directoryId), from, to);
+        session.moved = handles.moved(sessions.pidsOf(directoryId), from, to);
         handles.moveVerdict(fileKey(session, from), fileKey(session, to));
         return [{ kind: 'renamed', directoryId, from, path: to, at }];
       }
@@ -109,23 +111,35 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
       case 'session-closed':
         return end(pid, at);
       case 'session-opened':
+      case 'complaint':
       case 'other':
         return [];
     }
   }
 
   function refused(session: Session, status: string): void {
+    stayed(session);
     const held = handles.ofSession(session.pid);
     if (session.unanswered === 'open') {
       const newest = held.at(-1);
       if (newest && !options.holds(session, newest.path)) {
-        newest.doubtful = true;
+        handles.doubt(session.pid);
         return;
       }
     }
     // errno_to_portable() gives `Failure` for ENOSPC, EDQUOT, EIO and EFBIG.
     if (status !== 'Failure' || session.unanswered === 'change') return;
     for (const handle of held) if (handle.writes) handle.refused = true;
+  }
+
+  /** What a refused rename has not moved. The refusal may be the answer to a later stat, say: the kernel knows. */
+  function stayed(session: Session): void {
+    for (const { handle, from } of session.moved) {
+      const holder = sessions.get(handle.pid);
+      if (holder && options.holds(holder, handle.path)) continue;
+      handles.moveVerdict(fileKey(session, handle.path), fileKey(session, from));
+      handle.path = from;
+    }
   }
 
   function closed(

@@ -30,6 +30,8 @@ export type LogEvent =
    * wording that follows it, from a `"` on.
    */
   | { readonly kind: 'unclear'; readonly about: 'close' | 'forced close' | 'other'; readonly start: Buffer }
+  /** What sshd has to say about a request that fails, before its status. */
+  | { readonly kind: 'complaint' }
   /** Nothing that matters to uploads: opendir, mkdir, statvfs, … */
   | { readonly kind: 'other' };
 
@@ -74,6 +76,7 @@ export function readEvent(text: string): LogEvent {
   }
   if (text.startsWith('session closed for local user ')) return { kind: 'session-closed' };
   if ((match = /^sent status (.*)$/.exec(text))) return { kind: 'status', text: match[1] ?? '' };
+  if (text.startsWith('error: ')) return { kind: 'complaint' };
   return { kind: 'other' };
 }
 

@@ -33,6 +33,15 @@ export interface Verdict {
   readonly size: number | undefined;
 }
 
+/** A handle whose file was renamed, and where it was before. */
+export interface Moved {
+  readonly handle: Handle;
+  readonly from: Buffer;
+}
+
+/** Refused opens that a session's list keeps, in case that they were not: nobody has to remember a million of them. */
+const DOUBTFUL_LIMIT = 50;
+
 export class OpenHandles {
   readonly #byPid = new Map<number, Handle[]>();
   readonly #verdicts = new Map<string, Verdict>();
@@ -75,17 +84,32 @@ export class OpenHandles {
     return handles;
   }
 
-  /** Files move below their handles when they, or a folder above them, are renamed. */
-  moved(pids: Iterable<number>, from: Buffer, to: Buffer): void {
+  /** The newest handle of the session seems not to have come to be. */
+  doubt(pid: number): void {
+    const handles = this.#byPid.get(pid) ?? [];
+    const newest = handles.at(-1);
+    if (!newest) return;
+    newest.doubtful = true;
+    const doubtful = handles.filter((handle) => handle.doubtful);
+    if (doubtful.length > DOUBTFUL_LIMIT)
+      handles.splice(
+        handles.findIndex((handle) => handle.doubtful),
+        1,
+      );
+  }
+
+  /** Files move below their handles when they, or a folder above them, are renamed. Returns those that did. */
+  moved(pids: Iterable<number>, from: Buffer, to: Buffer): Moved[] {
+    const moved: Moved[] = [];
     const below = Buffer.concat([from, Buffer.from('/')]);
     for (const pid of pids) {
       for (const handle of this.ofSession(pid)) {
-        if (handle.path.equals(from)) handle.path = to;
-        else if (handle.path.subarray(0, below.length).equals(below)) {
-          handle.path = Buffer.concat([to, handle.path.subarray(from.length)]);
-        }
+        if (!handle.path.equals(from) && !handle.path.subarray(0, below.length).equals(below)) continue;
+        moved.push({ handle, from: handle.path });
+        handle.path = Buffer.concat([to, handle.path.subarray(from.length)]);
       }
     }
+    return moved;
   }
 
   /** Notes how one handle of a file ended. The newest one's word counts. */

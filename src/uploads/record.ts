@@ -20,6 +20,9 @@ const BATCH = 32;
 /** Changes that wait in memory at most. Beyond it they are dropped and their directories scanned instead. */
 const QUEUE_LIMIT = 100_000;
 
+/** How long a transaction may go on applying changes, in ms: nothing else runs meanwhile. */
+const TURN = 10;
+
 /** How long to wait before trying again when the database is full or busy, in ms. */
 const RETRY = 1000;
 
@@ -65,9 +68,10 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function step(changes: Change[]): Promise<void> {
     const restoreVanished = options.vanished.save();
     try {
-      const unfinished = await apply(changes);
-      queue = [...unfinished, ...queue.slice(changes.length)];
-      if (alone > 0 && unfinished.length === 0) alone -= 1;
+      const { done, rest } = await apply(changes);
+      queue = queue.slice(done);
+      if (rest) queue = afterOthers(rest, queue);
+      if (alone > 0) alone -= 1;
     } catch (error) {
       restoreVanished();
       if (isPassing(error)) {
@@ -86,25 +90,26 @@ export function createRecorder(options: RecorderOptions): Recorder {
     }
   }
 
-  /** Returns the changes that have to be applied again, with those behind them. */
-  async function apply(changes: Change[]): Promise<Change[]> {
+  /** Returns how many changes were applied, and what is left to do of the last of them. */
+  async function apply(changes: Change[]): Promise<{ done: number; rest: Change | undefined }> {
     let enqueued = 0;
-    const unfinished = await database.db.transaction().execute(async (tx) => {
+    const began = performance.now();
+    const result = await database.db.transaction().execute(async (tx) => {
       const batch = new Batch(tx, options.filesRoot);
-      let rest: Change[] = [];
-      for (const [index, change] of changes.entries()) {
-        if (await applyChange(batch, change, options)) {
-          rest = changes.slice(index);
-          break;
-        }
+      let done = 0;
+      let rest: Change | undefined;
+      for (const change of changes) {
+        rest = await applyChange(batch, change, options);
+        done += 1;
+        if (rest || performance.now() - began > TURN) break;
       }
       await batch.files.flush();
       await enqueue(tx, ...batch.uploads);
       enqueued = batch.uploads.length;
-      return rest;
+      return { done, rest };
     });
     if (enqueued > 0) options.wake();
-    return unfinished;
+    return result;
   }
 
   return {
@@ -113,7 +118,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         for (const id of new Set(changes.map((change) => change.directoryId))) options.rescan(id);
         return;
       }
-      queue.push(...changes);
+      queue = queue.concat(changes);
       running ??= run();
     },
     drained: (left = 0) =>
@@ -126,6 +131,12 @@ export function createRecorder(options: RecorderOptions): Recorder {
       await finished;
     },
   };
+}
+
+/** A long change lets other directories' go first; those of its own wait for it. */
+function afterOthers(rest: Change, queue: readonly Change[]): Change[] {
+  const isOwn = ({ directoryId }: Change): boolean => directoryId === rest.directoryId;
+  return [...queue.filter((change) => !isOwn(change)), rest, ...queue.filter(isOwn)];
 }
 
 /** Trouble that goes away without us: no space, or another process that holds the database. */

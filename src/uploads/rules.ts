@@ -14,38 +14,40 @@ import type { Vanished } from './vanished.ts';
 export interface RuleOptions {
   readonly isTemporary: IsTemporary;
   readonly vanished: Vanished;
+  /** Whether a session of the directory holds that inode open for writing. */
+  isWritten(directoryId: string, inode: number): boolean;
 }
 
 /** How far mtime may lag behind the clock, in µs: file systems take the time of the kernel's last tick. */
 const MTIME_STEP = 10_000;
 
-/** How many rows one transaction changes at most; the rest follows when the change is applied again. */
-const STEP = 500;
+/** How many rows one transaction changes at most for one change. */
+const STEP = 100;
 
-/** Applies one change. True: there is more to do, apply it again. */
-export async function applyChange(batch: Batch, change: Change, options: RuleOptions): Promise<boolean> {
+/** Applies one change. Returns what is left of it, to be applied later. */
+export async function applyChange(batch: Batch, change: Change, options: RuleOptions): Promise<Change | undefined> {
   const directory = await batch.directory(change.directoryId);
-  if (!directory) return false;
+  if (!directory) return undefined;
   switch (change.kind) {
     case 'closed':
       await closed(batch, directory, change, options);
-      return false;
+      return undefined;
     case 'cut-off':
       await cutOff(batch, directory, change);
-      return false;
+      return undefined;
     case 'renamed':
       return renamed(batch, directory, change, options);
     case 'removed':
       await removed(batch, directory, change, options);
-      return false;
+      return undefined;
     case 'touched':
       await touched(batch, directory, change);
-      return false;
+      return undefined;
     case 'found':
       await found(batch, directory, change, options);
-      return false;
+      return undefined;
     case 'session-ended':
-      return sessionEnded(batch, directory, change, options);
+      return (await sessionEnded(batch, directory, change, options)) ? change : undefined;
   }
 }
 
@@ -90,21 +92,22 @@ async function renamed(
   directory: UploadDirectory,
   change: Renamed,
   options: RuleOptions,
-): Promise<boolean> {
+): Promise<Change | undefined> {
+  if (change.underway) return moveRows(batch, directory, change);
   const stats = batch.look(directory, change.path);
   const vanished = options.vanished.take(directory.id, change.from);
   if (vanished) {
     await arrivedElsewhere(batch, directory, vanished, change, options);
-    return false;
+    return undefined;
   }
   const row = await batch.files.at(directory.id, change.from);
   if (row) {
     const moved = stats ? stats.ino === row.inode : !batch.look(directory, change.from);
     if (moved) await moveRow(batch, directory, row, change, options);
-    return false;
+    return undefined;
   }
   if (stats ? stats.isDirectory() : !batch.look(directory, change.from)) return moveFolder(batch, directory, change);
-  return false;
+  return undefined;
 }
 
 /** A file was closed and renamed before we looked: it counts as if we had looked in between. */
@@ -122,6 +125,15 @@ async function arrivedElsewhere(
   }
   const stat = fileStat(stats);
   const before = await batch.files.at(directory.id, change.path);
+  // sshd refused, since another file had that name: that one is as it was, or tells of itself when it is closed.
+  const isAnother =
+    (before !== undefined && isSame(before, stat)) ||
+    options.vanished.has(directory.id, change.path) ||
+    options.isWritten(directory.id, stat.inode);
+  if (isAnother) {
+    options.vanished.add(upload);
+    return;
+  }
   const temporary = options.isTemporary(upload.path);
   if (temporary && options.isTemporary(change.path)) {
     await batch.files.put({ ...newRow(change, stat), state: 'waiting', session_pid: upload.pid }, before);
@@ -150,20 +162,32 @@ async function moveRow(
   }
 }
 
-/** The rows below a renamed folder follow it. True when there are more of them. */
-async function moveFolder(batch: Batch, directory: UploadDirectory, change: Renamed): Promise<boolean> {
+/** The rows below a renamed folder follow it, if it was renamed: only the files can say, when both names are there. */
+async function moveFolder(batch: Batch, directory: UploadDirectory, change: Renamed): Promise<Change | undefined> {
+  const { from, path } = change;
+  if (isAtOrBelow(path, from)) return undefined; // no kernel allows it
+  const sample = await batch.files.below(directory.id, from, undefined, 10);
+  const stale = await batch.files.below(directory.id, path, undefined, STEP);
+  const arrived = sample.some((row) => batch.look(directory, newPath(row, change))?.ino === row.inode);
+  // Both gone: it has been moved on since, or sshd refused because there was a folder with files already.
+  const movedOn = stale.length === 0 && !batch.look(directory, from);
+  if (!arrived && !movedOn) return undefined;
+  for (const row of stale) if (!isAtOrBelow(row.path, from)) await batch.files.remove(row);
+  return moveRows(batch, directory, change);
+}
+
+async function moveRows(batch: Batch, directory: UploadDirectory, change: Renamed): Promise<Change | undefined> {
   const rows = await batch.files.below(directory.id, change.from, undefined, STEP);
-  const moved = rows.map((row) => ({ row, path: Buffer.concat([change.path, row.path.subarray(change.from.length)]) }));
-  // Both folders may be there: only the files say whether this one was renamed or sshd refused.
-  const sample = moved.slice(0, 10).some(({ row, path }) => batch.look(directory, path)?.ino === row.inode);
-  const gone = !batch.look(directory, change.from);
-  if (!sample && !gone) return false;
-  for (const { row, path } of moved) {
-    const target = await batch.files.at(directory.id, path);
-    if (target) await batch.files.remove(target);
-    await batch.files.update(row, { path });
-  }
-  return rows.length === STEP;
+  for (const row of rows) await batch.files.update(row, { path: newPath(row, change) });
+  return rows.length === STEP ? { ...change, underway: true } : undefined;
+}
+
+function newPath(row: FileRow, { from, path }: Renamed): Buffer {
+  return Buffer.concat([path, row.path.subarray(from.length)]);
+}
+
+function isAtOrBelow(path: Buffer, folder: Buffer): boolean {
+  return path.equals(folder) || path.subarray(0, folder.length + 1).equals(Buffer.concat([folder, Buffer.from('/')]));
 }
 
 async function removed(batch: Batch, directory: UploadDirectory, change: Removed, options: RuleOptions): Promise<void> {
@@ -187,11 +211,9 @@ async function found(batch: Batch, directory: UploadDirectory, change: Found, op
   const stat = fileStat(stats);
   const before = await batch.files.at(directory.id, change.path);
   if (before && isSame(before, stat)) return;
-  if (!before) {
-    const twins = await batch.files.withInode(directory.id, stat.inode);
-    const earlier = twins.find((row) => isSame(row, stat) && !batch.look(directory, row.path));
-    if (earlier) return moveRow(batch, directory, earlier, change, options);
-  }
+  const twins = await batch.files.withInode(directory.id, stat.inode);
+  const earlier = twins.find((row) => isSame(row, stat) && !batch.look(directory, row.path));
+  if (earlier) return moveRow(batch, directory, earlier, change, options);
   const row = { ...newRow(change, stat), source: 'disk' as const };
   if (change.pid !== undefined && options.isTemporary(change.path)) {
     await batch.files.put({ ...row, state: 'waiting', session_pid: change.pid }, before);

@@ -2,18 +2,17 @@
  * Looks at all files of a directory and compares them with the rows: what differs goes to the settler, what has gone
  * too. The start runs it over every directory; a log line that could not be understood, over one.
  *
- * Works through folders it has opened, component by component, whatever the user does to them meanwhile. Yields after
- * a bounded number of files.
+ * Works through folders it has opened, component by component, whatever the user does to them meanwhile.
  */
 import type { Stats } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
 import { type Folder, isAbsent, listFolder, lstatBeneath, lstatEntry, openEntry, openFolder } from '../beneath.ts';
+import { turns } from './turns.ts';
 import type { FilesRoot } from './batch.ts';
 import type { UploadQueries } from './queries.ts';
 import type { Place, Settler } from './settle.ts';
 
-/** Files per turn of the event loop. */
-const TURN = 100;
+/** Files after which a scan looks whether the database keeps up; rows that are read at once. */
+const PAGE = 100;
 
 /** Folders below each other that are looked into; each costs an open file. Deeper ones are reported. */
 const DEPTH_LIMIT = 400;
@@ -40,18 +39,21 @@ export async function scanDirectory(options: ScanOptions, place: Place): Promise
     async visit(path, stats) {
       files += 1;
       await settler.examine(place, path, stats);
-      if (files % TURN === 0) await options.breathe();
+      if (files % PAGE === 0) await options.breathe();
     },
   });
 
+  const breath = turns();
   let after: Buffer = Buffer.alloc(0);
   while (!signal.aborted) {
-    const rows = await options.queries.filesAfter(place.id, after, TURN);
-    for (const { path } of rows) if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
+    const rows = await options.queries.filesAfter(place.id, after, PAGE);
+    for (const { path } of rows) {
+      if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
+      await breath();
+    }
     const last = rows.at(-1);
     if (!last) break;
     after = last.path;
-    await setImmediate();
   }
   return files;
 }
@@ -66,17 +68,17 @@ export interface WalkOptions {
 
 /** Visits every regular file at or below the folder `start` of `root`. What vanishes on the way is left out. */
 export async function walkFiles(root: string, start: Buffer, options: WalkOptions): Promise<void> {
-  let seen = 0;
+  const breath = turns();
 
   async function walk(folder: Folder, prefix: Buffer, depth: number): Promise<void> {
     for (const { name, kind } of await listFolder(folder)) {
       if (options.signal.aborted) return;
+      await breath();
       const path = prefix.length === 0 ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
       if (options.wanted?.(path) === false) continue;
       if (kind === 'file') {
         const stats = lstatEntry(folder, name);
         if (stats?.isFile()) await options.visit(path, stats);
-        if (++seen % TURN === 0) await setImmediate();
       } else if (kind === 'folder') {
         if (depth >= DEPTH_LIMIT) options.tooDeep?.(path);
         else await enter(() => openEntry(folder, name), path, depth + 1);

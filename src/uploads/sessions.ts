@@ -1,4 +1,5 @@
 /** The SFTP sessions that are live, by the process that serves them, and the directory each belongs to. */
+import type { Moved } from './open-handles.ts';
 
 export interface Session {
   readonly pid: number;
@@ -8,6 +9,8 @@ export interface Session {
   readonly address: string;
   /** What it asked for last and sshd has not answered in the log: a refusal may be the answer to that. */
   unanswered: 'open' | 'change' | undefined;
+  /** The handles whose files its last request renamed, unless sshd refuses it. */
+  moved: readonly Moved[];
 }
 
 export class Sessions {

@@ -7,6 +7,7 @@ import type { Stats } from 'node:fs';
 import { lstatBeneath } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { turns } from './turns.ts';
 import { type FilesRoot, fileStat, isSame } from './batch.ts';
 import type { Change } from './change.ts';
 import type { UploadQueries } from './queries.ts';
@@ -16,9 +17,6 @@ const REST = 2000;
 const GONE_REST = 3000;
 /** How often due files are looked for, in ms. */
 const TICK = 200;
-/** Files looked at in one go, so that a flood of events leaves time for requests. */
-const TURN = 200;
-
 export interface Place {
   readonly id: string;
   readonly sftp_username: string;
@@ -64,14 +62,14 @@ export function createSettler(options: SettlerOptions): Settler {
     if (turning) return;
     turning = true;
     const now = performance.now();
-    const due = [];
+    const breath = turns();
+    // What is added or put off meanwhile goes to the end, and is not due yet.
     for (const [key, suspect] of suspects) {
       if (suspect.due > now) continue;
       suspects.delete(key);
-      due.push(suspect);
-      if (due.length === TURN) break;
+      await look(suspect);
+      await breath();
     }
-    for (const suspect of due) await look(suspect);
     turning = false;
   }
 

@@ -56,6 +56,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     isTemporary: temporaryNames(options.tempNames),
     vanished: new Vanished(),
+    isWritten: (directoryId, inode) => follower.isWritten(directoryId, inode),
     wake: options.wake,
     rescan: (directoryId) => rounds.request(directoryId),
   });

@@ -12,6 +12,10 @@ export class Vanished {
     this.#uploads.set(key(upload.directoryId, path), upload);
   }
 
+  has(directoryId: string, path: Buffer): boolean {
+    return this.#uploads.has(key(directoryId, path));
+  }
+
   take(directoryId: string, path: Buffer): Closed | undefined {
     const upload = this.#uploads.get(key(directoryId, path));
     this.#uploads.delete(key(directoryId, path));

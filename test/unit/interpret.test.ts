@@ -117,3 +117,17 @@ test('names outside files/ change nothing', () => {
 test('what a session that nobody knows says is not taken for a directory’s', () => {
   assert.deepEqual(changes([`7: open "a" ${WRITE}`, '7: close "a" bytes read 0 written 5']), []);
 });
+
+test('a refused rename leaves the file that is being written where it was', () => {
+  const lines = [opened(1), `1: open "a" ${WRITE}`, '1: rename old "a" new "b"', '1: sent status Failure'];
+  const closed = '1: close "a" bytes read 0 written 5';
+  assert.deepEqual(changes([...lines, closed], { held: false }), ['renamed a -> b', 'closed a']);
+  // The refusal of something that sshd does not log.
+  assert.deepEqual(changes([...lines, closed], { held: true }), ['renamed a -> b', 'closed b']);
+});
+
+test('what sshd complains of before its status is no request', () => {
+  const complaint = '1: error: process_write: write "a": No space left on device';
+  const lines = [opened(1), `1: open "a" ${WRITE}`, complaint, '1: sent status Failure'];
+  assert.deepEqual(changes([...lines, '1: close "a" bytes read 0 written 5']), ['cut-off a']);
+});

@@ -36,6 +36,10 @@ export interface Config {
   };
   /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
   readonly tempNames: readonly string[];
+  /** Where Prometheus reads the metrics, in plain HTTP. */
+  readonly metrics: { readonly host: string; readonly port: number | 'off' };
+  /** How long transfers, audit rows and finished deliveries are kept. */
+  readonly historyDays: number;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 }
 
@@ -90,6 +94,9 @@ const Environment = v.object({
   BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*.'),
+  BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
+  BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
+  BERTH_HISTORY_DAYS: v.optional(count, '90'),
   BERTH_LOG_LEVEL: v.optional(
     v.picklist(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be a level such as info or debug'),
     'info',
@@ -136,6 +143,8 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
     webhooks: { allow: env.BERTH_WEBHOOK_ALLOW, retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS },
     tempNames: env.BERTH_TEMP_NAMES,
+    metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
+    historyDays: env.BERTH_HISTORY_DAYS,
     logLevel: env.BERTH_LOG_LEVEL,
   };
 }

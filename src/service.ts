@@ -22,10 +22,14 @@ import { clientAddress } from './http/client-address.ts';
 import { createRateLimit } from './http/rate-limit.ts';
 import { startHttpServer } from './http/server.ts';
 import { loadTlsPair } from './http/tls.ts';
+import { startPruning } from './history/prune.ts';
 import type { Log } from './log.ts';
+import { stateQueries } from './metrics/queries.ts';
+import { createMetrics } from './metrics/start.ts';
 import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
 import { pathsOf } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
+import { addressOf } from './sftp/sessions.ts';
 import { uploadQueries } from './uploads/queries.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { coverAll, retryUnapplied } from './upkeep.ts';
@@ -40,6 +44,8 @@ const GRACE = 4000;
 export interface Service {
   /** The port that the API listens on. */
   readonly port: number;
+  /** The port of the metrics; undefined when they are off or their port was taken. */
+  readonly metricsPort: number | undefined;
   /** Resolves when every directory has been compared with the disk, scanned and watched. */
   readonly covered: Promise<void>;
   /** Ends requests, deliveries and records in flight, then everything else. sshd and its sessions go on. */
@@ -60,11 +66,19 @@ export async function startService(config: Config, { log, clock = systemClock() 
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const database = parts.adopt(await openDatabase(config.databaseFile), closed);
   const stop = new AbortController();
+  const metrics = parts.adopt(createMetrics(), closed);
 
   const sender = createSender(guardedAgents(config.webhooks.allow), version);
   parts.defer(() => sender.close());
   const dispatcher = parts.adopt(
-    startDispatcher({ database, clock, log, retryDelays: config.webhooks.retryDelays, send: sender.send }),
+    startDispatcher({
+      database,
+      clock,
+      log,
+      retryDelays: config.webhooks.retryDelays,
+      send: sender.send,
+      observe: metrics.attempt,
+    }),
     closed,
   );
   const uploads = parts.adopt(
@@ -76,6 +90,8 @@ export async function startService(config: Config, { log, clock = systemClock() 
       tempNames: config.tempNames,
       firstUid: FIRST_UID,
       wake: dispatcher.wake,
+      addressOf: (username, pid) => addressOf(paths, username, pid),
+      recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
     }),
     closed,
   );
@@ -110,6 +126,13 @@ export async function startService(config: Config, { log, clock = systemClock() 
     tls: config.tls.mode === 'proxy' ? 'proxy' : await loadTlsPair(config.tls),
   });
   parts.defer(() => server.close(GRACE));
+  const sources = {
+    queries: stateQueries(database.reads),
+    clock,
+    deniedLogins: paths.deniedLogins,
+    uploads: uploads.state,
+  };
+  const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
 
   const upkeep = { database, host, removal, log, signal: stop.signal };
   const covered = coverAll({ ...upkeep, local, uploads, paths });
@@ -118,10 +141,12 @@ export async function startService(config: Config, { log, clock = systemClock() 
     stop.abort();
     await Promise.all([covered, retrying]);
   });
-  log.info({ port: server.port }, 'berth serves');
+  const pruning = parts.adopt(startPruning({ database, clock, log, days: config.historyDays }), closed);
+  void covered.then(pruning.prune);
+  log.info({ port: server.port, metrics_port: scrapes.port }, 'berth serves');
 
   const owned = parts.move();
-  return { port: server.port, covered, close: () => owned.disposeAsync() };
+  return { port: server.port, metricsPort: scrapes.port, covered, close: () => owned.disposeAsync() };
 }
 
 /** The host with the watcher told of each directory that comes or goes. */

@@ -11,6 +11,8 @@ export interface Paths {
   readonly authorizedKeys: string;
   readonly limits: string;
   readonly sessions: string;
+  /** As many bytes as logins were refused for their number (see openssh/admit). */
+  readonly deniedLogins: string;
   readonly hostKeys: string;
   /** What sshd reads, written by `prepareSshd`. */
   readonly sshd: string;
@@ -30,6 +32,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     authorizedKeys: join(config.stateDir, 'authorized_keys'),
     limits: join(config.stateDir, 'limits'),
     sessions: join(config.runtimeDir, 'sessions'),
+    deniedLogins: join(config.runtimeDir, 'denied-logins'),
     hostKeys: join(config.stateDir, 'hostkeys'),
     sshd: join(config.stateDir, 'sshd'),
     jail: (username) => join(config.jailDir, username),

@@ -12,7 +12,7 @@ import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
 import { isUsername, type Paths } from './paths.ts';
 
-interface Session {
+export interface Session {
   /** The monitor. */
   readonly pid: number;
   readonly startTime: string;
@@ -24,7 +24,7 @@ interface Session {
 const GONE_WITHIN = 5000;
 
 /** The live sessions of one user. */
-function liveSessions(paths: Paths, username: string): Session[] {
+export function liveSessions(paths: Paths, username: string): Session[] {
   const folder = join(paths.sessions, username);
   return names(folder).flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
@@ -37,6 +37,21 @@ function liveSessions(paths: Paths, username: string): Session[] {
 /** The users who have a live session. */
 export function usersWithSessions(paths: Paths): string[] {
   return names(paths.sessions).filter((name) => isUsername(name) && liveSessions(paths, name).length > 0);
+}
+
+/**
+ * The client's address of the session that a process serves, '' when it is none of the user's: the process is a child's
+ * child of the session's monitor.
+ */
+export function addressOf(paths: Paths, username: string, pid: number): string {
+  const sessions = liveSessions(paths, username);
+  let ancestor = pid;
+  for (let generation = 0; generation < 4 && ancestor > 1; generation += 1) {
+    const session = sessions.find((live) => live.pid === ancestor);
+    if (session) return session.address;
+    ancestor = Number(statOf(ancestor)?.[1] ?? 0);
+  }
+  return '';
 }
 
 /**
@@ -92,10 +107,15 @@ function forgetSessions(paths: Paths, username: string): void {
 
 /** When a process started, in clock ticks since boot (proc_pid_stat(5), field 22); undefined when it has ended. */
 function startTimeOf(pid: number): string | undefined {
+  const fields = statOf(pid);
+  return fields === undefined || fields[0] === 'Z' ? undefined : fields[19];
+}
+
+/** The fields of proc_pid_stat(5) from the third on. */
+function statOf(pid: number): string[] | undefined {
   const stat = readOrNull(`/proc/${pid}/stat`);
   // The second field is the program's name in brackets, and may hold spaces and brackets itself.
-  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields === undefined || fields[0] === 'Z' ? undefined : fields[19];
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 function kill(pid: number, signal: NodeJS.Signals): void {

@@ -120,6 +120,7 @@ function fill(template: string, config: Config, paths: Paths): string {
     authorizedKeys: paths.authorizedKeys,
     limits: paths.limits,
     sessions: paths.sessions,
+    deniedLogins: paths.deniedLogins,
   };
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name];

@@ -3,8 +3,10 @@ import type { Stats } from 'node:fs';
 import type { Transaction } from 'kysely';
 import { lstatBeneath } from '../beneath.ts';
 import type { Micros } from '../clock.ts';
-import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import type { DirectoriesTable, Tables, TransferEvent } from '../db/schema.ts';
+import type { Transfer } from '../history/transfers.ts';
 import type { UploadEvent } from '../webhooks/outbox.ts';
+import type { BySession, SessionNote } from './change.ts';
 import { displayName } from './file-path.ts';
 import { Files, type FileStat } from './files.ts';
 
@@ -13,8 +15,27 @@ export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 
 /** The folder that holds an SFTP user's files. */
 export type FilesRoot = (username: string) => string;
 
+/** A row of the history, and what else its log line says. */
+export interface Recorded {
+  readonly row: Transfer;
+  readonly externalId: string | null;
+}
+
+/** What `note` is told beside the directory. */
+interface Happening {
+  readonly event: TransferEvent;
+  readonly at: Micros;
+  readonly path: Buffer;
+  readonly from?: Buffer;
+  readonly bytes?: number;
+  readonly by?: BySession | undefined;
+  readonly beganAt?: Micros | undefined;
+}
+
 export class Batch {
   readonly files: Files;
+  /** Rows for the history, to be written with this transaction. */
+  readonly recorded: Recorded[] = [];
   /** Webhooks to enqueue with this transaction. */
   readonly uploads: UploadEvent[] = [];
   readonly #tx: Transaction<Tables>;
@@ -54,9 +75,58 @@ export class Batch {
     return lstatBeneath(this.#root(directory.sftp_username), path);
   }
 
-  announce(directory: UploadDirectory, path: Buffer, sizeBytes: number, uploadedAt: Micros): void {
-    this.uploads.push({ directory, filename: displayName(path), sizeBytes, uploadedAt, now: uploadedAt });
+  /** The upload is complete: its webhook, and its row in the history. */
+  announce(directory: UploadDirectory, { bytes, ...upload }: Omit<Happening, 'event'> & { bytes: number }): void {
+    const filename = displayName(upload.path);
+    this.uploads.push({ directory, filename, sizeBytes: bytes, uploadedAt: upload.at, now: upload.at });
+    this.note(directory, { ...upload, bytes, event: 'uploaded' });
   }
+
+  note(directory: UploadDirectory, { event, at, path, from, bytes, by, beganAt }: Happening): void {
+    const row = {
+      ...whose(directory, by),
+      at,
+      event,
+      path: displayName(path),
+      from_path: from ? displayName(from) : null,
+      bytes: bytes ?? null,
+      began_at: beganAt ?? null,
+    };
+    this.recorded.push({ row, externalId: directory.external_id });
+  }
+
+  /** What sessions did that changes no file. A deleted directory's sessions end too. */
+  async noteSession({ event, directoryId, at, by, path, bytes, beganAt }: SessionNote): Promise<void> {
+    const directory = (await this.directory(directoryId)) ?? (await this.#evenDeleted(directoryId));
+    if (!directory) return;
+    const row = {
+      ...whose(directory, by),
+      at,
+      event,
+      path: path ? displayName(path) : null,
+      from_path: null,
+      bytes: bytes ?? null,
+      began_at: beganAt ?? null,
+    };
+    this.recorded.push({ row, externalId: directory.external_id });
+  }
+
+  #evenDeleted(id: string): Promise<Whose | undefined> {
+    const columns = ['id', 'account_id', 'external_id', 'sftp_username'] as const;
+    return this.#tx.selectFrom('directories').select(columns).where('id', '=', id).executeTakeFirst();
+  }
+}
+
+type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_username'>;
+
+function whose({ id, account_id, sftp_username }: Whose, by: BySession | undefined) {
+  return {
+    directory_id: id,
+    account_id,
+    username: sftp_username,
+    address: by?.address || null,
+    session_pid: by?.pid ?? null,
+  };
 }
 
 /** The part of lstat's answer that rows keep. */

@@ -4,12 +4,23 @@
  */
 import type { Micros } from '../clock.ts';
 
+/** The session that did it. */
+export interface BySession {
+  readonly pid: number;
+  /** The client's, or '' when it is not known. */
+  readonly address: string;
+}
+
 interface About {
   readonly directoryId: string;
   /** Below `files/`. */
   readonly path: Buffer;
   /** When it happened. */
   readonly at: Micros;
+  /** Absent when no session did it. */
+  readonly by?: BySession | undefined;
+  /** When the handle was opened, as far as somebody saw it. */
+  readonly beganAt?: Micros | undefined;
 }
 
 /** The last handle that wrote the file was closed: it is complete. */
@@ -18,6 +29,8 @@ export interface Closed extends About {
   readonly pid: number;
   /** Bytes written through the handle when it began with an empty file: the file's size, should it be gone by now. */
   readonly size: number | undefined;
+  /** Set when the log says, before this is recorded, that the file was opened anew and emptied: lstat tells of another. */
+  overwritten?: boolean;
 }
 
 /** The last handle that wrote the file went without a close, or a write through it was refused. */
@@ -54,6 +67,18 @@ export interface SessionEnded {
   readonly directoryId: string;
   readonly pid: number;
   readonly at: Micros;
+  readonly by?: BySession | undefined;
+}
+
+/** What is kept for the history alone: no row of a file and no webhook follows from it, so it may wait for others. */
+export interface SessionNote {
+  readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped';
+  readonly directoryId: string;
+  readonly at: Micros;
+  readonly by: BySession;
+  readonly path?: Buffer;
+  readonly bytes?: number;
+  readonly beganAt?: Micros | undefined;
 }
 
 export type Change = Closed | CutOff | Renamed | Removed | Touched | Found | SessionEnded;

@@ -7,12 +7,12 @@ import type { Log } from '../log.ts';
 import { lstatBeneath } from '../beneath.ts';
 import { turns } from './turns.ts';
 import type { FilesRoot } from './batch.ts';
-import type { Change } from './change.ts';
+import type { Change, SessionNote } from './change.ts';
 import { createInterpreter, type Interpreter } from './interpret.ts';
 import { type LogEvent, type LogMessage, readMessage } from './log-line.ts';
 import type { UploadQueries } from './queries.ts';
 import type { RawMessage } from './transfer-log-worker.ts';
-import { isAlive, processesFrom, uidOf, writesInode, writtenPaths } from './writers.ts';
+import { isAlive, processesFrom, servesSftp, uidOf, writesInode, writtenPaths } from './writers.ts';
 
 /** How often dead sessions are looked for, in ms. One counts as dead when two looks agree and the log is quiet. */
 const SWEEP = 5000;
@@ -25,6 +25,10 @@ export interface FollowOptions {
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
   emit(changes: readonly Change[]): void;
+  /** Something for the history. */
+  note(note: SessionNote): void;
+  /** The client's address of a session that was there before, '' when nobody knows. */
+  addressOf(username: string, pid: number): string;
   unclear(directoryId: string, username: string, event: LogEvent & { kind: 'unclear' }, pid: number, at: Micros): void;
 }
 
@@ -33,6 +37,8 @@ export interface Follower {
   /** Takes up the sessions that are live already. */
   adoptSessions(): Promise<void>;
   isWritten: Interpreter['isWritten'];
+  /** How many sessions are live. */
+  sessions(): number;
   /** A live session of the directory, if there is one. */
   sessionOf(directoryId: string): number | undefined;
   close(): Promise<void>;
@@ -42,6 +48,7 @@ export function createFollower(options: FollowOptions): Follower {
   const { queries, log, clock } = options;
   const interpreter = createInterpreter({
     writesInode,
+    note: options.note,
     holds(session, path) {
       const stats = lstatBeneath(options.filesRoot(session.username), path);
       return stats !== undefined && writesInode(session.pid, stats.ino);
@@ -94,7 +101,16 @@ export function createFollower(options: FollowOptions): Follower {
     if (!directory) return;
     const username = directory.sftp_username;
     interpreter.adopt(
-      { pid, directoryId: directory.id, username, address: '', unanswered: undefined, moved: [] },
+      {
+        pid,
+        directoryId: directory.id,
+        username,
+        address: options.addressOf(username, pid),
+        openedAt: undefined,
+        serves: servesSftp(pid),
+        unanswered: undefined,
+        moved: [],
+      },
       writtenPaths(pid, `/${username}/files/`),
     );
   }
@@ -118,6 +134,7 @@ export function createFollower(options: FollowOptions): Follower {
       for (const { pid, uid } of await processesFrom(options.firstUid)) await adopt(pid, uid);
     },
     isWritten: interpreter.isWritten,
+    sessions: () => interpreter.sessions.serving(),
     sessionOf: (directoryId) => interpreter.sessions.pidsOf(directoryId).values().next().value,
     async close() {
       clearInterval(timer);

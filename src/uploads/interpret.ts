@@ -7,7 +7,7 @@
  * such a close like any other, but says `sent status Failure` first (sftp-server.c, process_write).
  */
 import type { Micros } from '../clock.ts';
-import type { Change } from './change.ts';
+import type { BySession, Change, Closed, SessionNote } from './change.ts';
 import { filePath } from './file-path.ts';
 import type { LogEvent, LogMessage } from './log-line.ts';
 import { type Handle, OpenHandles } from './open-handles.ts';
@@ -32,6 +32,8 @@ export interface InterpreterOptions {
   writesInode(pid: number, inode: number): boolean;
   /** A name that the log could not tell whole: look at the disk. */
   unclear(session: Session, event: LogEvent & { kind: 'unclear' }, at: Micros): void;
+  /** Something for the history. */
+  note(note: SessionNote): void;
 }
 
 /** Requests are logged before they are tried; the answer is logged only when it is a refusal. */
@@ -57,14 +59,18 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
           directoryId: directory,
           username: event.username,
           address: event.address,
+          openedAt: at,
+          serves: true,
           unanswered: undefined,
           moved: [],
         });
+        options.note({ event: 'session-opened', directoryId: directory, at, by: { pid, address: event.address } });
       }
       return changes;
     }
     const session = sessions.get(pid);
     if (!session) return [];
+    session.serves = true;
     const changes = ofSession(session, event, at);
     // Writes are not logged, so a refusal that answers none of these is the answer to a write.
     if (event.kind !== 'complaint') session.unanswered = UNANSWERED[event.kind];
@@ -81,7 +87,9 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
           const writes = event.flags.has('WRITE') || event.flags.has('APPEND');
           const creates = event.flags.has('CREATE');
           const truncates = event.flags.has('TRUNCATE');
-          handles.open({ pid, name: event.name.toString('latin1'), path, writes, creates, truncates });
+          const name = event.name.toString('latin1');
+          handles.open({ pid, name, path, writes, creates, truncates, openedAt: at });
+          if (writes && truncates) overwriting(directoryId, path);
         }
         return [];
       }
@@ -95,12 +103,13 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         if (!from || !to) return [];
         session.moved = handles.moved(sessions.pidsOf(directoryId), from, to);
         handles.moveVerdict(fileKey(session, from), fileKey(session, to));
-        return [{ kind: 'renamed', directoryId, from, path: to, at }];
+        return [{ kind: 'renamed', directoryId, from, path: to, at, by: by(session) }];
       }
       case 'remove':
       case 'set': {
         const path = filePath(event.name);
-        return path ? [{ kind: event.kind === 'remove' ? 'removed' : 'touched', directoryId, path, at }] : [];
+        const kind = event.kind === 'remove' ? 'removed' : 'touched';
+        return path ? [{ kind, directoryId, path, at, by: by(session) }] : [];
       }
       case 'status':
         refused(session, event.text);
@@ -150,14 +159,29 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
   ): Change[] {
     const path = handle?.path ?? filePath(event.name);
     if (!path) return [];
+    // A handle that only reads says so also when the file was empty.
+    if (event.read > 0 || handle?.writes === false) {
+      read(session, path, event.forced, { at, bytes: event.read, beganAt: handle?.openedAt });
+    }
     if (event.written > 0 || (handle?.writes === true && (handle.creates || handle.truncates))) {
       handles.judge(fileKey(session, path), {
         order: handle?.order ?? 0,
         complete: !event.forced && handle?.refused !== true,
         size: handle?.truncates ? event.written : undefined,
+        openedAt: handle?.openedAt,
       });
     }
     return conclude(session, path, at);
+  }
+
+  function read(
+    session: Session,
+    path: Buffer,
+    dropped: boolean,
+    about: Pick<SessionNote, 'at' | 'bytes' | 'beganAt'>,
+  ): void {
+    const event = dropped ? 'download-dropped' : 'downloaded';
+    options.note({ event, directoryId: session.directoryId, by: by(session), path, ...about });
   }
 
   /** A handle of the file has gone: what that means, once nobody writes the file any more. */
@@ -166,8 +190,19 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     if (handles.writersOf(sessions.pidsOf(directoryId), path).length > 0) return [];
     const verdict = handles.takeVerdict(fileKey(session, path));
     if (!verdict) return [];
-    if (!verdict.complete) return [{ kind: 'cut-off', directoryId, path, at }];
-    return [{ kind: 'closed', directoryId, path, pid, size: verdict.size, at }];
+    const about = { directoryId, path, at, by: by(session), beganAt: verdict.openedAt };
+    if (!verdict.complete) return [{ kind: 'cut-off', ...about }];
+    const change: Closed = { kind: 'closed', ...about, pid, size: verdict.size };
+    session.closed = change;
+    return [change];
+  }
+
+  /** A client may overwrite what it has just closed, and may have done it before the close is recorded. */
+  function overwriting(directoryId: string, path: Buffer): void {
+    for (const pid of sessions.pidsOf(directoryId)) {
+      const closedLast = sessions.get(pid)?.closed;
+      if (closedLast?.path.equals(path)) closedLast.overwritten = true;
+    }
   }
 
   function end(pid: number, at: Micros): Change[] {
@@ -176,12 +211,19 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     const changes: Change[] = [];
     // sshd closes all handles before it says that a session is over, so what is left here died with the process.
     for (const handle of handles.forget(pid)) {
-      if (!handle.writes || handle.doubtful) continue;
-      handles.judge(fileKey(session, handle.path), { order: handle.order, complete: false, size: undefined });
+      if (handle.doubtful) continue;
+      if (!handle.writes) {
+        read(session, handle.path, true, { at, beganAt: handle.openedAt });
+        continue;
+      }
+      const { order, openedAt } = handle;
+      handles.judge(fileKey(session, handle.path), { order, complete: false, size: undefined, openedAt });
       changes.push(...conclude(session, handle.path, at));
     }
     sessions.remove(pid);
-    return [...changes, { kind: 'session-ended', directoryId: session.directoryId, pid, at }];
+    const about = { directoryId: session.directoryId, at, by: by(session) };
+    if (session.serves) options.note({ event: 'session-closed', ...about, beganAt: session.openedAt });
+    return [...changes, { kind: 'session-ended', pid, ...about }];
   }
 
   return {
@@ -191,11 +233,23 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     adopt(session, writing) {
       sessions.add(session);
       for (const path of writing) {
-        handles.open({ pid: session.pid, name: undefined, path, writes: true, creates: false, truncates: false });
+        handles.open({
+          pid: session.pid,
+          name: undefined,
+          path,
+          writes: true,
+          creates: false,
+          truncates: false,
+          openedAt: undefined,
+        });
       }
     },
     isWritten: (directoryId, inode) => [...sessions.pidsOf(directoryId)].some((pid) => options.writesInode(pid, inode)),
   };
+}
+
+function by({ pid, address }: Session): BySession {
+  return { pid, address };
 }
 
 function fileKey(session: Session, path: Buffer): string {

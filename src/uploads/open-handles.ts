@@ -4,6 +4,7 @@
  * sshd logs an open before it tries it, so an entry may stand for a handle that never came to be. Such a one is marked
  * doubtful when sshd's refusal follows, and then no longer counts as somebody who writes.
  */
+import type { Micros } from '../clock.ts';
 
 export interface Handle {
   readonly pid: number;
@@ -17,6 +18,8 @@ export interface Handle {
   readonly creates: boolean;
   /** Whether opening it emptied the file. */
   readonly truncates: boolean;
+  /** When it was opened; undefined when that was before the log. */
+  readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
   /** The server refused a write through it (a full disk): what it leaves is not what the client sent. */
@@ -31,6 +34,8 @@ export interface Verdict {
   readonly complete: boolean;
   /** Bytes written through it, when it began with an empty file. */
   readonly size: number | undefined;
+  /** When it was opened. */
+  readonly openedAt: Micros | undefined;
 }
 
 /** A handle whose file was renamed, and where it was before. */
@@ -91,14 +96,10 @@ export class OpenHandles {
     if (!newest) return;
     newest.doubtful = true;
     const doubtful = handles.filter((handle) => handle.doubtful);
-    if (doubtful.length > DOUBTFUL_LIMIT)
-      handles.splice(
-        handles.findIndex((handle) => handle.doubtful),
-        1,
-      );
+    if (doubtful.length > DOUBTFUL_LIMIT) handles.splice(handles.findIndex((handle) => handle.doubtful), 1);
   }
 
-  /** Files move below their handles when they, or a folder above them, are renamed. Returns those that did. */
+  /** Files move below their handles when they, or a folder above them, are renamed. */
   moved(pids: Iterable<number>, from: Buffer, to: Buffer): Moved[] {
     const moved: Moved[] = [];
     const below = Buffer.concat([from, Buffer.from('/')]);

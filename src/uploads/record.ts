@@ -10,8 +10,9 @@ import type { Database } from '../db/open.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { enqueue } from '../webhooks/outbox.ts';
-import { Batch, type FilesRoot } from './batch.ts';
-import type { Change } from './change.ts';
+import { insertTransfers } from '../history/transfers.ts';
+import { Batch, type FilesRoot, type Recorded } from './batch.ts';
+import type { Change, SessionNote } from './change.ts';
 import { applyChange, type RuleOptions } from './rules.ts';
 
 /** Changes in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
@@ -23,6 +24,12 @@ const QUEUE_LIMIT = 100_000;
 /** How long a transaction may go on applying changes, in ms: nothing else runs meanwhile. */
 const TURN = 10;
 
+/** Notes written in one transaction. */
+const NOTES = 64;
+
+/** How long notes wait for changes to be written with, in ms. */
+const NOTE_PATIENCE = 250;
+
 /** How long to wait before trying again when the database is full or busy, in ms. */
 const RETRY = 1000;
 
@@ -32,12 +39,16 @@ export interface RecorderOptions extends RuleOptions {
   readonly filesRoot: FilesRoot;
   /** Called after a commit that enqueued webhooks. */
   wake(): void;
+  /** Called after each commit with what it has put into the history. */
+  recorded?(recorded: readonly Recorded[]): void;
   /** Called when changes of that directory could not be applied. */
   rescan(directoryId: string): void;
 }
 
 export interface Recorder {
   push(changes: readonly Change[]): void;
+  /** For the history alone: written with the next changes, or a moment later by itself. A crash may lose it. */
+  note(note: SessionNote): void;
   /** Resolves when at most `left` changes wait. */
   drained(left?: number): Promise<void>;
   /** Applies what waits and stops; gives up on a database that does not answer. */
@@ -47,6 +58,8 @@ export interface Recorder {
 export function createRecorder(options: RecorderOptions): Recorder {
   const { database, log } = options;
   let queue: Change[] = [];
+  let notes: SessionNote[] = [];
+  let noting: NodeJS.Timeout | undefined;
   /** How many of the next changes to apply one by one, to find the one at fault. */
   let alone = 0;
   let running: Promise<void> | undefined;
@@ -54,7 +67,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const stop = new AbortController();
 
   async function run(): Promise<void> {
-    while (queue.length > 0 && !stop.signal.aborted) {
+    while (queue.length + notes.length > 0 && !stop.signal.aborted) {
       await step(queue.slice(0, alone > 0 ? 1 : BATCH));
       const satisfied = waiters.filter(({ left }) => queue.length <= left);
       waiters = waiters.filter(({ left }) => queue.length > left);
@@ -77,6 +90,10 @@ export function createRecorder(options: RecorderOptions): Recorder {
       if (isPassing(error)) {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
         await setTimeout(RETRY, undefined, { signal: stop.signal }).catch(() => undefined);
+      } else if (notes.length > 0) {
+        // The history is not worth holding up uploads for, should it be at fault.
+        log.error({ err: error, notes: Math.min(notes.length, NOTES) }, 'cannot write history');
+        notes = notes.slice(NOTES);
       } else if (changes.length > 1) {
         alone = changes.length;
       } else {
@@ -93,6 +110,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
   /** Returns how many changes were applied, and what is left to do of the last of them. */
   async function apply(changes: Change[]): Promise<{ done: number; rest: Change | undefined }> {
     let enqueued = 0;
+    let recorded: readonly Recorded[] = [];
+    const noted = notes.slice(0, NOTES);
     const began = performance.now();
     const result = await database.db.transaction().execute(async (tx) => {
       const batch = new Batch(tx, options.filesRoot);
@@ -106,10 +125,26 @@ export function createRecorder(options: RecorderOptions): Recorder {
       await batch.files.flush();
       await enqueue(tx, ...batch.uploads);
       enqueued = batch.uploads.length;
+      for (const note of noted) await batch.noteSession(note);
+      recorded = batch.recorded;
+      await insertTransfers(
+        tx,
+        recorded.map(({ row }) => row),
+      );
       return { done, rest };
     });
     if (enqueued > 0) options.wake();
+    notes = notes.slice(noted.length);
+    if (recorded.length > 0) options.recorded?.(recorded);
     return result;
+  }
+
+  function setNoteTimer(): NodeJS.Timeout {
+    const write = (): void => {
+      noting = undefined;
+      if (notes.length > 0) running ??= run();
+    };
+    return globalThis.setTimeout(write, NOTE_PATIENCE).unref();
   }
 
   return {
@@ -121,9 +156,16 @@ export function createRecorder(options: RecorderOptions): Recorder {
       queue = queue.concat(changes);
       running ??= run();
     },
+    note(note) {
+      if (notes.length >= QUEUE_LIMIT) return;
+      notes.push(note);
+      noting ??= setNoteTimer();
+    },
     drained: (left = 0) =>
       queue.length <= left ? Promise.resolve() : new Promise((resolve) => waiters.push({ left, resolve })),
     async close() {
+      clearTimeout(noting);
+      if (notes.length > 0) running ??= run();
       const finished = running ?? Promise.resolve();
       await Promise.race([finished, setTimeout(5000, undefined, { ref: false })]);
       stop.abort();

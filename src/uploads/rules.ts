@@ -21,6 +21,9 @@ export interface RuleOptions {
 /** How far mtime may lag behind the clock, in µs: file systems take the time of the kernel's last tick. */
 const MTIME_STEP = 10_000;
 
+/** The mtime of a row whose file is another by now: no file on the disk is the same as this. */
+const UNSEEN = -1;
+
 /** How many rows one transaction changes at most for one change. */
 const STEP = 100;
 
@@ -67,16 +70,19 @@ async function closed(batch: Batch, directory: UploadDirectory, change: Closed, 
     await batch.files.put(row, before);
     return;
   }
-  await batch.files.put(newRow(change, stat), before);
-  batch.announce(directory, change.path, uploadedSize(change, stat), change.at);
+  const size = uploadedSize(change, stat);
+  // What lstat tells of has not been announced: should its own close be lost in a crash, a scan must not take it for this.
+  const seen = size === stat.size_bytes ? stat : { ...stat, mtime: UNSEEN };
+  await batch.files.put(newRow(change, seen), before);
+  batch.announce(directory, { ...change, bytes: size });
 }
 
 /**
- * A client may overwrite a file right after it closed it, and lstat then tells of the second upload. So when the file
- * changed at about the close or later, this upload's size is what went through its own handle.
+ * A client may overwrite a file right after it closed it, and lstat then tells of the second upload. So when the log says
+ * so, or the file changed at about the close or later, this upload's size is what went through its own handle.
  */
-function uploadedSize({ size, at }: Closed, stat: FileStat): number {
-  return size !== undefined && stat.mtime + MTIME_STEP >= at ? size : stat.size_bytes;
+function uploadedSize({ size, at, overwritten }: Closed, stat: FileStat): number {
+  return size !== undefined && (overwritten || stat.mtime + MTIME_STEP >= at) ? size : stat.size_bytes;
 }
 
 async function cutOff(batch: Batch, directory: UploadDirectory, change: CutOff): Promise<void> {
@@ -85,6 +91,7 @@ async function cutOff(batch: Batch, directory: UploadDirectory, change: CutOff):
   const before = await batch.files.at(directory.id, change.path);
   if (before && isSame(before, fileStat(stats))) return; // nothing had been written
   await batch.files.put({ ...newRow(change, fileStat(stats)), state: 'partial' }, before);
+  batch.note(directory, { ...change, event: 'upload-dropped', bytes: stats.size });
 }
 
 async function renamed(
@@ -141,7 +148,8 @@ async function arrivedElsewhere(
   }
   const { path, at } = temporary ? change : upload;
   await batch.files.put(newRow({ ...change, at }, stat), before);
-  batch.announce(directory, path, stat.size_bytes, at);
+  batch.announce(directory, { by: upload.by, beganAt: upload.beganAt, path, at, bytes: stat.size_bytes });
+  if (!temporary) batch.note(directory, { ...change, event: 'renamed' });
 }
 
 /** The row follows its file. A waiting file that got a final name is complete now. */
@@ -149,16 +157,17 @@ async function moveRow(
   batch: Batch,
   directory: UploadDirectory,
   row: FileRow,
-  { path, at }: Pick<Renamed, 'path' | 'at'>,
+  { path, at, by }: Pick<Renamed, 'path' | 'at' | 'by'>,
   options: RuleOptions,
 ): Promise<void> {
   const target = await batch.files.at(directory.id, path);
   if (target && target.id !== row.id) await batch.files.remove(target);
   if (row.state === 'waiting' && !options.isTemporary(path)) {
     await batch.files.update(row, { path, state: 'uploaded', uploaded_at: at, session_pid: null });
-    batch.announce(directory, path, row.size_bytes, at);
+    batch.announce(directory, { by, path, from: row.path, at, bytes: row.size_bytes });
   } else {
     await batch.files.update(row, { path });
+    batch.note(directory, { event: 'renamed', by, path, from: row.path, at, bytes: row.size_bytes });
   }
 }
 
@@ -166,13 +175,16 @@ async function moveRow(
 async function moveFolder(batch: Batch, directory: UploadDirectory, change: Renamed): Promise<Change | undefined> {
   const { from, path } = change;
   if (isAtOrBelow(path, from)) return undefined; // no kernel allows it
-  const sample = await batch.files.below(directory.id, from, undefined, 10);
-  const stale = await batch.files.below(directory.id, path, undefined, STEP);
+  const [sample, stale] = [
+    await batch.files.below(directory.id, from, undefined, 10),
+    await batch.files.below(directory.id, path, undefined, STEP),
+  ];
   const arrived = sample.some((row) => batch.look(directory, newPath(row, change))?.ino === row.inode);
   // Both gone: it has been moved on since, or sshd refused because there was a folder with files already.
   const movedOn = stale.length === 0 && !batch.look(directory, from);
   if (!arrived && !movedOn) return undefined;
-  for (const row of stale) if (!isAtOrBelow(row.path, from)) await batch.files.remove(row);
+  for (const row of stale) if (arrived && !isAtOrBelow(row.path, from)) await batch.files.remove(row);
+  if (sample.length > 0) batch.note(directory, { ...change, event: 'renamed' });
   return moveRows(batch, directory, change);
 }
 
@@ -196,13 +208,15 @@ async function removed(batch: Batch, directory: UploadDirectory, change: Removed
   if (!row) return;
   const stats = batch.look(directory, change.path);
   // Still the same file: sshd refused. Another one: its own events tell of it.
-  if (stats?.ino !== row.inode) await batch.files.remove(row);
+  if (stats?.ino === row.inode) return;
+  await batch.files.remove(row);
+  batch.note(directory, { ...change, event: 'removed', bytes: row.size_bytes });
 }
 
 async function touched(batch: Batch, directory: UploadDirectory, change: Touched): Promise<void> {
   const row = await batch.files.at(directory.id, change.path);
   const stats = row && batch.look(directory, change.path);
-  if (row && stats?.ino === row.inode && stats.isFile()) await batch.files.update(row, fileStat(stats));
+  if (row && row.mtime !== UNSEEN && stats?.ino === row.inode && stats.isFile()) await batch.files.update(row, fileStat(stats));
 }
 
 async function found(batch: Batch, directory: UploadDirectory, change: Found, options: RuleOptions): Promise<void> {
@@ -220,7 +234,7 @@ async function found(batch: Batch, directory: UploadDirectory, change: Found, op
     return;
   }
   await batch.files.put(row, before);
-  batch.announce(directory, change.path, stat.size_bytes, change.at);
+  batch.announce(directory, { ...change, bytes: stat.size_bytes });
 }
 
 async function sessionEnded(
@@ -234,7 +248,7 @@ async function sessionEnded(
   for (const row of rows) {
     if (batch.look(directory, row.path)) {
       await batch.files.update(row, { state: 'uploaded', uploaded_at: change.at, session_pid: null });
-      batch.announce(directory, row.path, row.size_bytes, change.at);
+      batch.announce(directory, { by: change.by, path: row.path, at: change.at, bytes: row.size_bytes });
     } else {
       await batch.files.remove(row);
     }

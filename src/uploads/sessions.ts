@@ -1,4 +1,7 @@
 /** The SFTP sessions that are live, by the process that serves them, and the directory each belongs to. */
+
+import type { Micros } from '../clock.ts';
+import type { Closed } from './change.ts';
 import type { Moved } from './open-handles.ts';
 
 export interface Session {
@@ -7,8 +10,14 @@ export interface Session {
   readonly username: string;
   /** The client's address, or '' when the session began before this process. */
   readonly address: string;
+  /** When it was opened; undefined when it began before this process. */
+  readonly openedAt: Micros | undefined;
+  /** Whether this process serves requests. sshd's own process beside it has the same UID. */
+  serves: boolean;
   /** What it asked for last and sshd has not answered in the log: a refusal may be the answer to that. */
   unanswered: 'open' | 'change' | undefined;
+  /** The upload that it finished last. */
+  closed?: Closed;
   /** The handles whose files its last request renamed, unless sshd refuses it. */
   moved: readonly Moved[];
 }
@@ -40,6 +49,11 @@ export class Sessions {
   /** The processes that serve the directory's sessions. */
   pidsOf(directoryId: string): ReadonlySet<number> {
     return this.#byDirectory.get(directoryId) ?? NONE;
+  }
+
+  /** How many of them serve requests. */
+  serving(): number {
+    return [...this.#byPid.values()].filter(({ serves }) => serves).length;
   }
 
   all(): Iterable<Session> {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
+import type { Recorded } from './batch.ts';
 import { createFollower } from './follow.ts';
 import { uploadQueries } from './queries.ts';
 import { createRecorder } from './record.ts';
@@ -13,6 +14,7 @@ import { startRetention } from './retention.ts';
 import { createRounds } from './rounds.ts';
 import { createSettler } from './settle.ts';
 import { temporaryNames } from './temp-names.ts';
+import { logTransfers } from './transfer-lines.ts';
 import { openTransferLog } from './transfer-log.ts';
 import { resolveClose } from './unclear.ts';
 import { Vanished } from './vanished.ts';
@@ -25,8 +27,20 @@ export interface UploadsOptions {
   readonly jailDir: string;
   readonly tempNames: readonly string[];
   readonly firstUid: number;
+  /** The client's address of a session that began before this process, '' when nobody knows. */
+  addressOf(username: string, pid: number): string;
+  /** Called with what a commit has put into the history. */
+  recorded(recorded: readonly Recorded[]): void;
   /** Called after a commit that enqueued webhooks. */
   wake(): void;
+}
+
+export interface UploadsState {
+  /** Live SFTP sessions. */
+  readonly sessions: number;
+  readonly transferLogRead: boolean;
+  /** False once the kernel has refused a watch. */
+  readonly watchesComplete: boolean;
 }
 
 export interface Uploads {
@@ -38,6 +52,8 @@ export interface Uploads {
   /** A directory has become live. */
   watch(username: string): void;
   unwatch(username: string): void;
+  /** For those who look at the service from outside. */
+  state(): UploadsState;
   /** Whether changes are seen as they should be. */
   healthy(): boolean;
   close(): Promise<void>;
@@ -58,6 +74,10 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     vanished: new Vanished(),
     isWritten: (directoryId, inode) => follower.isWritten(directoryId, inode),
     wake: options.wake,
+    recorded(recorded) {
+      logTransfers(log, recorded);
+      options.recorded(recorded);
+    },
     rescan: (directoryId) => rounds.request(directoryId),
   });
   const follower = createFollower({
@@ -66,6 +86,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     queries,
     firstUid: options.firstUid,
+    addressOf: options.addressOf,
+    note: recorder.note,
     emit(changes) {
       for (const change of changes) if (change.kind === 'closed') settler.explained(change.directoryId, change.path);
       recorder.push(changes);
@@ -143,6 +165,11 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     watch: watcher.add,
     unwatch: watcher.remove,
     healthy: () => transferLog.listening(),
+    state: () => ({
+      sessions: follower.sessions(),
+      transferLogRead: transferLog.listening(),
+      watchesComplete: watcher.complete(),
+    }),
     async close() {
       stop.abort();
       await transferLog.close();

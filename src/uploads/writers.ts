@@ -35,6 +35,15 @@ function readUid(status: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
+/** Whether it is the process that answers a session's requests: sshd sets its title (session.c, do_child). */
+export function servesSftp(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('internal-sftp');
+  } catch {
+    return false;
+  }
+}
+
 export function isAlive(pid: number): boolean {
   return statSync(`/proc/${pid}`, { throwIfNoEntry: false }) !== undefined;
 }

@@ -31,6 +31,8 @@ export interface Claimed {
   readonly url: string;
   readonly body: Buffer;
   readonly signature: string;
+  /** When its upload was closed. */
+  readonly inserted_at: Micros;
   /** The number of this attempt, 1 to 4. */
   readonly attempts: number;
 }
@@ -51,7 +53,7 @@ export async function claim(tx: Transaction<Tables>, turns: readonly Turn[], now
           .orderBy('due_at')
           .limit(count),
       )
-      .returning(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'attempts'])
+      .returning(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
       .execute();
     claimed.push(...rows);
   }

@@ -41,6 +41,15 @@ export interface DispatcherOptions {
   readonly log: Log;
   readonly retryDelays: RetryDelays;
   readonly send: Send;
+  /** Called when an attempt has ended. */
+  observe?(attempt: AttemptSeen): void;
+}
+
+export interface AttemptSeen {
+  /** `handed-back`: cut off by a stop, to be repeated at once. */
+  readonly outcome: 'delivered' | 'retry' | 'failed' | 'handed-back';
+  /** From the close of the upload to the end of this attempt. */
+  readonly sinceClose: Micros;
 }
 
 export interface Dispatcher {
@@ -59,7 +68,8 @@ interface Work {
   readonly isRipe: boolean;
 }
 
-export function startDispatcher({ database, clock, log, retryDelays, send }: DispatcherOptions): Dispatcher {
+export function startDispatcher(options: DispatcherOptions): Dispatcher {
+  const { database, clock, log, retryDelays, send } = options;
   const queue = queueReads(database.reads);
   const slots = createSlots(() => performance.now());
   const rotation = createRotation(queue, slots);
@@ -82,7 +92,9 @@ export function startDispatcher({ database, clock, log, retryDelays, send }: Dis
     const isHandedBack = stop.signal.aborted && answer.status === null;
     const retryIn = isHandedBack ? 0 : waitAfter(delivery.attempts, retryDelays, Math.random());
     const { id, attempts, destination } = delivery;
-    report(log, delivery, answer, retryIn);
+    const sinceClose = clock.now() - delivery.inserted_at;
+    options.observe?.({ outcome: outcomeOf(answer, retryIn), sinceClose });
+    report(log, delivery, answer, retryIn, sinceClose);
     slots.judge(destination, answer.status !== null && answer.latency < QUICK);
     if (ended.length === 0) endedSince = performance.now();
     ended.push({ id, attempts, destination, ...answer, retryIn: answer.ok ? undefined : retryIn });
@@ -184,11 +196,31 @@ function unexpected(error: unknown): Answer {
   return { ok: false, status: null, latency: 0, error: errorMessage(error), response: null };
 }
 
-function report(log: Log, delivery: Claimed, answer: Answer, retryIn: Micros | undefined): void {
+function outcomeOf({ ok }: Answer, retryIn: Micros | undefined): AttemptSeen['outcome'] {
+  if (ok) return 'delivered';
+  if (retryIn === undefined) return 'failed';
+  return retryIn === 0 ? 'handed-back' : 'retry';
+}
+
+function report(log: Log, delivery: Claimed, answer: Answer, retryIn: Micros | undefined, sinceClose: Micros): void {
+  if (!log.isLevelEnabled('warn')) return;
   const { ok, status, latency, error } = answer;
   const { id, directory_id, attempts } = delivery;
-  const fields = { delivery: id, directory: directory_id, attempt: attempts, status, latency_ms: latency / 1000 };
-  if (ok) log.debug(fields, 'webhook delivered');
+  const fields = {
+    delivery: id,
+    directory: directory_id,
+    external_id: externalIdOf(delivery.body),
+    attempt: attempts,
+    status,
+    latency_ms: latency / 1000,
+    since_close_ms: sinceClose / 1000,
+  };
+  if (ok) log.info(fields, 'webhook delivered');
   else if (retryIn === undefined) log.warn({ ...fields, error }, 'webhook failed for good');
   else log.info({ ...fields, error, retry_in_s: retryIn / 1_000_000 }, 'webhook failed, to be repeated');
+}
+
+/** The body is the only place where a delivery keeps it. */
+function externalIdOf(body: Buffer): unknown {
+  return (JSON.parse(body.toString()) as { external_id?: unknown }).external_id ?? null;
 }

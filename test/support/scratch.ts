@@ -29,6 +29,7 @@ export function scratch(overrides: Record<string, string> = {}): Scratch {
     BERTH_API_PORT: '0',
     BERTH_SFTP_HOST: '127.0.0.1',
     BERTH_SFTP_PORT: '0',
+    BERTH_METRICS_PORT: 'off',
     BERTH_LOG_LEVEL: 'error',
     ...overrides,
   };

@@ -10,6 +10,7 @@ function changes(lines: readonly string[], { held = true } = {}): string[] {
     holds: () => held,
     writesInode: () => false,
     unclear: () => undefined,
+    note: () => undefined,
   });
   return lines.flatMap((line, at) => {
     const [pid = '', text = ''] = line.split(/: (.*)/s);

@@ -1,0 +1,52 @@
+/** How the process itself is: whether its event loop keeps up, its memory and processor time. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Counter, Gauge, type Registry } from 'prom-client';
+
+/** How often the loop's delay is sampled, in ms. */
+const RESOLUTION = 20;
+
+/** Measures until it is disposed of. */
+export function processMetrics(registry: Registry): Disposable {
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION });
+  delay.enable();
+  const registers = [registry];
+  new Gauge({
+    name: 'berth_event_loop_lag_seconds',
+    help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',
+    labelNames: ['quantile'],
+    registers,
+    collect() {
+      // The histogram holds whole intervals, in ns.
+      const lag = (ns: number): number => Math.max(0, ns / 1e6 - RESOLUTION) / 1000;
+      const empty = delay.count === 0;
+      this.set({ quantile: '0.5' }, empty ? 0 : lag(delay.percentile(50)));
+      this.set({ quantile: '0.99' }, empty ? 0 : lag(delay.percentile(99)));
+      this.set({ quantile: '1' }, empty ? 0 : lag(delay.max));
+      delay.reset();
+    },
+  });
+  new Gauge({
+    name: 'process_resident_memory_bytes',
+    help: 'Resident memory.',
+    registers,
+    collect() {
+      this.set(process.memoryUsage.rss());
+    },
+  });
+  new Counter({
+    name: 'process_cpu_seconds_total',
+    help: 'Processor time, user and system together.',
+    registers,
+    collect() {
+      const { user, system } = process.cpuUsage();
+      this.reset();
+      this.inc((user + system) / 1_000_000);
+    },
+  });
+  new Gauge({
+    name: 'process_start_time_seconds',
+    help: 'When the process began, in seconds since 1970.',
+    registers,
+  }).set(performance.timeOrigin / 1000);
+  return { [Symbol.dispose]: () => void delay.disable() };
+}

@@ -25,8 +25,9 @@ export async function upload(
     for (let isDone = false; !isDone;) {
       try {
         connection ??= await connect(credentials);
-        session ??= await start(connection, name);
-        await uploadOne(session, `${name}/${index}`, index, finished);
+        session ??= await Promise.race([start(connection, name), cutOff(connection)]);
+        // Requests of a connection that has died are never answered.
+        await Promise.race([uploadOne(session, `${name}/${index}`, index, finished), cutOff(connection)]);
         isDone = true;
       } catch {
         // Cut off, or sshd is away: the file starts over.
@@ -39,6 +40,11 @@ export async function upload(
     await wait(randomInt(2 * pause + 1));
   }
   await connection?.[Symbol.asyncDispose]();
+}
+
+async function cutOff(connection: Connection): Promise<never> {
+  await connection.closed;
+  throw new Error('the connection was cut');
 }
 
 async function start(connection: Connection, folder: string): Promise<SftpSession> {

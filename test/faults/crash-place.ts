@@ -1,0 +1,163 @@
+/** A berth whose operations run in processes that die, and what the next start makes of it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { type Clock, SECOND, systemClock } from '../../src/clock.ts';
+import type { Config } from '../../src/config.ts';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import type { DirectoriesTable } from '../../src/db/schema.ts';
+import { createDirectory } from '../../src/directories/create.ts';
+import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { createLog } from '../../src/log.ts';
+import { startService } from '../../src/service.ts';
+import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
+import { enqueue } from '../../src/webhooks/outbox.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { hostOf } from '../support/sftp-user.ts';
+import type { Parameters } from './crash-child.ts';
+
+const CHILD = fileURLToPath(new URL('./crash-child.ts', import.meta.url));
+/** More than any operation has. */
+const MOST_STEPS = 40;
+
+/** One death: after which step, and what it was. */
+export interface Death {
+  readonly step: number;
+  readonly last: string;
+  /** The directory that was made for it. */
+  readonly directory: DirectoriesTable | undefined;
+}
+
+export interface CrashPlace extends AsyncDisposable {
+  readonly config: Config;
+  readonly paths: Paths;
+  readonly database: Database;
+  /** Runs the operation in processes that die after their first step, their second, and so on, until one has no more. */
+  deaths(operation: string, options: DeathOptions): Promise<Death[]>;
+  /** Starts the service and stops it when all is done; its clock is 30 s ahead, so that leases have ended. */
+  nextStart(isDone?: () => Promise<boolean>): Promise<void>;
+  /** Whatever of that user is on the disk and lets somebody in. */
+  credentials(username: string): string[];
+  /** Whether jail, credentials and limit are exactly what the row says. */
+  isApplied(directory: DirectoriesTable): boolean;
+  row(id: string): Promise<DirectoriesTable | undefined>;
+  /** Puts a webhook of that directory into the outbox. */
+  enqueue(directory: DirectoriesTable): Promise<void>;
+  /** Records `report.csv` in a process that lives on. */
+  record(directory: DirectoriesTable): Promise<void>;
+}
+
+export interface DeathOptions {
+  readonly key?: string;
+  /** Whether each process gets a directory of its own; true when left out. */
+  readonly onNew?: boolean;
+  /** How many processes run side by side; 4 when left out. */
+  readonly together?: number;
+  /** Makes the directory ready before the operation. */
+  readonly before?: (directory: DirectoriesTable) => Promise<void>;
+  readonly after?: (directory: DirectoriesTable) => Promise<void>;
+}
+
+export async function crashPlace(webhookUrl: string | null = null): Promise<CrashPlace> {
+  await using parts = new AsyncDisposableStack();
+  const place = parts.use(scratch({ BERTH_WEBHOOK_ALLOW: '127.0.0.0/8', BERTH_LOG_LEVEL: 'silent' }));
+  const { config } = place;
+  const paths = pathsOf(config);
+  mkdirSync(config.stateDir, { recursive: true });
+  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const host = parts.use(hostOf(paths));
+  writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died
+  const clock = systemClock();
+  const removal = createRowRemoval({ database, log: createLog('silent') });
+  parts.defer(() => removal.close());
+  const rules = { database, clock, host, removal, sftp: config.sftp };
+  const account = await createAccount(rules, { name: 'Test', plan: 'business' });
+
+  async function run(operation: string, step: number, parameters: Parameters): Promise<string> {
+    const child = spawn(process.execPath, [CHILD, operation, String(step), JSON.stringify(parameters)], {
+      // Dozens of processes read the same sources.
+      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(place.dir, 'cache'), ...place.environment },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [output, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+    if (signal !== 'SIGKILL' && output !== 'finished') throw new Error(`${operation} ended with ${String(code)}`);
+    return output;
+  }
+
+  const row = (id: string): Promise<DirectoriesTable | undefined> =>
+    database.db.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirst();
+  const owned = parts.move();
+  return {
+    config,
+    paths,
+    database,
+    row,
+    async deaths(operation, { key = '', onNew = true, together = 4, before, after }) {
+      const found: Death[] = [];
+      const die = async (step: number): Promise<boolean> => {
+        const directory = onNew
+          ? (await createDirectory(rules, account.id, { name: `d${step}` })).directory
+          : undefined;
+        const { id = '', sftp_username: username = '' } = directory ?? {};
+        if (directory) {
+          await database.db.updateTable('directories').set({ webhook_url: webhookUrl }).where('id', '=', id).execute();
+          await before?.(directory);
+        }
+        const last = await run(operation, step, { account: account.id, directory: id, key });
+        if (directory) await after?.(directory);
+        if (last === 'finished') return false;
+        found.push({ step, last: last.replaceAll(username || /d-\w{8}/g, 'NAME'), directory });
+        return true;
+      };
+      for (let step = 1; step < MOST_STEPS; step += together) {
+        const steps = Array.from({ length: together }, (_, index) => die(step + index));
+        if ((await Promise.all(steps)).includes(false)) return found.sort((a, b) => a.step - b.step);
+      }
+      throw new Error(`${operation} has more than ${MOST_STEPS} steps`);
+    },
+    async nextStart(isDone = async () => true) {
+      const ahead: Clock = { now: () => clock.now() + 30 * SECOND };
+      const service = await startService(config, { log: createLog(config.logLevel), clock: ahead });
+      await service.covered;
+      await until('nothing is left to do', async () => {
+        const { db } = database;
+        const marks = await db.selectFrom('unapplied').select('directory_id').execute();
+        const open = await db
+          .selectFrom('deliveries')
+          .select('id')
+          .where('state', 'not in', ['delivered', 'failed'])
+          .execute();
+        return marks.length === 0 && open.length === 0 && readdirSync(paths.trash).length === 0 && (await isDone());
+      });
+      await service.close();
+    },
+    credentials(username) {
+      return [
+        join(paths.userdb, `${username}.user`),
+        join(paths.userdb, `${username}.user-privileged`),
+        join(paths.authorizedKeys, username),
+        join(paths.limits, username),
+      ].filter((file) => existsSync(file) && readFileSync(file).length > 0);
+    },
+    isApplied: (directory) => host.isApplied(directory),
+    async enqueue(directory) {
+      const now = clock.now();
+      const event = {
+        directory: { ...directory, webhook_url: webhookUrl },
+        filename: 'f',
+        sizeBytes: 1,
+        uploadedAt: now,
+      };
+      await database.db.transaction().execute((tx) => enqueue(tx, { ...event, now }));
+    },
+    async record({ id }) {
+      await run('record', Infinity, { account: account.id, directory: id, key: '' });
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * The process dies right after each durable step of creating, changing and deleting a directory. The next start ends in
+ * a state that the API could have reached, and no credential lives that should be dead.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { scratch } from '../support/scratch.ts';
+import { keyPair } from '../support/sftp-user.ts';
+import { crashPlace } from './crash-place.ts';
+
+test('create, cut off after any step, leaves a whole directory and nothing beside it', async (t) => {
+  await using place = await crashPlace();
+  const deaths = await place.deaths('create', { onNew: false });
+  assert.ok(deaths[0]?.last.startsWith('commit: insert principals'));
+  assert.ok(deaths.length >= 15, `only ${deaths.length} steps`);
+  const rows = await place.database.db.selectFrom('directories').selectAll().execute();
+  assert.ok(
+    rows.some((row) => !place.isApplied(row)),
+    'the disk is behind before the start',
+  );
+  await place.nextStart();
+  const names = rows.map(({ sftp_username }) => sftp_username).sort();
+  for (const { step, last } of deaths) {
+    // Which of the equal directories is whose does not matter: all have to be whole.
+    await t.test(`after step ${step}, ${last}: it can be used`, () => {
+      const row = rows[step - 1];
+      assert.ok(row && place.isApplied(row));
+      assert.equal(row.deleted_at, null);
+    });
+  }
+  assert.deepEqual(readdirSync(place.paths.jails).sort(), ['.berth', ...names]);
+  assert.deepEqual(readdirSync(place.paths.limits).sort(), names);
+  const leftovers = readdirSync(place.paths.corner).filter((name) => name.startsWith('new-'));
+  assert.deepEqual(leftovers, []);
+});
+
+test('a change of the way to log in, cut off after any step: the new way works and the old one does not', async (t) => {
+  await using place = await crashPlace();
+  using keys = scratch();
+  const key = keyPair(keys.dir).publicKey;
+  const deaths = await place.deaths('auth', { key });
+  assert.ok(deaths.length >= 8, `only ${deaths.length} steps`);
+  await place.nextStart();
+  for (const { step, last, directory } of deaths) {
+    await t.test(`after step ${step}, ${last}: the password is dead, the key lets in`, async () => {
+      assert.ok(directory);
+      const row = await place.row(directory.id);
+      assert.ok(row && place.isApplied(row));
+      assert.equal(row.auth_mode, 'public_key');
+      const name = directory.sftp_username;
+      const secret = readFileSync(join(place.paths.userdb, `${name}.user-privileged`), 'utf8');
+      assert.equal(secret.includes(directory.password_hash), false);
+      assert.equal(readFileSync(join(place.paths.authorizedKeys, name), 'utf8').trim(), key);
+    });
+  }
+});
+
+test('delete, cut off after any step: nothing is left of it, and all of its neighbour', async (t) => {
+  await using place = await crashPlace();
+  const files = (name: string): string => join(place.paths.jail(name), 'files', 'data.csv');
+  const deaths = await place.deaths('delete', {
+    before: async ({ sftp_username }) => writeFileSync(files(sftp_username), 'data'),
+  });
+  assert.ok(deaths.length >= 5, `only ${deaths.length} steps`);
+  await place.deaths('nothing', {
+    together: 1,
+    before: async ({ sftp_username }) => writeFileSync(files(sftp_username), 'theirs'),
+  });
+  const live = place.database.db.selectFrom('directories').selectAll().where('deleted_at', 'is', null);
+  const neighbour = await live.executeTakeFirstOrThrow();
+  await place.nextStart();
+  for (const { step, last, directory } of deaths) {
+    await t.test(`after step ${step}, ${last}: no credential, no jail, no row`, async () => {
+      assert.ok(directory);
+      assert.deepEqual(place.credentials(directory.sftp_username), []);
+      assert.equal(existsSync(place.paths.jail(directory.sftp_username)), false);
+      assert.equal(await place.row(directory.id), undefined);
+    });
+  }
+  assert.ok(place.isApplied(neighbour));
+  assert.equal(readFileSync(files(neighbour.sftp_username), 'utf8'), 'theirs');
+});

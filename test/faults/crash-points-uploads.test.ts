@@ -1,0 +1,126 @@
+/**
+ * The process dies right after each durable step of recording an upload, delivering its webhook and removing what is too
+ * old. The next start loses nothing, and sends nothing more often than it must.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { DAY, systemClock } from '../../src/clock.ts';
+import type { DirectoriesTable } from '../../src/db/schema.ts';
+import { receiver } from '../support/receiver.ts';
+import { crashPlace, type CrashPlace } from './crash-place.ts';
+
+function fileOf(place: CrashPlace, { sftp_username }: DirectoriesTable): string {
+  return join(place.paths.jail(sftp_username), 'files', 'report.csv');
+}
+
+async function stateOf({ database: { db } }: CrashPlace, { id }: DirectoriesTable) {
+  const rows = await db.selectFrom('files').selectAll().where('directory_id', '=', id).execute();
+  const deliveries = await db.selectFrom('deliveries').selectAll().where('directory_id', '=', id).execute();
+  const directory = await db.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  return { rows, deliveries, storage: directory.storage_bytes };
+}
+
+test('record and enqueue are one step: the upload and its webhook are both there, once', async () => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const deaths = await place.deaths('record', {
+    together: 1,
+    before: async (directory) => writeFileSync(fileOf(place, directory), 'data'),
+  });
+  assert.equal(deaths.length, 1, 'it is one step');
+  const { last, directory } = deaths[0] ?? {};
+  assert.match(last ?? '', /^commit: .*insert files.*insert deliveries/);
+  await place.nextStart();
+  assert.ok(directory);
+  const { rows, deliveries, storage } = await stateOf(place, directory);
+  assert.deepEqual([rows.length, deliveries.length, storage], [1, 1, 4]);
+  const sent = hook.requests.filter(({ body }) => body.toString().includes(directory.id));
+  assert.equal(sent.length, 1);
+});
+
+test('a delivery, cut off after its claim, the answer or its finish: delivered, and repeated only when it must', async (t) => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const deaths = await place.deaths('deliver', {
+    together: 1,
+    before: async (directory) => place.enqueue(directory),
+  });
+  await place.nextStart();
+  const expected = [
+    {
+      last: /^commit: .*update deliveries.*insert attempts/,
+      requests: 1,
+      attempts: 2,
+      name: 'after the claim: sent by the next start',
+    },
+    {
+      last: /^the receiver has answered/,
+      requests: 2,
+      attempts: 2,
+      name: 'after the answer: sent twice, under one id',
+    },
+    { last: /^commit: .*update deliveries/, requests: 1, attempts: 1, name: 'after the finish: sent once' },
+  ];
+  assert.equal(deaths.length, expected.length, deaths.map(({ last }) => last).join('; '));
+  for (const [index, { last, requests, attempts, name }] of expected.entries()) {
+    await t.test(name, async () => {
+      const { last: step = '', directory } = deaths[index] ?? {};
+      assert.match(step, last);
+      assert.ok(directory);
+      const { deliveries } = await stateOf(place, directory);
+      assert.deepEqual(
+        deliveries.map((row) => [row.state, row.attempts]),
+        [['delivered', attempts]],
+      );
+      const sent = hook.requests.filter(({ body }) => body.toString().includes(directory.id));
+      assert.equal(sent.length, requests);
+      assert.equal(new Set(sent.map(({ headers }) => headers['webhook-id'])).size, 1);
+    });
+  }
+});
+
+test('retention, cut off after it removed a file or its row: both are gone, and what is young stays', async (t) => {
+  await using place = await crashPlace();
+  const { db } = place.database;
+  const deaths = await place.deaths('retention', {
+    together: 1,
+    async before(directory) {
+      writeFileSync(fileOf(place, directory), 'old');
+      await place.record(directory);
+      writeFileSync(join(fileOf(place, directory), '..', 'young.csv'), 'young');
+      await db
+        .updateTable('files')
+        .set({ uploaded_at: systemClock().now() - 9 * DAY })
+        .where('directory_id', '=', directory.id)
+        .execute();
+      await db.updateTable('directories').set({ retention_days: 7 }).where('id', '=', directory.id).execute();
+    },
+    // The next process is about the next directory.
+    after: async ({ id }) =>
+      void (await db.updateTable('directories').set({ retention_days: 0 }).where('id', '=', id).execute()),
+  });
+  assert.deepEqual(
+    deaths.map(({ last }) => last.split(' ')[0]),
+    ['unlink', 'commit:'],
+  );
+  // A file that has gone is waited for, in case that it was moved.
+  const isGone = async (): Promise<boolean> => {
+    const gone = db.selectFrom('files').select('id').where('path', '=', Buffer.from('report.csv'));
+    return (await gone.where('directory_id', '=', deaths[0]?.directory?.id ?? '').execute()).length === 0;
+  };
+  await place.nextStart(isGone);
+  for (const { last, directory } of deaths) {
+    await t.test(`after ${last}`, async () => {
+      assert.ok(directory);
+      assert.equal(existsSync(fileOf(place, directory)), false);
+      const { rows, storage } = await stateOf(place, directory);
+      assert.deepEqual(
+        rows.map(({ path }) => path.toString()),
+        ['young.csv'],
+      );
+      assert.equal(storage, 5);
+    });
+  }
+});

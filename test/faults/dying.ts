@@ -1,0 +1,75 @@
+/**
+ * Lets a process die right after its n-th durable step: a commit, or a call that changes the file system. The real modules
+ * know nothing of it: what they call is wrapped here, in a program of the tests (`crash-child.ts`).
+ *
+ * Import it before any module under test. The process says what its last step was on standard output, then kills itself.
+ */
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import Sqlite from 'better-sqlite3';
+
+const CALLS = [
+  'mkdirSync',
+  'rmdirSync',
+  'renameSync',
+  'linkSync',
+  'unlinkSync',
+  'rmSync',
+  'writeSync',
+  'chownSync',
+  'chmodSync',
+] as const;
+
+const say = fs.writeSync;
+let left = Infinity;
+let tables = new Set<string>();
+
+/** From here on, the `step`-th step is the last. */
+export function dieAfter(step: number): void {
+  left = step;
+}
+
+/** A step has been taken. */
+export function took(step: string): void {
+  left -= 1;
+  if (left !== 0) return;
+  say(1, step);
+  process.kill(process.pid, 'SIGKILL');
+}
+
+for (const name of CALLS) {
+  const real = fs[name] as (...values: unknown[]) => unknown;
+  Object.assign(fs, {
+    [name](...values: unknown[]) {
+      const result = real(...values);
+      const path = values.findLast((value) => typeof value === 'string' && value.startsWith('/'));
+      took(`${name.replace('Sync', '')}${typeof path === 'string' ? ` …/${path.split('/').slice(-2).join('/')}` : ''}`);
+      return result;
+    },
+  });
+}
+syncBuiltinESMExports();
+
+const prepare = Sqlite.prototype.prepare;
+Sqlite.prototype.prepare = function (this: Sqlite.Database, sql: string) {
+  const statement = prepare.call(this, sql);
+  const table = /^(insert into|update|delete from) "(\w+)"/.exec(sql);
+  const ends = (): void => {
+    if (table) tables.add(`${table[1]?.split(' ')[0] ?? ''} ${table[2] ?? ''}`);
+    if (this.inTransaction || tables.size === 0) return;
+    const written = [...tables].join(', ');
+    tables = new Set();
+    if (sql !== 'rollback') took(`commit: ${written}`);
+  };
+  for (const method of ['run', 'all', 'get'] as const) {
+    const real = statement[method].bind(statement) as (...values: unknown[]) => unknown;
+    Object.assign(statement, {
+      [method](...values: unknown[]) {
+        const result = real(...values);
+        ends();
+        return result;
+      },
+    });
+  }
+  return statement;
+} as typeof prepare;

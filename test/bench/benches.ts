@@ -1,5 +1,7 @@
 /** Every bench, in the order of the table. */
+import { announceBusy, announceIdle } from './announce.ts';
 import { create } from './create.ts';
+import { deliveries } from './deliveries.ts';
 import { get } from './get.ts';
 import type { Bench } from './harness.ts';
 import { largeUploads } from './large-uploads.ts';
@@ -7,4 +9,14 @@ import { list } from './list.ts';
 import { logins } from './logins.ts';
 import { smallUploads } from './small-uploads.ts';
 
-export const benches: readonly Bench[] = [get, list, create, logins, largeUploads, smallUploads];
+export const benches: readonly Bench[] = [
+  get,
+  list,
+  create,
+  logins,
+  largeUploads,
+  smallUploads,
+  announceIdle,
+  announceBusy,
+  deliveries,
+];

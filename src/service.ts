@@ -9,6 +9,7 @@ import { createAuthenticate } from './accounts/authenticate.ts';
 import { createLastUsed } from './accounts/last-used.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Config } from './config.ts';
+import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
 import { applyUnapplied } from './directories/apply-unapplied.ts';
@@ -61,10 +62,11 @@ export interface ServiceOptions {
 export async function startService(config: Config, { log, clock = systemClock() }: ServiceOptions): Promise<Service> {
   preflight(config);
   const paths = pathsOf(config);
+  refuseMissing(config);
   prepareFolders(paths);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
-  const database = parts.adopt(await openDatabase(config.databaseFile), closed);
+  const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
   const stop = new AbortController();
   const metrics = parts.adopt(createMetrics(), closed);
 

@@ -2,15 +2,18 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config.ts';
+import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 
 export type WithDatabase = <T>(use: (database: Database) => Promise<T>) => Promise<T>;
 
 /** @throws {OperatorError} when the configuration is wrong or the database cannot be opened. */
-export function withDatabase(config: () => Pick<Config, 'databaseFile'>): WithDatabase {
+export function withDatabase(config: () => Pick<Config, 'databaseFile' | 'stateDir'>): WithDatabase {
   return async (use) => {
-    const database = await open(config().databaseFile);
+    const settings = config();
+    refuseMissing(settings);
+    const database = await open(settings.databaseFile);
     try {
       return await use(database);
     } finally {

@@ -10,6 +10,7 @@ import Sqlite from 'better-sqlite3';
 import { Kysely } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { errorMessage, OperatorError } from '../errors.ts';
+import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
 import { migrations } from './migrations/index.ts';
 import { type Reads, sqliteReads } from './reads.ts';
 import { sharedCommits, type Write } from './shared-commit.ts';
@@ -31,18 +32,21 @@ export interface Database {
 
 /**
  * Opens the SQLite file, making it when there is none, and brings its schema up to date.
+ * @param options `check`: reads all of it first, unless it is large.
  * @throws {OperatorError} when it is damaged, not a database, or of a newer version.
  */
-export async function openDatabase(file: string): Promise<Database> {
+export async function openDatabase(file: string, { check = false } = {}): Promise<Database> {
   let writer: Sqlite.Database | undefined;
   try {
     makePrivate(file);
+    refuseDamagedLog(file);
     writer = connect(file);
+    if (check) refuseDamaged(writer, file);
     writer.pragma('journal_mode = wal');
     writer.pragma('synchronous = full');
     writer.pragma('foreign_keys = on');
     const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(writer) });
-    await migrate(db, file);
+    await migrate({ db, sqlite: writer, file }, known);
     const reader = connect(file, { readonly: true });
     return {
       db,
@@ -56,10 +60,7 @@ export async function openDatabase(file: string): Promise<Database> {
   } catch (error) {
     writer?.close();
     if (error instanceof Sqlite.SqliteError && /CORRUPT|NOTADB/.test(error.code)) {
-      throw new OperatorError(
-        `the database ${file} is damaged (${error.message}): stop berth, keep a copy of it, and restore a backup`,
-        { cause: error },
-      );
+      throw damaged(file, error.message, { cause: error });
     }
     throw error;
   }
@@ -92,22 +93,5 @@ function isEmpty(file: string): boolean {
     return sqlite.pragma('schema_version', { simple: true }) === 0;
   } finally {
     sqlite.close();
-  }
-}
-
-/** One migration at a time, each in its own transaction. */
-async function migrate(db: Kysely<Tables>, file: string): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => migrations } });
-  for (;;) {
-    const { error, results } = await migrator.migrateUp();
-    if (error) {
-      if (/previously executed migration .* is missing/.test(errorMessage(error))) {
-        throw new OperatorError(`${file} was written by a newer berth: install that version, or restore a backup`, {
-          cause: error,
-        });
-      }
-      throw error instanceof Error ? error : new Error(errorMessage(error));
-    }
-    if (!results || results.length === 0) return;
   }
 }

@@ -1,0 +1,80 @@
+/**
+ * Looks at a database before it is used, so that a damaged or vanished one is a line that says so and an end, and never a
+ * fresh empty one in its place: with that, every SFTP user would lose their credentials and every caller their key.
+ */
+import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type Sqlite from 'better-sqlite3';
+import type { Config } from '../config.ts';
+import { errorCode, OperatorError } from '../errors.ts';
+
+/** Larger files are not read through at a start: 256 MiB take about 0.7 s. */
+const CHECKED_BYTES = 256 * 1024 * 1024;
+
+/** The first four bytes of a write-ahead log, but for the last bit (https://sqlite.org/fileformat2.html, 4.1). */
+const WAL_MAGIC = 0x37_7f_06_82;
+
+/**
+ * Whether the file may be made where there is none.
+ * @throws {OperatorError} when SFTP users of an earlier database are there: it was moved, removed or emptied.
+ */
+export function refuseMissing({ databaseFile, stateDir }: Pick<Config, 'databaseFile' | 'stateDir'>): void {
+  if ((statSync(databaseFile, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+  const users = join(stateDir, 'userdb');
+  if (!hasUsers(users)) return;
+  throw new OperatorError(
+    `the database ${databaseFile} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
+  );
+}
+
+function hasUsers(folder: string): boolean {
+  try {
+    return readdirSync(folder).some((name) => name.endsWith('.user'));
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/**
+ * SQLite takes a log with a damaged head for none at all, and what was committed last would be gone without a word.
+ * @throws {OperatorError} when `<file>-wal` is no write-ahead log.
+ */
+export function refuseDamagedLog(file: string): void {
+  const log = `${file}-wal`;
+  const head = Buffer.alloc(4);
+  try {
+    const fd = openSync(log, 'r');
+    try {
+      if (readSync(fd, head) === 0) return;
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    throw error;
+  }
+  if ((head.readUInt32BE() & ~1) >>> 0 === WAL_MAGIC) return;
+  throw new OperatorError(
+    `${log}, with the latest changes, is damaged: restore it or a backup; to go on without those changes, move it away`,
+  );
+}
+
+/**
+ * Reads through a database that is not too large for that.
+ * @throws {OperatorError} naming the first thing that is wrong.
+ */
+export function refuseDamaged(sqlite: Sqlite.Database, file: string): void {
+  if (statSync(file).size > CHECKED_BYTES) return;
+  const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
+  if (found !== 'ok') throw damaged(file, String(found));
+}
+
+/** What to say of a database that SQLite cannot read. */
+export function damaged(file: string, reason: string, options?: ErrorOptions): OperatorError {
+  const line = reason.replaceAll(/\s+/g, ' ');
+  return new OperatorError(
+    `the database ${file} is damaged (${line}): stop berth, keep a copy of it, and restore a backup; sshd goes on meanwhile`,
+    options,
+  );
+}

@@ -49,14 +49,14 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.delete('/api/v1/directories/:id/public_key', api(destroyPublicKey(directories, rules)));
 
   app.notFound(async (c) => {
-    await identify(c.env.incoming);
+    await identify(c.env);
     // Routes know one method each: a path that another method has is not unknown (RFC 9110, sections 9.3.7 and 15.5.6).
     const allowed = METHODS.filter((method) => app.router.match(routed(method), c.req.path)[0].length > 0);
     if (allowed.length === 0) return refusal(404, 'Not found');
     const allow = { allow: [...allowed, 'OPTIONS'].join(', ') };
     return c.req.method === 'OPTIONS' ? c.body(null, 204, allow) : refusal(405, 'Method not allowed', allow);
   });
-  app.onError((error) => errorResponse(error, log));
+  app.onError((error, c) => errorResponse(error, log, c.env.notes.id));
   return app;
 }
 

@@ -2,19 +2,20 @@
  * What stands before every endpoint, in the order in which it refuses: 401, 429, 403 for the plan. One function around
  * the handler rather than a chain of middlewares, because every request pays for it.
  */
-import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
+import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../accounts/last-used.ts';
 import { BerthError } from '../errors.ts';
 import type { AddressLimit } from './address-limit.ts';
 import type { ClientAddress } from './client-address.ts';
+import type { RequestNotes } from './observe.ts';
 import { requireApiPlan } from './plan.ts';
 import type { RateLimit } from './rate-limit.ts';
 
 export interface ApiEnv {
-  Bindings: HttpBindings;
+  Bindings: HttpBindings & { readonly notes: RequestNotes };
 }
 
 /** An endpoint; `Path` holds its parameters, such as `/:id`. */
@@ -43,13 +44,14 @@ export interface IdentifyDependencies {
  * never against both, so that neither a flood nor a neighbour behind the same address costs an account anything.
  * @throws {BerthError} `rate_limited`.
  */
-export type Identify = (incoming: IncomingMessage) => Promise<Principal | undefined>;
+export type Identify = (env: ApiEnv['Bindings']) => Promise<Principal | undefined>;
 
 export function identifier(deps: IdentifyDependencies): Identify {
-  return async (incoming) => {
+  return async ({ incoming, notes }) => {
     const key = BEARER.exec(incoming.headers.authorization ?? '')?.[1];
     const principal = key === undefined ? undefined : await deps.authenticate(key);
     if (principal) {
+      notes.principal = principal;
       deps.lastUsed.note(principal.keyId);
       deps.rateLimit.take(principal.accountId);
     } else deps.addressLimit.take(deps.clientAddress(incoming));
@@ -59,7 +61,8 @@ export function identifier(deps: IdentifyDependencies): Identify {
 
 export function authorized(identify: Identify): Authorized {
   return (endpoint) => async (c) => {
-    const principal = await identify(c.env.incoming);
+    c.env.notes.route = routePath(c);
+    const principal = await identify(c.env);
     if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
     requireApiPlan(principal);
     return endpoint(c, principal);

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
 import { parseJson } from '../directories/json-text.ts';
-import { BerthError, errorCode, ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../errors.ts';
 
 const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
@@ -32,24 +32,30 @@ function checkType({ headers }: IncomingMessage): void {
   }
 }
 
+/** By events: an iterator takes twice the time for a body in chunks of a byte. */
 async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
   const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT} bytes`);
   if (Number(incoming.headers['content-length'] ?? 0) > LIMIT) throw tooLarge;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;
-  // Leaving the loop must not destroy the request: the client is to read the answer.
+  const keep = (chunk: Buffer): void => {
+    size += chunk.length;
+    chunks.push(chunk);
+    // The request goes on: the client is to read the answer.
+    if (size > LIMIT) reject(tooLarge);
+  };
+  const isWhole = (): void => resolve(Buffer.concat(chunks, size));
+  // The client went away or was cut off: nobody reads the answer, and it is no fault of ours to log.
+  const isCut = (cause: unknown): void =>
+    reject(new BerthError('incomplete_body', 'Request body is incomplete', { cause }));
+  incoming.on('data', keep).once('end', isWhole).once('error', isCut).once('close', isCut);
+  if (incoming.destroyed) isCut(incoming.errored);
   try {
-    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > LIMIT) throw tooLarge;
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    // The client went away or was cut off: nobody reads the answer, and it is no fault of ours to log.
-    if (errorCode(error) !== 'ECONNRESET') throw error;
-    throw new BerthError('incomplete_body', 'Request body is incomplete', { cause: error });
+    return await promise;
+  } finally {
+    incoming.off('data', keep).off('end', isWhole);
   }
-  return Buffer.concat(chunks, size);
 }
 
 function parse(body: Buffer): unknown {

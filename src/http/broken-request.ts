@@ -2,11 +2,11 @@
  * What a connection gets when Node's parser gives up on it: one answer, in its turn. Requests before the broken one are
  * answered first, and one that has its answer already gets no second, so that none can be taken for another's.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { answerAndEnd, endAfterAnswer } from './raw-answer.ts';
 
-type Exchange = ServerResponse<IncomingMessage>;
+type Exchange = ServerResponse;
 
 export interface BrokenRequests {
   /** To be called with each request that begins. */

@@ -10,12 +10,7 @@ export type ClientAddress = (incoming: IncomingMessage) => string;
 
 /** @param trusted CIDRs of the proxies, checked by `config.ts`. */
 export function clientAddress(trusted: readonly string[]): ClientAddress {
-  const proxies = new BlockList();
-  for (const cidr of trusted) {
-    const [network = '', prefix = ''] = cidr.split('/');
-    proxies.addSubnet(network, Number(prefix), family(network));
-  }
-  const isProxy = (address: string): boolean => proxies.check(address, family(address));
+  const isProxy = addressesOf(trusted);
 
   return ({ socket, headers }) => {
     let client = plain(socket.remoteAddress ?? '');
@@ -30,6 +25,21 @@ export function clientAddress(trusted: readonly string[]): ClientAddress {
     }
     return client;
   };
+}
+
+/** Whether a request came straight from one of those proxies. */
+export function fromProxy(trusted: readonly string[]): (incoming: IncomingMessage) => boolean {
+  const isProxy = addressesOf(trusted);
+  return ({ socket }) => trusted.length > 0 && isProxy(plain(socket.remoteAddress ?? ''));
+}
+
+function addressesOf(cidrs: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [network = '', prefix = ''] = cidr.split('/');
+    list.addSubnet(network, Number(prefix), family(network));
+  }
+  return (address) => isIP(address) !== 0 && list.check(address, family(address));
 }
 
 /**

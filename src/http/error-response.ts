@@ -1,8 +1,7 @@
 /**
  * The one table of what each error becomes, in the two body shapes of the specification ("Errors"). Everything unknown
- * is a 500 that says nothing but the id under which the log has the details.
+ * is a 500 that says nothing; the log has the details under the response's `x-request-id`.
  */
-import { randomUUID } from 'node:crypto';
 import { BerthError, type ErrorCode, ValidationError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
@@ -20,17 +19,16 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   storage_full: 507,
 };
 
-export function errorResponse(error: unknown, log: Log): Response {
+export function errorResponse(error: unknown, log: Log, requestId: string): Response {
   if (error instanceof ValidationError) return json(422, { errors: error.fields });
   if (error instanceof BerthError) {
-    if (error.code === 'storage_full') log.error({ err: error }, 'no space left');
+    if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
     // RFC 9110, section 11.6.1: a 401 names the scheme.
     const headers = error.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : undefined;
     return json(STATUS[error.code], { error: error.message }, headers);
   }
-  const requestId = randomUUID();
   log.error({ err: error, request_id: requestId }, 'a request failed');
-  return json(500, { error: 'Internal server error' }, { 'x-request-id': requestId });
+  return json(500, { error: 'Internal server error' });
 }
 
 /** A refusal that no rule of the domain makes: an unknown path, say. */

@@ -7,14 +7,13 @@ import { createServer as createHttp, type IncomingMessage, type Server, type Ser
 import { createServer as createHttps } from 'node:https';
 import { type AddressInfo, BlockList, isIPv6, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { getRequestListener } from '@hono/node-server';
-import type { Hono } from 'hono';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { ApiEnv } from './authentication.ts';
 import { type BrokenRequests, brokenRequests } from './broken-request.ts';
 import { refusal } from './error-response.ts';
 import { refusePlainHttp } from './first-byte.ts';
 import { answerAndEnd } from './raw-answer.ts';
+import { type NameRequest, REQUEST_ID } from './request-id.ts';
 import { misshape } from './request-shape.ts';
 import type { TlsPair } from './tls.ts';
 
@@ -52,6 +51,10 @@ const PARSER = {
   requireHostHeader: false,
 } as const;
 
+interface App {
+  fetch(request: Request, env: HttpBindings): Response | Promise<Response>;
+}
+
 export interface HttpServer {
   readonly port: number;
   /** Accepts nothing more, lets requests in flight finish for `graceMs`, then ends what is left. */
@@ -67,15 +70,19 @@ export async function startHttpServer({
   host,
   port,
   tls,
+  nameRequest,
   waits = WAITS,
 }: {
-  app: Pick<Hono<ApiEnv>, 'fetch'>;
+  app: App;
   host: string;
   port: number;
   tls: TlsPair | 'proxy';
+  /** Gives each request the name that its response carries. */
+  nameRequest?: NameRequest;
   waits?: Waits;
 }): Promise<HttpServer> {
-  const listener = getRequestListener((request, env) => app.fetch(request, env), {
+  // No server here speaks HTTP/2.
+  const listener = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
@@ -86,7 +93,12 @@ export async function startHttpServer({
   // Node would drop what is above the count without a word; `misshape` refuses it.
   server.maxHeadersCount = 0;
   server.on('clientError', broken.answer);
-  server.on('checkExpectation', (_request, response: ServerResponse) => {
+  const name = (request: IncomingMessage, response: ServerResponse): void => {
+    if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
+  };
+  server.prependListener('request', name);
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    name(request, response);
     writeRefusal(response, 417, 'Expectation failed');
   });
   server.on('connect', (_request, connection: Duplex) => answerAndEnd(connection, 400, 'Bad request'));

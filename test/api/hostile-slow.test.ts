@@ -1,0 +1,127 @@
+/** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import type { Waits } from '../../src/http/server.ts';
+import { type Hosted, hosted } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
+import { answersIn, rawConnection } from '../support/raw-http.ts';
+import { scratch } from '../support/scratch.ts';
+
+/** A hundredth of what the service waits, about. */
+const WAITS: Waits = {
+  handshakeTimeout: 250,
+  headersTimeout: 250,
+  requestTimeout: 500,
+  keepAliveTimeout: 500,
+  inactivityTimeout: 1000,
+  connectionsCheckingInterval: 20,
+};
+const HEAD = 'POST /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
+
+/** Writes a byte now and then for ever; returns what came back and after how many ms the connection had ended. */
+async function drip(api: Hosted, start: string, byte: string): Promise<{ statuses: number[]; ms: number }> {
+  using connection = await rawConnection(api);
+  const started = performance.now();
+  connection.write(start);
+  const timer = setInterval(() => connection.write(byte), 20);
+  await connection.ended;
+  clearInterval(timer);
+  const statuses = answersIn(connection.received()).map(({ status }) => status);
+  return { statuses, ms: performance.now() - started };
+}
+
+test('408: headers and bodies that drip are cut, and nothing of it is logged as a fault of ours', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { waits: WAITS });
+  const key = `Authorization: Bearer ${api.tenant.key}\r\n`;
+  const cases: Record<string, [start: string, byte: string]> = {
+    'a request line': ['GET /', 'x'],
+    'a header': [`${HEAD}X: `, 'x'],
+    'many headers': [HEAD, 'X: y\r\n'],
+    'a body with its length': [`${HEAD}${key}Content-Length: 60000\r\n\r\n`, ' '],
+    'a body in chunks': [`${HEAD}${key}Transfer-Encoding: chunked\r\n\r\n`, '1\r\n \r\n'],
+    'a chunk extension': [`${HEAD}${key}Transfer-Encoding: chunked\r\n\r\n1;`, 'x'],
+    'a body that was not asked for': [`GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n`, 'x'],
+  };
+  await Promise.all(
+    Object.entries(cases).map(async ([name, [start, byte]]) => {
+      const { statuses, ms } = await drip(api, start, byte);
+      assert.deepEqual(statuses, [name.includes('not asked for') ? 200 : 408], name);
+      assert.ok(ms > 200 && ms < 5000, `${name}: ${ms} ms`);
+    }),
+  );
+  assert.deepEqual(api.log, []);
+});
+
+test('connections that never speak TLS, stop within it, or send nothing after it, are ended', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { waits: WAITS });
+  // A record header of a handshake, then silence; a drip of it; and not even that.
+  for (const [first, more] of [
+    ['', ''],
+    ['\x16\x03\x01\x02\x00\x01', ''],
+    ['\x16\x03\x01\x3f\x00\x01', '\0'],
+  ] as const) {
+    const socket = connect(api.port, '127.0.0.1');
+    socket.on('error', () => undefined).resume();
+    socket.write(first, 'latin1');
+    const timer = setInterval(() => void socket.write(more, 'latin1'), 20);
+    if (!socket.closed) await once(socket, 'close');
+    clearInterval(timer);
+  }
+  for (const start of ['', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n']) {
+    using connection = await rawConnection(api);
+    connection.write(start);
+    await connection.ended;
+    assert.match(connection.received(), start === '' ? /^$|^HTTP\/1\.1 408 / : /^HTTP\/1\.1 200 /);
+  }
+  assert.deepEqual(api.log, []);
+});
+
+test('a client that does not read its answers is cut off', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { waits: WAITS });
+  const { id } = await api.directory({ metadata: { fill: 'x'.repeat(16_000) } });
+  using connection = await rawConnection(api);
+  connection.socket.pause();
+  // Far more answers than the sockets' buffers hold.
+  const request = `GET /api/v1/directories/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${api.tenant.key}\r\n\r\n`;
+  for (let i = 0; i < 2000; i += 1) connection.write(request);
+  // A socket that reads nothing learns of the end when it writes.
+  await until('the connection is cut', () => {
+    connection.write(' ');
+    return connection.socket.destroyed;
+  });
+  assert.ok(connection.received().length < 2000 * 16_000, 'not all of it was sent');
+});
+
+test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while they still arrive', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const key = `Authorization: Bearer ${api.tenant.key}\r\n`;
+  const cases: [string, number][] = [
+    [`${HEAD}X: ${'x'.repeat(17_000)}`, 431],
+    [`${HEAD}${'X: y\r\n'.repeat(20_000)}`, 431],
+    [`${HEAD}${'x: y\r\n'.repeat(101)}\r\n`, 431],
+    [`GET /${'x'.repeat(17_000)}`, 431],
+    [`${HEAD}${key}Content-Length: 65537\r\n\r\n`, 413],
+    [`${HEAD}${key}Content-Length: 9007199254740993\r\n\r\n`, 413],
+    [`${HEAD}${key}Transfer-Encoding: chunked\r\n\r\n10001\r\n${' '.repeat(65_537)}`, 413],
+    [`${HEAD}${key}Transfer-Encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(65_537)}`, 413],
+  ];
+  for (const [bytes, status] of cases) {
+    using connection = await rawConnection(api);
+    connection.write(bytes);
+    await connection.ended;
+    const answers = answersIn(connection.received());
+    assert.deepEqual(
+      answers.map((answer) => answer.status),
+      [status],
+      bytes.slice(-40),
+    );
+    assert.match(answers[0]?.body ?? '', /^\{"error":"[^"]+"\}$/);
+  }
+  assert.deepEqual(api.log, []);
+});

@@ -8,9 +8,9 @@
 import { closeSync, constants, existsSync, fchmodSync, openSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { Kysely } from 'kysely';
-import { Migrator } from 'kysely/migration';
-import { errorMessage, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
+import { migrate, type Migrations } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import { type Reads, sqliteReads } from './reads.ts';
 import { sharedCommits, type Write } from './shared-commit.ts';
@@ -30,12 +30,21 @@ export interface Database {
   close(): Promise<void>;
 }
 
+export interface OpenOptions {
+  /** Reads all of it first, unless it is large. */
+  readonly check?: boolean;
+  /** The migrations to know of, for tests. */
+  readonly known?: Migrations;
+}
+
 /**
  * Opens the SQLite file, making it when there is none, and brings its schema up to date.
- * @param options `check`: reads all of it first, unless it is large.
- * @throws {OperatorError} when it is damaged, not a database, or of a newer version.
+ * @throws {OperatorError} when it is damaged, not a database, of a newer version, or cannot be copied before a migration.
  */
-export async function openDatabase(file: string, { check = false } = {}): Promise<Database> {
+export async function openDatabase(
+  file: string,
+  { check = false, known = migrations }: OpenOptions = {},
+): Promise<Database> {
   let writer: Sqlite.Database | undefined;
   try {
     makePrivate(file);

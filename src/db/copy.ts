@@ -1,0 +1,46 @@
+/** Copies of the database that are consistent whoever writes meanwhile, and complete before they have their name. */
+import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Sqlite from 'better-sqlite3';
+
+/** All of it in one step: another process that writes would make a copy in several steps begin anew. */
+const EVERYTHING = 0x7fffffff;
+
+/**
+ * Writes what is committed in `sqlite` to `target`, 0600, in place of any file there. On the disk when it returns; when it
+ * fails, `target` is as it was and nothing else is left.
+ * @throws the system's or SQLite's error: `ENOSPC`, `SQLITE_FULL`.
+ */
+export async function copyDatabase(sqlite: Sqlite.Database, target: string): Promise<void> {
+  const fresh = `${target}.${process.pid}.new`;
+  try {
+    // SQLite would make it readable for all.
+    closeSync(openSync(fresh, 'w', 0o600));
+    await sqlite.backup(fresh, { progress: () => EVERYTHING });
+    sync(fresh);
+    renameSync(fresh, target);
+    sync(dirname(target));
+  } finally {
+    for (const file of [fresh, `${fresh}-journal`, `${fresh}-wal`, `${fresh}-shm`]) rmSync(file, { force: true });
+  }
+}
+
+/** The same for a database that need not be open, nor of this berth's version: only reads it. */
+export async function copyDatabaseFile(file: string, target: string): Promise<void> {
+  const sqlite = new Sqlite(file, { readonly: true, fileMustExist: true });
+  try {
+    await copyDatabase(sqlite, target);
+  } finally {
+    sqlite.close();
+  }
+}
+
+/** Waits until a file, or the names in a folder, are on the disk. */
+export function sync(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -19,8 +19,10 @@ import { createPasswordStock } from './directories/password-stock.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { createAddressLimit } from './http/address-limit.ts';
 import { createApp } from './http/app.ts';
-import { clientAddress } from './http/client-address.ts';
+import { clientAddress, fromProxy } from './http/client-address.ts';
+import { observed } from './http/observe.ts';
 import { createRateLimit } from './http/rate-limit.ts';
+import { requestNames } from './http/request-id.ts';
 import { startHttpServer } from './http/server.ts';
 import { loadTlsPair } from './http/tls.ts';
 import { startPruning } from './history/prune.ts';
@@ -56,10 +58,13 @@ export interface Service {
 export interface ServiceOptions {
   readonly log: Log;
   readonly clock?: Clock;
+  /** Between scans of everything while the kernel does not watch all of it, in ms; a minute when left out. */
+  readonly roundPause?: number;
 }
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
-export async function startService(config: Config, { log, clock = systemClock() }: ServiceOptions): Promise<Service> {
+export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
+  const { log, clock = systemClock(), roundPause } = options;
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
@@ -91,6 +96,7 @@ export async function startService(config: Config, { log, clock = systemClock() 
       jailDir: config.jailDir,
       tempNames: config.tempNames,
       firstUid: FIRST_UID,
+      roundPause,
       wake: dispatcher.wake,
       addressOf: (username, pid) => addressOf(paths, username, pid),
       recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
@@ -122,7 +128,8 @@ export async function startService(config: Config, { log, clock = systemClock() 
     log,
   });
   const server = await startHttpServer({
-    app,
+    app: observed(app, { log, observe: metrics.request }),
+    nameRequest: requestNames(fromProxy(config.trustedProxies)),
     host: config.api.host,
     port: config.api.port,
     tls: config.tls.mode === 'proxy' ? 'proxy' : await loadTlsPair(config.tls),

@@ -16,7 +16,6 @@ const PAGE = 200;
 /** Changes on their way to the database beyond which a scan waits. */
 const BACKLOG = 1000;
 
-/** Between rounds while not everything is watched, in ms. */
 const ROUND_PAUSE = 60_000;
 
 /** A requested scan waits at least this long, in ms, and ten times as long as the last one of that directory took. */
@@ -30,6 +29,8 @@ export interface RoundsOptions {
   readonly watcher: Pick<Watcher, 'add' | 'complete'>;
   drained(left: number): Promise<void>;
   readonly signal: AbortSignal;
+  /** Between rounds while not everything is watched, in ms; a minute when left out. */
+  readonly roundPause?: number | undefined;
 }
 
 export interface Rounds {
@@ -41,7 +42,7 @@ export interface Rounds {
 }
 
 export function createRounds(options: RoundsOptions): Rounds {
-  const { log, queries, signal, watcher } = options;
+  const { log, queries, signal, watcher, roundPause = ROUND_PAUSE } = options;
   const requested = new Map<string, Promise<void>>();
   /** What the last scan of a directory cost, in ms. Only of those that were requested. */
   const costs = new Map<string, number>();
@@ -94,7 +95,7 @@ export function createRounds(options: RoundsOptions): Rounds {
 
   async function goOn(): Promise<void> {
     while (!signal.aborted) {
-      await setTimeout(ROUND_PAUSE, undefined, { signal, ref: false }).catch(() => undefined);
+      await setTimeout(roundPause, undefined, { signal, ref: false }).catch(() => undefined);
       if (!signal.aborted && !watcher.complete()) await round();
     }
   }

@@ -31,6 +31,8 @@ export interface UploadsOptions {
   addressOf(username: string, pid: number): string;
   /** Called with what a commit has put into the history. */
   recorded(recorded: readonly Recorded[]): void;
+  /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
+  readonly roundPause?: number | undefined;
   /** Called after a commit that enqueued webhooks. */
   wake(): void;
 }
@@ -134,6 +136,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     watcher,
     drained: recorder.drained,
     signal: stop.signal,
+    roundPause: options.roundPause,
   });
   const retention = startRetention({
     reads: database.reads,

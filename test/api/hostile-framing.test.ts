@@ -175,7 +175,7 @@ test('pipelined requests are answered in order, each by its own key; a body is n
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
   const { answers, isEnded } = await rawExchange(api, get(api, upgrade) + HIDDEN, 5000);
   assert.deepEqual([answers.map(({ status }) => status), isEnded], [[200], true]);
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });
 
 test('whatever bytes a request is spoilt with, each answer is whole and none is a 500', async () => {
@@ -227,5 +227,5 @@ test('whatever bytes a request is spoilt with, each answer is whole and none is 
     }),
     { numRuns: 40 },
   );
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });

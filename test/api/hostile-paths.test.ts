@@ -67,7 +67,7 @@ test('paths: one spelling each, but for percent signs; ids of any length and scr
     assert.equal((await api.send('GET', same)).status, 200, same);
   }
   assert.equal((await api.send('GET', '/..\\directories')).status, 400);
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });
 
 test('HEAD is GET without a body, OPTIONS needs no key, and other methods are refused', async () => {

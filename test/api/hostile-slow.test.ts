@@ -52,7 +52,7 @@ test('408: headers and bodies that drip are cut, and nothing of it is logged as 
       assert.ok(ms > 200 && ms < 5000, `${name}: ${ms} ms`);
     }),
   );
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });
 
 test('connections that never speak TLS, stop within it, or send nothing after it, are ended', async () => {
@@ -77,7 +77,7 @@ test('connections that never speak TLS, stop within it, or send nothing after it
     await connection.ended;
     assert.match(connection.received(), start === '' ? /^$|^HTTP\/1\.1 408 / : /^HTTP\/1\.1 200 /);
   }
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });
 
 test('a client that does not read its answers is cut off', async () => {
@@ -123,5 +123,5 @@ test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while t
     );
     assert.match(answers[0]?.body ?? '', /^\{"error":"[^"]+"\}$/);
   }
-  assert.deepEqual(api.log, []);
+  assert.deepEqual(api.errors(), []);
 });

@@ -1,6 +1,5 @@
 /** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
 import { mkdirSync, readFileSync } from 'node:fs';
-import { Writable } from 'node:stream';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
@@ -13,9 +12,11 @@ import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createAddressLimit } from '../../src/http/address-limit.ts';
 import { createApp } from '../../src/http/app.ts';
-import { clientAddress } from '../../src/http/client-address.ts';
+import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
+import { type AnsweredRequest, observed } from '../../src/http/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
 import { createRateLimit } from '../../src/http/rate-limit.ts';
+import { requestNames } from '../../src/http/request-id.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/tls.ts';
 import { createLog } from '../../src/log.ts';
@@ -54,6 +55,12 @@ export interface Hosted extends AsyncDisposable {
   readonly host: RecordingHost;
   readonly lastUsed: LastUsed;
   readonly log: string[];
+  /** The lines that each request gets. */
+  readonly requestLines: readonly string[];
+  /** The lines of the log that tell of a failure. */
+  errors(): string[];
+  /** What the observer of requests was told. */
+  readonly requests: readonly AnsweredRequest[];
   readonly client: ApiClient;
   readonly send: Send;
   readonly tenant: Tenant;
@@ -61,6 +68,8 @@ export interface Hosted extends AsyncDisposable {
   account(plan: Plan, role?: Role): Promise<Tenant>;
   /** One more key of an account. */
   key(accountId: string, role: Role): Promise<Send>;
+  /** The text of one more key without the admin role. */
+  memberKey(accountId: string): Promise<string>;
   /** Creates a directory and returns its JSON. */
   directory(fields?: object, send?: Send): Promise<Record<string, unknown> & { id: string; sftp_username: string }>;
 }
@@ -71,7 +80,10 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   await using parts = new AsyncDisposableStack();
   mkdirSync(config.stateDir, { recursive: true });
   const lines: string[] = [];
-  const log = createLog('info', new Writable({ write: (chunk, _, done) => done(void lines.push(String(chunk))) }));
+  const requests: AnsweredRequest[] = [];
+  const requestLines: string[] = [];
+  const write = (line: string): void => void (line.includes('"msg":"request"') ? requestLines : lines).push(line);
+  const log = createLog('debug', { write });
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const host = recordingHost();
   const removal = parts.adopt(createRowRemoval({ database, log, retryAfterMs: 50 }), (made) => made.close());
@@ -90,7 +102,14 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   });
   const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);
   const server = parts.adopt(
-    await startHttpServer({ app, host: '127.0.0.1', port: 0, tls, ...(options.waits && { waits: options.waits }) }),
+    await startHttpServer({
+      app: observed(app, { log, observe: (request) => void requests.push(request) }),
+      nameRequest: requestNames(fromProxy(options.trustedProxies ?? [])),
+      host: '127.0.0.1',
+      port: 0,
+      tls,
+      ...(options.waits && { waits: options.waits }),
+    }),
     (made) => made.close(500),
   );
   const ca = tls === 'proxy' ? Buffer.alloc(0) : readFileSync(config.tls.cert);
@@ -113,10 +132,14 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     host,
     lastUsed,
     log: lines,
+    requestLines,
+    errors: () => lines.filter((line) => (JSON.parse(line) as { level: number }).level >= 50),
+    requests,
     client,
     send: tenant.send,
     tenant,
     account,
+    memberKey: async (accountId) => (await createKey(issuer, { accountId, role: 'member', name: 'more' })).key,
     key: async (accountId, role) => client.as((await createKey(issuer, { accountId, role, name: 'more' })).key),
     async directory(fields = {}, send = tenant.send) {
       const { status, json, text } = await send('POST', '/directories', {

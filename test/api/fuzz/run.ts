@@ -1,0 +1,137 @@
+/**
+ * Sends cases to an API over HTTPS and judges each answer: no 5xx, no body but the documented shapes, none slow.
+ * A slow answer counts when the same request is slow again and again: once is the machine, or a collected garbage.
+ */
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import fc from 'fast-check';
+import type { Hosted } from '../../support/hosted.ts';
+import { type Case, cases } from './cases.ts';
+
+/** Cases in a batch, which fast-check shrinks when one of it fails. */
+const BATCH = 40;
+/** Requests under way at a time: client and server share a thread here, so more would measure each other. */
+const CONNECTIONS = 8;
+/** No response over this, in ms (issue: 200). */
+const SLOW = 200;
+const TRIES = 3;
+
+export interface Figures {
+  sent: number;
+  /** How often each status was seen. */
+  readonly statuses: Record<string, number>;
+  /** ms from the last byte of a request to its whole answer, in this order of arrival. */
+  readonly latencies: number[];
+}
+
+interface Answered {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly text: string;
+  readonly ms: number;
+  /** What was asked for. */
+  readonly path: string;
+}
+
+/** Throws with the seed and the smallest failing batch. */
+export async function fuzz(api: Hosted, count: number): Promise<Figures> {
+  const figures: Figures = { sent: 0, statuses: {}, latencies: [] };
+  const pro = await api.account('pro');
+  const [member, free, foreign] = await Promise.all([
+    api.memberKey(pro.accountId),
+    api.account('free'),
+    api.directory(),
+  ]);
+  const keys = { admin: pro.key, member, free: free.key };
+  const own = new Set<string>();
+  const agent = new Agent({ ca: api.ca, keepAlive: true, maxSockets: CONNECTIONS });
+
+  const send = async (one: Case): Promise<Answered> => {
+    const ids = { own: [...own][figures.sent % Math.max(own.size, 1)] ?? 'none', foreign: foreign.id };
+    const header = typeof one.caller === 'string' ? `Bearer ${keys[one.caller]}` : one.caller.header;
+    const bytes = one.body === undefined ? undefined : Buffer.from(one.body, 'utf8');
+    const path = one.path.replaceAll('{own}', ids.own).replaceAll('{foreign}', ids.foreign).replaceAll(/[{}]/g, '');
+    const outgoing = request({
+      agent,
+      host: '127.0.0.1',
+      port: api.port,
+      method: one.method,
+      path,
+      headers: {
+        ...one.headers,
+        ...(header === null ? {} : { authorization: header.trim() }),
+        ...(bytes === undefined
+          ? {}
+          : one.chunked
+            ? { 'transfer-encoding': 'chunked' }
+            : { 'content-length': bytes.length }),
+      },
+    });
+    const { promise, resolve, reject } = Promise.withResolvers<Answered>();
+    let from = performance.now();
+    outgoing.once('error', reject).once('finish', () => (from = performance.now()));
+    outgoing.once('response', (incoming: IncomingMessage) => {
+      let text = '';
+      incoming.setEncoding('utf8').on('data', (part: string) => (text += part));
+      incoming.once('error', reject).once('end', () => {
+        const type = incoming.headers['content-type'];
+        resolve({ status: incoming.statusCode ?? 0, type, text, path, ms: performance.now() - from });
+      });
+    });
+    outgoing.end(bytes);
+    return promise;
+  };
+  const check = async (one: Case): Promise<void> => {
+    let answer = await send(one);
+    figures.sent += 1;
+    figures.statuses[answer.status] = (figures.statuses[answer.status] ?? 0) + 1;
+    figures.latencies.push(answer.ms);
+    judge(one, answer);
+    if (answer.status === 201) own.add((JSON.parse(answer.text) as { data: { id: string } }).data.id);
+    if (answer.status === 204 && answer.path.startsWith('/api/v1/directories/')) own.delete(answer.path.slice(20, 56));
+    for (let tries = 1; answer.ms > SLOW && tries < TRIES; tries += 1) answer = await send(one);
+    assert.ok(answer.ms <= SLOW, `${answer.ms} ms, ${TRIES} times`);
+  };
+  const batches = fc.array(cases, { minLength: BATCH, maxLength: BATCH });
+  try {
+    await fc.assert(
+      fc.asyncProperty(batches, async (batch) => {
+        while (own.size < 10) own.add((await api.directory({}, pro.send)).id);
+        // Let none go on when another fails: the next batch would find it.
+        const failed = (await Promise.allSettled(batch.map(check))).find(({ status }) => status === 'rejected');
+        if (failed?.status === 'rejected') throw failed.reason;
+      }),
+      { numRuns: Math.ceil(count / BATCH) },
+    );
+  } finally {
+    agent.destroy();
+  }
+  return figures;
+}
+
+function judge({ method, path }: Case, { status, type, text }: Answered): void {
+  assert.ok(status < 500, `${status}: ${text}`);
+  if (method === 'HEAD' || status === 204) return assert.equal(text, '');
+  assert.equal(type, 'application/json');
+  const json = JSON.parse(text) as Record<string, unknown>;
+  const keys = Object.keys(json).join();
+  if (status < 300) {
+    assert.equal(keys, path.startsWith('/healthz') ? 'status' : 'data');
+    assert.ok(method === 'POST' || !text.includes('"sftp_password"'));
+  } else if (status === 422 && keys === 'errors') {
+    const messages = Object.values(json['errors'] as Record<string, unknown>);
+    assert.ok(messages.length > 0);
+    for (const list of messages) {
+      assert.ok(Array.isArray(list) && list.length > 0 && list.every((message) => typeof message === 'string'));
+    }
+  } else {
+    assert.equal(keys, 'error');
+    assert.match(String(json['error']), /^[A-Z][\x20-\x7e]{3,120}$/);
+  }
+}
+
+/** The value below which that part of them lies. */
+export function percentile(values: readonly number[], part: number): number {
+  return values.toSorted((a, b) => a - b)[Math.ceil(values.length * part) - 1] ?? Number.NaN;
+}

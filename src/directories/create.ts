@@ -10,6 +10,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
+import { type Asker, insertAudit } from '../history/audit.ts';
 import { type Credential, generateWebhookSecret, newCredential } from './credentials.ts';
 import { takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
@@ -21,6 +22,9 @@ import { applyCommitted, markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
+
+/** What a directory has before anybody says anything: of no interest to the audit. */
+const BLANK = { metadata: '{}', retention_days: 0 };
 
 export interface CreateDependencies {
   readonly database: Database;
@@ -34,6 +38,7 @@ export interface CreateDependencies {
 }
 
 /**
+ * @param asker the request behind it, for the audit.
  * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more, or
  * `storage_full`, and then nothing of it is left.
  */
@@ -41,6 +46,7 @@ export async function createDirectory(
   deps: CreateDependencies,
   accountId: string,
   fields: Fields,
+  asker?: Asker,
 ): Promise<{ directory: DirectoriesTable; password: string }> {
   const valid = newDirectory(fields);
   const { password, hash: password_hash } = deps.passwords?.take() ?? newCredential();
@@ -72,13 +78,14 @@ export async function createDirectory(
       };
       await tx.insertInto('directories').values(row).execute();
       await markUnapplied(tx, row.id);
+      if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       return row;
     }),
   );
   try {
     await refusingWhenFull(() => applyCommitted(deps, directory));
   } catch (error) {
-    await undo(deps, directory);
+    await undo(deps, directory, asker);
     throw error;
   }
   return { directory, password };
@@ -118,9 +125,9 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  * Like a deletion, except that a database as full as the disk does not stop it: the rows then go when there is room.
  * What fails here keeps its mark and is repeated; the caller gets the error that came first.
  */
-async function undo(deps: CreateDependencies, directory: DirectoriesTable): Promise<void> {
+async function undo(deps: CreateDependencies, directory: DirectoriesTable, asker?: Asker): Promise<void> {
   try {
-    await takeAway(deps, directory.account_id, directory.id);
+    await takeAway(deps, directory.account_id, directory.id, asker && { asker, action: 'undo-create' });
   } catch {
     deps.removal.add(directory.id);
     await deps.host.remove(directory).catch(() => undefined);

@@ -6,6 +6,7 @@
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { BerthError } from '../errors.ts';
+import { type Asker, insertAudit } from '../history/audit.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { refusingWhenFull } from './storage-full.ts';
@@ -18,17 +19,31 @@ export interface DeleteDependencies {
   readonly removal: RowRemoval;
 }
 
-/** @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`. */
-export async function deleteDirectory(deps: DeleteDependencies, accountId: string, id: string): Promise<void> {
-  await refusingWhenFull(() => takeAway(deps, accountId, id));
+/**
+ * @param asker the request behind it, for the audit.
+ * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`.
+ */
+export async function deleteDirectory(
+  deps: DeleteDependencies,
+  accountId: string,
+  id: string,
+  asker?: Asker,
+): Promise<void> {
+  await refusingWhenFull(() => takeAway(deps, accountId, id, asker && { asker, action: 'delete' }));
 }
 
 /** Marks the directory as deleted, takes it from the host, and leaves its rows to the background. */
-export async function takeAway(deps: DeleteDependencies, accountId: string, id: string): Promise<void> {
+export async function takeAway(
+  deps: DeleteDependencies,
+  accountId: string,
+  id: string,
+  audited?: { readonly asker: Asker; readonly action: 'delete' | 'undo-create' },
+): Promise<void> {
   const directory = await deps.database.write(async (tx) => {
+    const now = deps.clock.now();
     const deleted = await tx
       .updateTable('directories')
-      .set({ deleted_at: deps.clock.now() })
+      .set({ deleted_at: now })
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .where('deleted_at', 'is', null)
@@ -36,6 +51,7 @@ export async function takeAway(deps: DeleteDependencies, accountId: string, id: 
       .executeTakeFirst();
     if (!deleted) throw new BerthError('directory_not_found', 'Directory not found');
     await markUnapplied(tx, id);
+    if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
     return deleted;
   });
   await deps.host.remove(directory);

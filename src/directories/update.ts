@@ -10,6 +10,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
+import { type Asker, insertAudit } from '../history/audit.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
 import type { DirectoryHost } from './host.ts';
 import { refusingWhenFull } from './storage-full.ts';
@@ -28,6 +29,7 @@ const HOSTED = ['auth_mode', 'public_key', 'max_connections'] as const satisfies
 
 /**
  * Basic fields (specification, PATCH, 1). Slug and username stay.
+ * @param asker the request behind it, for the audit; so it is of the others.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. So do the others.
  */
 export async function updateBasics(
@@ -35,8 +37,9 @@ export async function updateBasics(
   accountId: string,
   id: string,
   fields: Fields,
+  asker?: Asker,
 ): Promise<DirectoriesTable> {
-  return change(deps, accountId, id, basicFields(fields));
+  return change(deps, { accountId, id, asker }, basicFields(fields));
 }
 
 /** Auth settings, which count from the next login (specification, PATCH, 2). Other fields are not looked at. */
@@ -45,12 +48,14 @@ export async function updateAuth(
   accountId: string,
   id: string,
   fields: Fields,
+  asker?: Asker,
 ): Promise<DirectoriesTable> {
   const { auth_mode, public_key } = authFields(fields);
-  return change(deps, accountId, id, {
+  const changes = {
     ...(auth_mode && { auth_mode }),
     ...(public_key && { public_key: public_key.line, public_key_fingerprint: public_key.fingerprint }),
-  });
+  };
+  return change(deps, { accountId, id, asker }, changes);
 }
 
 /** Back to the original password (specification, DELETE public_key); without a stored key it still sets the mode. */
@@ -58,14 +63,15 @@ export async function removePublicKey(
   deps: UpdateDependencies,
   accountId: string,
   id: string,
+  asker?: Asker,
 ): Promise<DirectoriesTable> {
-  return change(deps, accountId, id, { auth_mode: 'password', public_key: null, public_key_fingerprint: null });
+  const changes = { auth_mode: 'password', public_key: null, public_key_fingerprint: null } as const;
+  return change(deps, { accountId, id, asker }, changes);
 }
 
 async function change(
   deps: UpdateDependencies,
-  accountId: string,
-  id: string,
+  { accountId, id, asker }: { accountId: string; id: string; asker: Asker | undefined },
   changes: Changes,
 ): Promise<DirectoriesTable> {
   const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
@@ -81,8 +87,11 @@ async function change(
       if (!before) throw new BerthError('directory_not_found', 'Directory not found');
       if (forHost) await markUnapplied(tx, id);
       if (Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value)) return before;
-      const changed = { ...changes, updated_at: deps.clock.now() };
+      const now = deps.clock.now();
+      const changed = { ...changes, updated_at: now };
       await tx.updateTable('directories').set(changed).where('id', '=', id).execute();
+      const after = changes as Partial<DirectoriesTable>;
+      if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
       return { ...before, ...changed } as DirectoriesTable;
     });
     if (forHost) await applyCommitted(deps, directory);

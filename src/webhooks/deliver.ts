@@ -203,8 +203,9 @@ function outcomeOf({ ok }: Answer, retryIn: Micros | undefined): AttemptSeen['ou
 }
 
 function report(log: Log, delivery: Claimed, answer: Answer, retryIn: Micros | undefined, sinceClose: Micros): void {
-  if (!log.isLevelEnabled('warn')) return;
   const { ok, status, latency, error } = answer;
+  // One for each file: not even put together unless somebody wants to see them.
+  if (ok && !log.isLevelEnabled('debug')) return;
   const { id, directory_id, attempts } = delivery;
   const fields = {
     delivery: id,
@@ -215,7 +216,7 @@ function report(log: Log, delivery: Claimed, answer: Answer, retryIn: Micros | u
     latency_ms: latency / 1000,
     since_close_ms: sinceClose / 1000,
   };
-  if (ok) log.info(fields, 'webhook delivered');
+  if (ok) log.debug(fields, 'webhook delivered');
   else if (retryIn === undefined) log.warn({ ...fields, error }, 'webhook failed for good');
   else log.info({ ...fields, error, retry_in_s: retryIn / 1_000_000 }, 'webhook failed, to be repeated');
 }

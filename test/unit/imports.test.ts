@@ -13,11 +13,14 @@ const GROUND = ['beneath.ts', 'clock.ts', 'config.ts', 'db', 'errors.ts', 'log.t
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   accounts: [],
-  directories: ['accounts'],
+  directories: ['accounts', 'history/audit.ts'],
+  history: [],
+  metrics: [],
+  reports: [],
   sftp: ['directories/host.ts'],
   webhooks: [],
-  uploads: ['webhooks/outbox.ts'],
-  http: ['accounts', 'directories', 'uploads/queries.ts'],
+  uploads: ['history/transfers.ts', 'webhooks/outbox.ts'],
+  http: ['accounts', 'directories', 'history/audit.ts', 'uploads/queries.ts'],
   listen: ['webhooks/signature.ts'],
   cli: ['accounts'],
 };
@@ -35,6 +38,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   sshpk: ['directories/public-key.ts'],
   commander: ['cli'],
   pino: ['log.ts'],
+  'prom-client': ['metrics'],
 };
 
 interface Import {

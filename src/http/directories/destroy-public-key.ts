@@ -4,6 +4,7 @@ import { removePublicKey, type UpdateDependencies } from '../../directories/upda
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';
 import { requireAdmin } from '../roles.ts';
+import { askerOf } from './asker.ts';
 import { fullDirectory } from './directory-json.ts';
 import { ownDirectory } from './show.ts';
 
@@ -11,6 +12,6 @@ export function destroyPublicKey(directories: DirectoryQueries, deps: UpdateDepe
   return async (c, principal) => {
     const { id } = await ownDirectory(directories, principal.accountId, c.req.param('id'));
     requireAdmin(principal);
-    return dataResponse(fullDirectory(await removePublicKey(deps, principal.accountId, id)));
+    return dataResponse(fullDirectory(await removePublicKey(deps, principal.accountId, id, askerOf(c, principal))));
   };
 }

@@ -6,6 +6,7 @@ import type { Endpoint } from '../authentication.ts';
 import { readDirectoryFields } from '../body.ts';
 import { dataResponse } from '../json-response.ts';
 import { requireAdmin } from '../roles.ts';
+import { askerOf } from './asker.ts';
 import { fullDirectory } from './directory-json.ts';
 import { ownDirectory } from './show.ts';
 
@@ -14,8 +15,10 @@ export function updateDirectory(directories: DirectoryQueries, deps: UpdateDepen
     const { accountId } = principal;
     const { id } = await ownDirectory(directories, accountId, c.req.param('id'));
     const fields = await readDirectoryFields(c.env.incoming);
-    if (!isAuthChange(fields)) return dataResponse(fullDirectory(await updateBasics(deps, accountId, id, fields)));
+    const asker = askerOf(c, principal);
+    if (!isAuthChange(fields))
+      return dataResponse(fullDirectory(await updateBasics(deps, accountId, id, fields, asker)));
     requireAdmin(principal);
-    return dataResponse(fullDirectory(await updateAuth(deps, accountId, id, fields)));
+    return dataResponse(fullDirectory(await updateAuth(deps, accountId, id, fields, asker)));
   };
 }

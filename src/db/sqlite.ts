@@ -10,6 +10,7 @@ import {
   type Driver,
   SqliteAdapter,
   SqliteDialect,
+  type SqliteDialectConfig,
   SqliteDriver,
 } from 'kysely';
 
@@ -17,8 +18,20 @@ import {
 const STATEMENT_LIMIT = 500;
 
 class ImmediateDriver extends SqliteDriver {
+  readonly #sqlite: Sqlite.Database;
+
+  constructor(config: SqliteDialectConfig, sqlite: Sqlite.Database) {
+    super(config);
+    this.#sqlite = sqlite;
+  }
+
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'));
+  }
+
+  /** A full disk makes SQLite roll back by itself: to do it again would fail, and hide why. */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    if (this.#sqlite.inTransaction) await super.rollbackTransaction(connection);
   }
 }
 
@@ -39,7 +52,7 @@ export class BerthSqliteDialect extends SqliteDialect {
 
   override createDriver(): Driver {
     const prepare = cachedPrepare(this.#sqlite);
-    return new ImmediateDriver({ database: { prepare, close: () => void this.#sqlite.close() } });
+    return new ImmediateDriver({ database: { prepare, close: () => void this.#sqlite.close() } }, this.#sqlite);
   }
 
   override createAdapter(): SqliteAdapter {

@@ -37,6 +37,7 @@ export interface Follower {
   /** Takes up the sessions that are live already. */
   adoptSessions(): Promise<void>;
   isWritten: Interpreter['isWritten'];
+  isOpen: Interpreter['isOpen'];
   /** How many sessions are live. */
   sessions(): number;
   /** A live session of the directory, if there is one. */
@@ -48,6 +49,7 @@ export function createFollower(options: FollowOptions): Follower {
   const { queries, log, clock } = options;
   const interpreter = createInterpreter({
     writesInode,
+    isAlive,
     note: options.note,
     holds(session, path) {
       const stats = lstatBeneath(options.filesRoot(session.username), path);
@@ -134,6 +136,7 @@ export function createFollower(options: FollowOptions): Follower {
       for (const { pid, uid } of await processesFrom(options.firstUid)) await adopt(pid, uid);
     },
     isWritten: interpreter.isWritten,
+    isOpen: interpreter.isOpen,
     sessions: () => interpreter.sessions.serving(),
     sessionOf: (directoryId) => interpreter.sessions.pidsOf(directoryId).values().next().value,
     async close() {

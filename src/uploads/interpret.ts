@@ -23,12 +23,15 @@ export interface Interpreter {
   end(pid: number, at: Micros): Change[];
   /** Whether a session of the directory holds that inode open for writing. */
   isWritten(directoryId: string, inode: number): boolean;
+  /** Whether the log tells of a handle that writes the file and not of its end: that is still to be judged. */
+  isOpen(directoryId: string, path: Buffer): boolean;
 }
 
 export interface InterpreterOptions {
   /** Whether the session's process holds the file open for writing, by the kernel's word. */
   holds(session: Session, path: Buffer): boolean;
-  /** As above, by the inode. */
+  isAlive(pid: number): boolean;
+  /** Whether the process holds that inode open for writing. */
   writesInode(pid: number, inode: number): boolean;
   /** A name that the log could not tell whole: look at the disk. */
   unclear(session: Session, event: LogEvent & { kind: 'unclear' }, at: Micros): void;
@@ -187,7 +190,8 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
   /** A handle of the file has gone: what that means, once nobody writes the file any more. */
   function conclude(session: Session, path: Buffer, at: Micros): Change[] {
     const { directoryId, pid } = session;
-    if (handles.writersOf(sessions.pidsOf(directoryId), path).length > 0) return [];
+    // Processes that were killed say nothing of the end of their handles.
+    if (handles.writersOf(sessions.pidsOf(directoryId), path).some(options.isAlive)) return [];
     const verdict = handles.takeVerdict(fileKey(session, path));
     if (!verdict) return [];
     const about = { directoryId, path, at, by: by(session), beganAt: verdict.openedAt };
@@ -244,6 +248,7 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         });
       }
     },
+    isOpen: (directoryId, path) => handles.writersOf(sessions.pidsOf(directoryId), path).length > 0,
     isWritten: (directoryId, inode) => [...sessions.pidsOf(directoryId)].some((pid) => options.writesInode(pid, inode)),
   };
 }

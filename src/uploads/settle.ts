@@ -28,6 +28,8 @@ export interface SettlerOptions {
   readonly filesRoot: FilesRoot;
   readonly queries: Pick<UploadQueries, 'fileAt'>;
   isWritten(directoryId: string, inode: number): boolean;
+  /** Whether a session that the log tells of writes the file, be its process dead. */
+  isOpen(directoryId: string, path: Buffer): boolean;
   /** A live session of the directory, if there is one. */
   sessionOf(directoryId: string): number | undefined;
   emit(changes: readonly Change[]): void;
@@ -90,8 +92,14 @@ export function createSettler(options: SettlerOptions): Settler {
   async function judge(place: Place, path: Buffer, stats: Stats, seen: Stats | undefined): Promise<void> {
     const stat = fileStat(stats);
     const row = await options.queries.fileAt(place.id, path);
-    if (row && isSame(row, stat)) return;
-    if (options.isWritten(place.id, stats.ino)) return; // its close will be logged
+    if (row && isSame(row, stat)) {
+      // Of a restored backup: the row gets to know its file.
+      if (row.inode < 0)
+        options.emit([{ kind: 'found', directoryId: place.id, path, at: options.clock.now(), pid: undefined }]);
+      return;
+    }
+    // Its close will be logged, or its process be missed and the file be cut off.
+    if (options.isWritten(place.id, stats.ino) || options.isOpen(place.id, path)) return;
     const at = options.clock.now();
     // ctime is the kernel's: clients cannot set it. Under a clock that jumped, two looks have to agree instead.
     const age = at / 1000 - stats.ctimeMs;

@@ -117,6 +117,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     queries,
     isWritten: follower.isWritten,
+    isOpen: follower.isOpen,
     sessionOf: follower.sessionOf,
     emit: recorder.push,
   });

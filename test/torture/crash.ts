@@ -84,7 +84,7 @@ process.stderr.write('\nall uploaded; waiting until everything is announced\n');
 
 const database = await openDatabase(config.databaseFile);
 await until('the outbox is empty and every file is recorded', isSettled, SETTLE_SECONDS).catch(() => undefined);
-await wait(3500); // files at rest would be found now, if they were missed
+await wait(12_000); // files at rest are found now, if they were missed, and sessions that died without a word
 await until('the outbox is empty', isSettled, SETTLE_SECONDS).catch(() => undefined);
 
 const result = await judge();

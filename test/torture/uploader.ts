@@ -66,7 +66,9 @@ async function uploadOne(
   const name = kind === 3 ? base.replace('/', '/sub/') : base;
   const versions = kind === 2 ? 2 : 1;
   for (let version = 0; version < versions; version++) {
-    const size = randomSize();
+    // Versions are told apart by their size.
+    let size = randomSize();
+    if (finished.get(name)?.sizes.includes(size)) size += 1;
     await put(session, kind === 1 ? `${name}.filepart` : name, size);
     if (kind === 1) await session.replace(`${name}.filepart`, name);
     const file = finished.get(name) ?? { sizes: [] };

@@ -5,9 +5,10 @@ import { createInterpreter } from '../../src/uploads/interpret.ts';
 import { readEvent } from '../../src/uploads/log-line.ts';
 
 /** Feeds lines of `pid: text` and returns what they change, as short texts. */
-function changes(lines: readonly string[], { held = true } = {}): string[] {
+function changes(lines: readonly string[], { held = true, alive = true } = {}): string[] {
   const interpreter = createInterpreter({
     holds: () => held,
+    isAlive: () => alive,
     writesInode: () => false,
     unclear: () => undefined,
     note: () => undefined,
@@ -131,4 +132,16 @@ test('what sshd complains of before its status is no request', () => {
   const complaint = '1: error: process_write: write "a": No space left on device';
   const lines = [opened(1), `1: open "a" ${WRITE}`, complaint, '1: sent status Failure'];
   assert.deepEqual(changes([...lines, '1: close "a" bytes read 0 written 5']), ['cut-off a']);
+});
+
+test('a process that was killed does not hold up the upload that takes the place of its own', () => {
+  const lines = [
+    '1: session opened for local user u from [::1]',
+    '1: open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0644',
+    '2: session opened for local user u from [::1]',
+    '2: open "/files/a" flags WRITE,CREATE,TRUNCATE mode 0644',
+    '2: close "/files/a" bytes read 0 written 5',
+  ];
+  assert.deepEqual(changes(lines, { alive: true }), []);
+  assert.deepEqual(changes(lines, { alive: false }), ['closed a 5']);
 });

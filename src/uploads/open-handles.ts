@@ -61,7 +61,9 @@ export class OpenHandles {
   /** Takes the oldest handle of that session with that logged name, or else on that path, away and returns it. */
   close(pid: number, name: string, path: Buffer | undefined): Handle | undefined {
     const handles = this.#byPid.get(pid) ?? [];
-    let index = handles.findIndex((handle) => handle.name === name);
+    // One whose open was refused has nothing to close, as long as there is another.
+    let index = handles.findIndex((handle) => handle.name === name && !handle.doubtful);
+    if (index === -1) index = handles.findIndex((handle) => handle.name === name);
     if (index === -1 && path) {
       index = handles.findIndex((handle) => handle.name === undefined && handle.path.equals(path));
     }
@@ -96,7 +98,11 @@ export class OpenHandles {
     if (!newest) return;
     newest.doubtful = true;
     const doubtful = handles.filter((handle) => handle.doubtful);
-    if (doubtful.length > DOUBTFUL_LIMIT) handles.splice(handles.findIndex((handle) => handle.doubtful), 1);
+    if (doubtful.length > DOUBTFUL_LIMIT)
+      handles.splice(
+        handles.findIndex((handle) => handle.doubtful),
+        1,
+      );
   }
 
   /** Files move below their handles when they, or a folder above them, are renamed. */

@@ -143,5 +143,5 @@ test('a process that was killed does not hold up the upload that takes the place
     '2: close "/files/a" bytes read 0 written 5',
   ];
   assert.deepEqual(changes(lines, { alive: true }), []);
-  assert.deepEqual(changes(lines, { alive: false }), ['closed a 5']);
+  assert.deepEqual(changes(lines, { alive: false }), ['closed a']);
 });

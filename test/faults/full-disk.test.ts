@@ -1,0 +1,115 @@
+/** No space and no inodes left: refusals that say so, nothing half-made, nothing announced that is not whole; then it goes on. */
+import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { smallDisk } from './small-disk.ts';
+
+const QUIET = { BERTH_LOG_LEVEL: 'silent' };
+const MIB = 1024 * 1024;
+
+/** Everything that one directory leaves on the disk, by username. */
+function onDisk({ config }: TestBerth): Record<string, string[]> {
+  const paths = pathsOf(config);
+  const names = (folder: string): string[] => readdirSync(folder).map((name) => name.replace(/\.user.*$/, ''));
+  return {
+    jails: names(paths.jails).filter((name) => name !== '.berth'),
+    unfinished: names(paths.corner).filter((name) => name.startsWith('new-')),
+    users: [...new Set(names(paths.userdb))],
+    limits: names(paths.limits),
+  };
+}
+
+const only = (name: string) => ({ jails: [name], unfinished: [], users: [name], limits: [name] });
+
+async function refusesToCreate(berth: TestBerth, directory: TestDirectory): Promise<void> {
+  const answer = await berth.send('POST', '/directories', { json: { directory: { name: 'No room' } } });
+  assert.deepEqual([answer.status, answer.json], [507, { error: 'Not enough storage space' }]);
+  const list = await berth.send('GET', '/directories');
+  assert.equal((list.json as { data: unknown[] }).data.length, 1);
+  assert.deepEqual(onDisk(berth), only(directory.username));
+}
+
+async function goesOn(berth: TestBerth): Promise<void> {
+  const answer = await berth.send('POST', '/directories', { json: { directory: { name: 'Room again' } } });
+  assert.equal(answer.status, 201);
+}
+
+test('a full disk: 507 and nothing left behind; uploads fail in the client and are not announced; then it goes on', async () => {
+  using outside = scratch();
+  // As in production, /run is no part of the disk.
+  using place = scratch({ ...QUIET, BERTH_RUNTIME_DIR: join(outside.dir, 'run') });
+  using disk = smallDisk(place.dir, 'size=24m');
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  writeFileSync(join(outside.dir, 'big'), Buffer.alloc(MIB));
+  disk.fill();
+
+  await refusesToCreate(berth, directory);
+  const { output } = await sftp(outside.dir, directory.login, ['put big big']);
+  assert.match(output, /write remote "\/files\/big": Failure|close remote: Failure/);
+
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const handle = await session.open('half', 'w');
+  await assert.rejects(session.write(handle, Buffer.alloc(20_000)), /Failure/);
+  await session.close(handle);
+
+  disk.free();
+  await goesOn(berth);
+  await session.put('whole', 'data');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'whole');
+  await wait(2500); // longer than a file at rest takes to be found
+  assert.deepEqual(
+    (await berth.uploads(directory)).map(({ filename }) => filename),
+    ['whole'],
+  );
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+test('only the state’s disk is full: uploads arrive, and are announced when there is room again', async () => {
+  using place = scratch(QUIET);
+  using disk = smallDisk(place.config.stateDir, 'size=24m');
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  disk.fill();
+  await refusesToCreate(berth, directory);
+  for (const name of ['a', 'b', 'c']) await session.put(name, name);
+  await wait(1500);
+  assert.equal(berth.receiver.requests.length, 0);
+  const health = await berth.send('GET', '//healthz');
+  assert.equal(health.status, 200);
+
+  disk.free();
+  const names = [];
+  for (let count = 0; count < 3; count += 1) names.push(webhookOf(await berth.receiver.next()).filename);
+  assert.deepEqual(names.sort(), ['a', 'b', 'c']);
+  await goesOn(berth);
+});
+
+test('no inodes left: the same', async () => {
+  using place = scratch(QUIET);
+  using disk = smallDisk(place.dir, 'size=64m,nr_inodes=400');
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  disk.fillInodes();
+  await refusesToCreate(berth, directory);
+  await assert.rejects(session.put('new', 'data'), /Failure/);
+
+  disk.free();
+  await goesOn(berth);
+  await session.put('new', 'data');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'new');
+  await until('nothing is left to apply', async () => (await berth.uploads(directory)).length === 1);
+});

@@ -1,0 +1,50 @@
+/**
+ * A process with an outbox, its dispatcher and a healthy receiver, for `compare.ts`. Its first argument is JSON:
+ * the URLs of dead receivers and how many webhooks are queued for each. Answers each message, a number, with the
+ * latencies of that many webhooks in turn, in ms from the commit to the request at the healthy receiver.
+ */
+import { enqueue, type UploadEvent } from '../../../src/webhooks/outbox.ts';
+import { until } from '../../support/poll.ts';
+import { receiver } from '../../support/receiver.ts';
+import { directory, outboxPlace } from '../outbox-place.ts';
+
+const { dead, each } = JSON.parse(process.argv[2] ?? '') as { dead: string[]; each: number };
+/** Attempts under way when the crowd has what it can get: two for each dead receiver but the refused ones. */
+const crowded = Math.floor(dead.length * 1.4);
+
+await using place = await outboxPlace({ retryDelays: [10, 60, 300] });
+await using healthy = await receiver();
+const event = (url: string): UploadEvent => {
+  const now = place.clock.now();
+  return { directory: directory(url), filename: 'x', sizeBytes: 1, uploadedAt: now, now };
+};
+const queued = Array.from({ length: each }, () => dead.map(event)).flat();
+await place.database.db.transaction().execute((tx) => enqueue(tx, ...queued));
+const dispatcher = place.start();
+dispatcher.wake();
+await until('the dead have all the attempts that they can get', async () => {
+  const { count } = await place.database.db
+    .selectFrom('deliveries')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('state', '=', 'running')
+    .executeTakeFirstOrThrow();
+  return count >= crowded;
+});
+
+const done = Promise.withResolvers<void>();
+process.on('disconnect', done.resolve);
+process.on('message', (count: number) => void deliver(count).then((latencies) => process.send?.(latencies)));
+await deliver(100); // the code is warm, the receiver proven
+process.send?.('ready');
+await done.promise;
+
+async function deliver(count: number): Promise<number[]> {
+  const latencies: number[] = [];
+  for (let i = 0; i < count; i += 1) {
+    await place.database.db.transaction().execute((tx) => enqueue(tx, event(healthy.url)));
+    const committed = performance.now();
+    dispatcher.wake();
+    latencies.push((await healthy.next()).at - committed);
+  }
+  return latencies;
+}

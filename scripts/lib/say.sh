@@ -10,13 +10,14 @@ die() {
 # need_root WHAT: WHAT is how to start it again.
 need_root() { ((EUID == 0)) || die "needs root, since it makes users for sshd: sudo $1"; }
 
-# quietly WHAT REMEDY COMMAND...: runs it with its output kept; on failure prints the last lines of that, and one line of ours.
+# quietly WHAT REMEDY COMMAND...: runs it with its output kept; on failure prints the lines that matter, and one line of ours.
 quietly() {
   local what=$1 remedy=$2 log
   shift 2
   log=$(mktemp)
   if ! "$@" >"$log" 2>&1 </dev/null; then
-    grep -v '^$' "$log" | tail -n 5 >&2 || true
+    # apt and npm mark what went wrong; npm says it first, and how to use npm last.
+    { grep -E '^(E:|npm (error|ERR!)) ' "$log" || tail -n 5 "$log"; } | head -n 5 >&2
     die "$what failed: $remedy (all of its output: $log)"
   fi
   rm -f "$log"

@@ -4,7 +4,7 @@
  * A file is complete when nobody writes it any more. With several handles on one file the newest decides, once the
  * last is gone: a client that lost its connection and resumed has an old handle that dies late, and that death says
  * nothing about the file. A write that the server refused (a full disk) makes its handle's close worthless: sshd logs
- * such a close like any other, but says `sent status Failure` first (sftp-server.c, process_write).
+ * such a close like any other, but complains of the write first (sftp-server.c, process_write).
  */
 import type { Micros } from '../clock.ts';
 import type { BySession, Change, Closed, SessionNote } from './change.ts';
@@ -45,6 +45,8 @@ const UNANSWERED: Partial<Record<LogEvent['kind'], Session['unanswered']>> = {
   rename: 'change',
   remove: 'change',
   set: 'change',
+  // What it means is known without its status.
+  'write-refused': 'change',
   unclear: 'change',
   other: 'change',
 };
@@ -116,6 +118,9 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
       }
       case 'status':
         refused(session, event.text);
+        return [];
+      case 'write-refused':
+        handles.refuse(pid, event.name.toString('latin1'));
         return [];
       case 'unclear':
         options.unclear(session, event, at);

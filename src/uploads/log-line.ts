@@ -30,7 +30,9 @@ export type LogEvent =
    * wording that follows it, from a `"` on.
    */
   | { readonly kind: 'unclear'; readonly about: 'close' | 'forced close' | 'other'; readonly start: Buffer }
-  /** What sshd has to say about a request that fails, before its status. */
+  /** A write was refused; the status follows. `name` is the first 100 bytes of what the handle was opened with. */
+  | { readonly kind: 'write-refused'; readonly name: Buffer }
+  /** What sshd has to say about another request that fails, before its status. */
   | { readonly kind: 'complaint' }
   /** Nothing that matters to uploads: opendir, mkdir, statvfs, … */
   | { readonly kind: 'other' };
@@ -76,6 +78,9 @@ export function readEvent(text: string): LogEvent {
   }
   if (text.startsWith('session closed for local user ')) return { kind: 'session-closed' };
   if ((match = /^sent status (.*)$/.exec(text))) return { kind: 'status', text: match[1] ?? '' };
+  if ((match = /^error: process_write: write "(.*)": [^"]*$/.exec(text))) {
+    return { kind: 'write-refused', name: unvis(match[1] ?? '') };
+  }
   if (text.startsWith('error: ')) return { kind: 'complaint' };
   return { kind: 'other' };
 }

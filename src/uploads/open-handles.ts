@@ -47,6 +47,9 @@ export interface Moved {
 /** Refused opens that a session's list keeps, in case that they were not: nobody has to remember a million of them. */
 const DOUBTFUL_LIMIT = 50;
 
+/** sshd's complaint about a write shows that many bytes of a name (`"%.100s"` in sftp-server.c). */
+const NAME_SHOWN = 100;
+
 export class OpenHandles {
   readonly #byPid = new Map<number, Handle[]>();
   readonly #verdicts = new Map<string, Verdict>();
@@ -89,6 +92,15 @@ export class OpenHandles {
     const handles = this.ofSession(pid);
     this.#byPid.delete(pid);
     return handles;
+  }
+
+  /** A write through the session's handles that were opened with a name of this beginning was refused. */
+  refuse(pid: number, start: string): void {
+    for (const handle of this.ofSession(pid)) {
+      // Of those that were open before the log was, the name is not known.
+      const isMeant = handle.name === undefined || handle.name.slice(0, NAME_SHOWN) === start;
+      if (handle.writes && isMeant) handle.refused = true;
+    }
   }
 
   /** The newest handle of the session seems not to have come to be. */

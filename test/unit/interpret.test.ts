@@ -145,3 +145,14 @@ test('a process that was killed does not hold up the upload that takes the place
   assert.deepEqual(changes(lines, { alive: true }), []);
   assert.deepEqual(changes(lines, { alive: false }), ['closed a']);
 });
+
+test('a refused write makes the close worthless, also when the client has gone before we look', () => {
+  const lines = [
+    opened(1),
+    `1: open "/files/a" ${WRITE}`,
+    '1: error: process_write: write "/files/a": No space left on device',
+    '1: sent status Failure',
+    '1: close "/files/a" bytes read 0 written 0',
+  ];
+  assert.deepEqual(changes(lines, { held: false }), ['cut-off a']);
+});

@@ -9,23 +9,22 @@ const RESOLUTION = 20;
 export function processMetrics(registry: Registry): Disposable {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION });
   delay.enable();
-  const registers = [registry];
-  new Gauge({
+  const registers: Registry[] = [];
+  const lag = new Gauge({
     name: 'berth_event_loop_lag_seconds',
     help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',
     labelNames: ['quantile'],
     registers,
     collect() {
       // The histogram holds whole intervals, in ns.
-      const lag = (ns: number): number => Math.max(0, ns / 1e6 - RESOLUTION) / 1000;
-      const empty = delay.count === 0;
-      this.set({ quantile: '0.5' }, empty ? 0 : lag(delay.percentile(50)));
-      this.set({ quantile: '0.99' }, empty ? 0 : lag(delay.percentile(99)));
-      this.set({ quantile: '1' }, empty ? 0 : lag(delay.max));
+      const late = (ns: number): number => (delay.count === 0 ? 0 : Math.max(0, ns / 1e6 - RESOLUTION) / 1000);
+      this.set({ quantile: '0.5' }, late(delay.percentile(50)));
+      this.set({ quantile: '0.99' }, late(delay.percentile(99)));
+      this.set({ quantile: '1' }, late(delay.max));
       delay.reset();
     },
   });
-  new Gauge({
+  const memory = new Gauge({
     name: 'process_resident_memory_bytes',
     help: 'Resident memory.',
     registers,
@@ -33,7 +32,7 @@ export function processMetrics(registry: Registry): Disposable {
       this.set(process.memoryUsage.rss());
     },
   });
-  new Counter({
+  const cpu = new Counter({
     name: 'process_cpu_seconds_total',
     help: 'Processor time, user and system together.',
     registers,
@@ -43,10 +42,12 @@ export function processMetrics(registry: Registry): Disposable {
       this.inc((user + system) / 1_000_000);
     },
   });
-  new Gauge({
+  const start = new Gauge({
     name: 'process_start_time_seconds',
     help: 'When the process began, in seconds since 1970.',
     registers,
-  }).set(performance.timeOrigin / 1000);
+  });
+  start.set(performance.timeOrigin / 1000);
+  for (const metric of [lag, memory, cpu, start]) registry.registerMetric(metric);
   return { [Symbol.dispose]: () => void delay.disable() };
 }

@@ -22,16 +22,17 @@ export function requestMetrics(registry: Registry): (request: ObservedRequest) =
   const tallies = new Map<string, Tally>();
   const labelNames = ['method', 'route', 'status'] as const;
   const counter = (name: string, help: string, read: (tally: Tally) => number): void => {
-    new Counter({
+    const metric = new Counter({
       name,
       help,
       labelNames,
-      registers: [registry],
+      registers: [],
       collect() {
         this.reset();
         for (const tally of tallies.values()) this.inc(tally.labels, read(tally));
       },
     });
+    registry.registerMetric(metric);
   };
   counter('berth_http_requests_total', 'API requests answered, by route and status.', ({ count }) => count);
   counter(

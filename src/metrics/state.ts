@@ -13,9 +13,9 @@ export interface StateSources {
 }
 
 export function stateMetrics(registry: Registry, { queries, clock, deniedLogins, uploads }: StateSources): void {
-  const registers = [registry];
+  const registers: Registry[] = [];
   const gauge = (name: string, help: string, read: () => number | Promise<number>): void => {
-    new Gauge({
+    const metric = new Gauge({
       name,
       help,
       registers,
@@ -23,6 +23,7 @@ export function stateMetrics(registry: Registry, { queries, clock, deniedLogins,
         this.set(await read());
       },
     });
+    registry.registerMetric(metric);
   };
   gauge('berth_sftp_sessions', 'Live SFTP sessions.', () => uploads().sessions);
   gauge('berth_transfer_log_up', '1 while the transfer log is read.', () => Number(uploads().transferLogRead));
@@ -30,7 +31,7 @@ export function stateMetrics(registry: Registry, { queries, clock, deniedLogins,
     Number(uploads().watchesComplete),
   );
   gauge('berth_partial_uploads', 'Files whose upload was cut off and not completed.', () => queries.partialUploads());
-  new Gauge({
+  const outbox = new Gauge({
     name: 'berth_outbox_deliveries',
     help: 'Webhooks still to be delivered: due (queued), being sent (running), waiting for a retry (waiting).',
     labelNames: ['state'],
@@ -44,7 +45,7 @@ export function stateMetrics(registry: Registry, { queries, clock, deniedLogins,
     const ages = OPEN_STATES.map(async (state) => now - ((await queries.outbox(state)).oldest ?? now));
     return Math.max(0, ...(await Promise.all(ages))) / 1_000_000;
   });
-  new Counter({
+  const denied = new Counter({
     name: 'berth_logins_denied_total',
     help: 'Logins with the right password or key that were refused for their number. Resets with the machine.',
     labelNames: ['reason'],
@@ -54,4 +55,6 @@ export function stateMetrics(registry: Registry, { queries, clock, deniedLogins,
       this.inc({ reason: 'too-many-connections' }, statSync(deniedLogins, { throwIfNoEntry: false })?.size ?? 0);
     },
   });
+  registry.registerMetric(outbox);
+  registry.registerMetric(denied);
 }

@@ -5,9 +5,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Micros } from '../clock.ts';
 import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
 import { isUsername, type Paths } from './paths.ts';
@@ -24,7 +25,7 @@ export interface Session {
 const GONE_WITHIN = 5000;
 
 /** The live sessions of one user. */
-export function liveSessions(paths: Paths, username: string): Session[] {
+export function liveSessions(paths: Pick<Paths, 'sessions'>, username: string): Session[] {
   const folder = join(paths.sessions, username);
   return names(folder).flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
@@ -32,6 +33,28 @@ export function liveSessions(paths: Paths, username: string): Session[] {
     const pid = Number(name);
     return startTime !== '' && startTimeOf(pid) === startTime ? [{ pid, startTime, address }] : [];
   });
+}
+
+export interface SeenSession {
+  readonly username: string;
+  /** The monitor. */
+  readonly pid: number;
+  readonly address: string;
+  /** When it logged in. */
+  readonly since: Micros;
+}
+
+/** All live sessions, oldest first. */
+export function allSessions(paths: Pick<Paths, 'sessions'>): SeenSession[] {
+  const found = names(paths.sessions)
+    .filter(isUsername)
+    .flatMap((username) =>
+      liveSessions(paths, username).map(({ pid, address }) => {
+        const registered = statSync(join(paths.sessions, username, String(pid)), { throwIfNoEntry: false });
+        return { username, pid, address, since: Math.floor((registered?.mtimeMs ?? 0) * 1000) };
+      }),
+    );
+  return found.toSorted((a, b) => a.since - b.since);
 }
 
 /** The users who have a live session. */

@@ -2,7 +2,7 @@
 import type { Stats } from 'node:fs';
 import type { Transaction } from 'kysely';
 import { lstatBeneath } from '../beneath.ts';
-import type { Micros } from '../clock.ts';
+import { type Micros, SECOND } from '../clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../db/schema.ts';
 import type { Transfer } from '../history/transfers.ts';
 import type { UploadEvent } from '../webhooks/outbox.ts';
@@ -124,7 +124,7 @@ function whose({ id, account_id, sftp_username }: Whose, by: BySession | undefin
     directory_id: id,
     account_id,
     username: sftp_username,
-    address: by?.address || null,
+    address: by === undefined || by.address === '' ? null : by.address,
     session_pid: by?.pid ?? null,
   };
 }
@@ -134,7 +134,23 @@ export function fileStat(stats: Stats): FileStat {
   return { inode: stats.ino, mtime: Math.floor(stats.mtimeMs * 1000), size_bytes: stats.size };
 }
 
-/** Whether the file is the one the row was written for, unchanged. */
+/**
+ * The inode of a row that came with a restored backup, and whose file may have been copied: none that a file has, and
+ * different for rows that differ in mtime, so that the index finds them by it.
+ */
+export function unknownInode(mtime: Micros): number {
+  return -1 - Math.max(mtime, 0);
+}
+
+/** Whether the file is the one the row was written for, unchanged. A copied one is, with that size and mtime. */
 export function isSame(row: FileStat, stat: FileStat): boolean {
-  return row.inode === stat.inode && row.mtime === stat.mtime && row.size_bytes === stat.size_bytes;
+  if (row.size_bytes !== stat.size_bytes) return false;
+  if (row.inode >= 0) return row.inode === stat.inode && row.mtime === stat.mtime;
+  // Some copy whole seconds only.
+  return row.mtime === stat.mtime || (row.mtime > 0 && row.mtime - (row.mtime % SECOND) === stat.mtime);
+}
+
+/** Whether it is the row's file, changed or not; a copied one cannot be told when it has changed. */
+export function isFileOf(row: FileStat, stat: FileStat): boolean {
+  return row.inode >= 0 ? row.inode === stat.inode : isSame(row, stat);
 }

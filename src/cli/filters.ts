@@ -1,0 +1,50 @@
+/** The options that narrow a report, the same for each command that has them. */
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Clock, type Micros, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { directoryMeant, type Filter } from '../reports/filter.ts';
+
+export interface FilterOptions {
+  readonly directory?: string;
+  readonly account?: string;
+  /** Reads the moment by a clock. */
+  readonly since?: (clock: Clock) => Micros;
+  readonly limit: number;
+  readonly json?: true;
+}
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Adds `--directory`, `--account`, `--since`, `--limit` and `--json`. */
+export function withFilters(command: Command): Command {
+  return command
+    .option('--directory <directory>', 'only this one, by its id or SFTP username')
+    .option('--account <id>', 'only those of this account')
+    .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', since)
+    .option('--limit <count>', 'at most so many, the newest', limit, 50)
+    .option('--json', 'print JSON');
+}
+
+export async function filterOf(database: Database, clock: Clock, options: FilterOptions): Promise<Filter> {
+  return {
+    directory: options.directory === undefined ? undefined : await directoryMeant(database, options.directory),
+    account: options.account,
+    since: options.since?.(clock),
+    limit: options.limit,
+  };
+}
+
+function since(text: string): (clock: Clock) => Micros {
+  const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  const seconds = UNITS[unit];
+  if (seconds !== undefined) return (clock) => clock.now() - Number(count) * seconds * SECOND;
+  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) throw new InvalidArgumentError('It must be an age such as 12h, or a time such as 2026-11-20.');
+  return () => at * 1000;
+}
+
+function limit(text: string): number {
+  const value = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (value > 0) return value;
+  throw new InvalidArgumentError('It must be a whole number from 1 to 999999.');
+}

@@ -3,6 +3,7 @@
 # need_free_port PORT VARIABLE WHAT
 need_free_port() {
   local inode
+  [[ $1 =~ ^[0-9]+$ ]] || return 0 # `berth prepare` says what is wrong with it
   inode=$(listening_inode "$1")
   [[ -z $inode ]] || die "port $1 for the $3 is taken by $(holder_of "$inode"): stop that, or choose another: $2=PORT $0"
 }

@@ -12,7 +12,8 @@ const SUFFIX_ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';
 
 /** Lowercase ASCII words joined by dashes; `directory` when the name leaves nothing. */
 export function slugOf(name: string): string {
-  return slugify(name) || 'directory';
+  // A capital inside a word does not begin another: "Acme GmbH" is acme-gmbh.
+  return slugify(name, { decamelize: false }) || 'directory';
 }
 
 /** At most 32 of `[a-z0-9-]`, starting with a letter as user names must, ending in 8 random characters. */

@@ -6,6 +6,7 @@ import { generateUsername, slugOf } from '../../src/directories/naming.ts';
 
 test('names become slugs as one would write them', () => {
   const cases = {
+    'Acme GmbH': 'acme-gmbh',
     'Acme Corp': 'acme-corp',
     'Über & Söhne': 'ueber-and-soehne',
     '  a  ': 'a',

@@ -89,7 +89,10 @@ export interface FilesTable {
   state: FileState;
   /** When the upload was complete, by the server's clock; for a partial file, when it was cut off. */
   uploaded_at: Micros;
-  /** What lstat said when the row was written: tells a changed file from one already recorded. */
+  /**
+   * What lstat said when the row was written: tells a changed file from one already recorded. Below 0 in a restored backup,
+   * whose files have been copied (`uploads/batch.ts`, `unknownInode`).
+   */
   inode: number;
   mtime: Micros;
   /** `log`: sshd said that it was closed. `disk`: it was found at rest. */

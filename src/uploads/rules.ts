@@ -5,7 +5,7 @@
  * Repeating a change after a crash finds the row as it should be and does nothing.
  */
 import type { Batch, UploadDirectory } from './batch.ts';
-import { fileStat, isSame } from './batch.ts';
+import { fileStat, isFileOf, isSame, unknownInode } from './batch.ts';
 import type { Change, Closed, CutOff, Found, Removed, Renamed, SessionEnded, Touched } from './change.ts';
 import type { FileRow, FileStat } from './files.ts';
 import type { IsTemporary } from './temp-names.ts';
@@ -109,7 +109,7 @@ async function renamed(
   }
   const row = await batch.files.at(directory.id, change.from);
   if (row) {
-    const moved = stats ? stats.ino === row.inode : !batch.look(directory, change.from);
+    const moved = stats ? isFileOf(row, fileStat(stats)) : !batch.look(directory, change.from);
     if (moved) await moveRow(batch, directory, row, change, options);
     return undefined;
   }
@@ -179,7 +179,10 @@ async function moveFolder(batch: Batch, directory: UploadDirectory, change: Rena
     await batch.files.below(directory.id, from, undefined, 10),
     await batch.files.below(directory.id, path, undefined, STEP),
   ];
-  const arrived = sample.some((row) => batch.look(directory, newPath(row, change))?.ino === row.inode);
+  const arrived = sample.some((row) => {
+    const stats = batch.look(directory, newPath(row, change));
+    return stats !== undefined && isFileOf(row, fileStat(stats));
+  });
   // Both gone: it has been moved on since, or sshd refused because there was a folder with files already.
   const movedOn = stale.length === 0 && !batch.look(directory, from);
   if (!arrived && !movedOn) return undefined;
@@ -208,7 +211,7 @@ async function removed(batch: Batch, directory: UploadDirectory, change: Removed
   if (!row) return;
   const stats = batch.look(directory, change.path);
   // Still the same file: sshd refused. Another one: its own events tell of it.
-  if (stats?.ino === row.inode) return;
+  if (stats && isFileOf(row, fileStat(stats))) return;
   await batch.files.remove(row);
   batch.note(directory, { ...change, event: 'removed', bytes: row.size_bytes });
 }
@@ -216,7 +219,8 @@ async function removed(batch: Batch, directory: UploadDirectory, change: Removed
 async function touched(batch: Batch, directory: UploadDirectory, change: Touched): Promise<void> {
   const row = await batch.files.at(directory.id, change.path);
   const stats = row && batch.look(directory, change.path);
-  if (row && row.mtime !== UNSEEN && stats?.ino === row.inode && stats.isFile()) await batch.files.update(row, fileStat(stats));
+  if (row && row.mtime !== UNSEEN && stats?.ino === row.inode && stats.isFile())
+    await batch.files.update(row, fileStat(stats));
 }
 
 async function found(batch: Batch, directory: UploadDirectory, change: Found, options: RuleOptions): Promise<void> {
@@ -224,10 +228,19 @@ async function found(batch: Batch, directory: UploadDirectory, change: Found, op
   if (!stats?.isFile()) return;
   const stat = fileStat(stats);
   const before = await batch.files.at(directory.id, change.path);
-  if (before && isSame(before, stat)) return;
-  const twins = await batch.files.withInode(directory.id, stat.inode);
+  if (before && isSame(before, stat)) {
+    if (before.inode < 0) await batch.files.update(before, stat);
+    return;
+  }
+  const twins = [
+    ...(await batch.files.withInode(directory.id, stat.inode)),
+    ...(await batch.files.withInode(directory.id, unknownInode(stat.mtime))),
+  ];
   const earlier = twins.find((row) => isSame(row, stat) && !batch.look(directory, row.path));
-  if (earlier) return moveRow(batch, directory, earlier, change, options);
+  if (earlier) {
+    if (earlier.inode < 0) await batch.files.update(earlier, stat);
+    return moveRow(batch, directory, { ...earlier, ...stat }, change, options);
+  }
   const row = { ...newRow(change, stat), source: 'disk' as const };
   if (change.pid !== undefined && options.isTemporary(change.path)) {
     await batch.files.put({ ...row, state: 'waiting', session_pid: change.pid }, before);

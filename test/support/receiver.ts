@@ -37,9 +37,11 @@ export interface ReceiverOptions {
   readonly respond?: (response: ServerResponse, request: Received, index: number) => void;
   /** PEM texts, for HTTPS. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** Where it listens; a free port when left out. */
+  readonly port?: number;
 }
 
-export async function receiver({ respond, tls }: ReceiverOptions = {}): Promise<Receiver> {
+export async function receiver({ respond, tls, port: wanted = 0 }: ReceiverOptions = {}): Promise<Receiver> {
   const requests: Received[] = [];
   const arrivals = new EventTarget();
   let connections = 0;
@@ -59,7 +61,7 @@ export async function receiver({ respond, tls }: ReceiverOptions = {}): Promise<
   };
   const server = tls ? createTlsServer(tls, listener) : createServer(listener);
   server.on('connection', () => (connections += 1));
-  server.listen(0, '127.0.0.1');
+  server.listen(wanted, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
 

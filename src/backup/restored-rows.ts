@@ -1,0 +1,63 @@
+/** What has to change in a database that was restored, so that it fits files that were copied and a time that has passed. */
+import { sql } from 'kysely';
+import type { Micros } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { FIRST_UID } from '../directories/create.ts';
+import { randomText } from '../random-text.ts';
+
+/** UIDs that are left out: more than can have been given out since the backup. The range holds 2,600 times as many. */
+const SKIPPED_UIDS = 100_000;
+
+export interface RestoredRows {
+  readonly directories: number;
+  readonly files: number;
+  /** Webhooks that were still to be sent. */
+  readonly pending: number;
+  /** The SFTP users of live directories. */
+  readonly usernames: readonly string[];
+}
+
+/**
+ * In one transaction:
+ * - Files: a copied file keeps size and mtime but not its inode, so the rows forget it; the first scan takes the new one.
+ *   What waited for its session to rename it is taken as changed: the session is over, and the scan announces it.
+ * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
+ *   skipped.
+ *
+ * Deliveries stay as they are: what was to be sent at the time of the backup is sent, with the same webhook-id.
+ */
+export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
+  return db.transaction().execute(async (tx) => {
+    await tx
+      .updateTable('files')
+      .set({ inode: sql<number>`case when mtime > 0 then -1 - mtime else -1 end` })
+      .execute();
+    const noFileHasThis: Micros = -1;
+    await tx.updateTable('files').set({ mtime: noFileHasThis }).where('state', '=', 'waiting').execute();
+
+    const { last } = await tx
+      .selectFrom('principals')
+      .select(({ fn }) => fn.max('uid').as('last'))
+      .executeTakeFirstOrThrow();
+    const uid = (last ?? FIRST_UID - 1) + SKIPPED_UIDS;
+    const username = `restored-${randomText('abcdefghijklmnopqrstuvwxyz0123456789', 16)}`;
+    await tx.insertInto('principals').values({ uid, username }).execute();
+
+    const live = await tx.selectFrom('directories').select('sftp_username').where('deleted_at', 'is', null).execute();
+    const { files } = await tx
+      .selectFrom('files')
+      .select(({ fn }) => fn.countAll<number>().as('files'))
+      .executeTakeFirstOrThrow();
+    const { pending } = await tx
+      .selectFrom('deliveries')
+      .select(({ fn }) => fn.countAll<number>().as('pending'))
+      .where('state', 'in', ['queued', 'running', 'waiting'])
+      .executeTakeFirstOrThrow();
+    return {
+      directories: live.length,
+      files,
+      pending,
+      usernames: live.map(({ sftp_username: name }) => name),
+    };
+  });
+}

@@ -4,12 +4,21 @@
 # supervise: begins; returns once both are told to run.
 supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
+  raise_backlog
   rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
   keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
     /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
   keep serve "$node" "$project/src/main.ts" serve
   trap 'end_all; exit 0' INT TERM
   trap end_all EXIT
+}
+
+# What sshd says while serve is stuck or slow waits in the kernel, up to this many messages; beyond them, sessions wait. It is a
+# setting of the network namespace, and is only ever raised.
+raise_backlog() {
+  local wanted=65535 setting=/proc/sys/net/core/somaxconn
+  (($(<"$setting") >= wanted)) || { echo "$wanted" >"$setting"; } 2>/dev/null ||
+    say "cannot set net.core.somaxconn to $wanted: sessions wait earlier when serve is stuck"
 }
 
 keepers=()
@@ -40,11 +49,11 @@ wait_until_healthy() {
   return 1
 }
 
-# watch: for ever. A serve that gives no answer of any kind for 15 s hangs and holds up the transfer log: it is killed, and
-# started again by its keeper. A serve that has not answered yet is given time.
+# watch [EVERY [PATIENCE]]: for ever, in seconds. A serve that gives no answer of any kind for some 15 s hangs and holds up the
+# transfer log: it is killed, and started again by its keeper. A serve that has not answered yet is given time.
 watch() {
   local pid before='' silent_since=''
-  while pause 3; do
+  while pause "${1:-3}"; do
     pid=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
     if [[ -n $(health_status) ]]; then
       before=$pid silent_since=''
@@ -52,7 +61,7 @@ watch() {
       silent_since=''
     elif [[ -z $silent_since ]]; then
       silent_since=$SECONDS
-    elif ((SECONDS - silent_since >= 9)); then
+    elif ((SECONDS - silent_since >= ${2:-9})); then
       say 'serve does not answer: ending it, so that a new one takes its place'
       kill -KILL "$pid" 2>/dev/null || true
       before=''

@@ -1,12 +1,19 @@
 /** The certificate: made once, kept, private; the operator's own pair; what cannot be used is said in a line. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { connect, type TLSSocket } from 'node:tls';
 import { OperatorError } from '../../src/errors.ts';
+import { followCertificate } from '../../src/http/certificate.ts';
+import { startHttpServer } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/tls.ts';
+import { createLog } from '../../src/log.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 test('a self-signed pair is made at the first start only, its key readable by its owner alone', async () => {
@@ -35,3 +42,57 @@ test('a pair that cannot be used is refused with one line, and never replaced', 
   rmSync(tls.cert);
   await assert.rejects(loadTlsPair(tls), OperatorError);
 });
+
+test('a renewed pair serves the next connection, a broken one changes nothing, and open connections go on', async () => {
+  using place = scratch();
+  using renewed = scratch();
+  const { tls } = place.config;
+  const first = await loadTlsPair(tls);
+  const second = await loadTlsPair(renewed.config.tls);
+  const reports: string[] = [];
+  const log = createLog('info', { write: (line) => void reports.push(line) });
+  const server = await startHttpServer({
+    app: { fetch: () => new Response('here') },
+    host: '127.0.0.1',
+    port: 0,
+    tls: first,
+  });
+  const follower = followCertificate({ tls, log, pair: first, use: server.useCertificate, interval: 10 });
+  const open = await greet(server.port);
+  assert.ok(open.getPeerX509Certificate()?.raw.equals(new X509Certificate(first.cert).raw));
+
+  // As certbot does: links that are swapped, the key a moment after its certificate.
+  swapLink(tls.cert, renewed.config.tls.cert);
+  swapLink(tls.key, renewed.config.tls.key);
+  await until('the new pair is served', async () => {
+    const socket = await greet(server.port);
+    socket.destroy();
+    return socket.getPeerX509Certificate()?.raw.equals(new X509Certificate(second.cert).raw) ?? false;
+  });
+
+  rmSync(tls.key);
+  writeFileSync(tls.key, first.key); // of the other certificate
+  await until('the broken pair is reported', () => reports.some((line) => line.includes('cannot be used')));
+  follower.look();
+  assert.equal(reports.filter((line) => line.includes('cannot be used')).length, 1, 'once');
+  const later = await greet(server.port);
+  assert.ok(later.getPeerX509Certificate()?.raw.equals(new X509Certificate(second.cert).raw));
+
+  for (const socket of [open, later]) {
+    socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+    assert.match(await text(socket), /here/);
+  }
+  follower.close();
+  await server.close(1000);
+});
+
+async function greet(port: number): Promise<TLSSocket> {
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  return socket;
+}
+
+function swapLink(path: string, target: string): void {
+  symlinkSync(target, `${path}.new`);
+  renameSync(`${path}.new`, path);
+}

@@ -12,7 +12,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 export interface ServeProcess extends AsyncDisposable {
   readonly pid: number;
   readonly process: ChildProcess;
-  /** What it has written to standard error so far. */
+  /** What it has written so far: to standard error, since a service has nothing to say on standard output. */
   output(): string;
   /** Sends the signal and waits for the end. Returns the exit status, null when the signal ended it. */
   kill(signal?: NodeJS.Signals): Promise<number | null>;
@@ -22,10 +22,12 @@ export interface ServeProcess extends AsyncDisposable {
 export async function startServe(config: Config, environment: Record<string, string>): Promise<ServeProcess> {
   const child = spawn(process.execPath, [MAIN, 'serve'], {
     env: { PATH: process.env['PATH'], ...coverage(), ...environment },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  }
   const ended = once(child, 'exit');
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   await until('berth serve answers', async () => {

@@ -40,6 +40,8 @@ export interface Config {
   readonly metrics: { readonly host: string; readonly port: number | 'off' };
   /** How long transfers, audit rows and finished deliveries are kept. */
   readonly historyDays: number;
+  /** With more directories than this, only those with a live or recent session are watched; scans cover the rest. */
+  readonly watchLimit: number;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 }
 
@@ -97,6 +99,7 @@ const Environment = v.object({
   BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
   BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
   BERTH_HISTORY_DAYS: v.optional(count, '90'),
+  BERTH_WATCH_LIMIT: v.optional(count, '20000'),
   BERTH_LOG_LEVEL: v.optional(
     v.picklist(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be a level such as info or debug'),
     'info',
@@ -145,6 +148,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     tempNames: env.BERTH_TEMP_NAMES,
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
     historyDays: env.BERTH_HISTORY_DAYS,
+    watchLimit: env.BERTH_WATCH_LIMIT,
     logLevel: env.BERTH_LOG_LEVEL,
   };
 }

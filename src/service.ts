@@ -96,6 +96,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       jailDir: config.jailDir,
       tempNames: config.tempNames,
       firstUid: FIRST_UID,
+      watchLimit: config.watchLimit,
       roundPause,
       wake: dispatcher.wake,
       addressOf: (username, pid) => addressOf(paths, username, pid),

@@ -22,6 +22,8 @@ export interface FollowOptions {
   readonly log: Log;
   readonly filesRoot: FilesRoot;
   readonly queries: Pick<UploadQueries, 'directoryOf' | 'directoryOfUid'>;
+  /** A session of that user has begun, or was there. */
+  live(username: string): void;
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
   emit(changes: readonly Change[]): void;
@@ -92,7 +94,11 @@ export function createFollower(options: FollowOptions): Follower {
   }
 
   async function directoryFor({ pid, event }: LogMessage): Promise<string | undefined> {
-    if (event.kind === 'session-opened') return (await queries.directoryOf(event.username))?.id;
+    if (event.kind === 'session-opened') {
+      const directory = await queries.directoryOf(event.username);
+      if (directory) options.live(event.username);
+      return directory?.id;
+    }
     if (!interpreter.sessions.get(pid)) await adopt(pid, uidOf(pid));
     return undefined;
   }
@@ -102,6 +108,7 @@ export function createFollower(options: FollowOptions): Follower {
     const directory = await queries.directoryOfUid(uid);
     if (!directory) return;
     const username = directory.sftp_username;
+    options.live(username);
     interpreter.adopt(
       {
         pid,

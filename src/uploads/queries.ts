@@ -32,6 +32,8 @@ export interface UploadQueries {
   directoryOf(username: string): Promise<DirectoryPlace | undefined>;
   directoryOfUid(uid: number): Promise<DirectoryPlace | undefined>;
   directoryById(id: string): Promise<DirectoryPlace | undefined>;
+  /** How many live directories there are. */
+  directoryCount(): Promise<number>;
   /** Live directories in the order of their ids, after one. */
   directoriesAfter(after: string, limit: number): Promise<DirectoryPlace[]>;
 }
@@ -83,6 +85,12 @@ export function uploadQueries(reads: Reads): UploadQueries {
       .orderBy('id')
       .limit(p('limit')),
   );
+  const count = reads.prepare<object>()((db) =>
+    db
+      .selectFrom('directories')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('deleted_at', 'is', null),
+  );
   const byUsername = reads.prepare<{ username: string }>()((db, p) =>
     place(db).where('sftp_username', '=', p('username')),
   );
@@ -101,6 +109,7 @@ export function uploadQueries(reads: Reads): UploadQueries {
     directoryOf: async (username) => byUsername.first({ username }),
     directoryOfUid: async (uid) => byUid.first({ uid }),
     directoryById: async (id) => byId.first({ id }),
+    directoryCount: async () => (await count.first({}))?.count ?? 0,
     directoriesAfter: async (after, limit) => directories.all({ after, limit }),
   };
 }

@@ -16,7 +16,10 @@ import type { Change, SessionNote } from './change.ts';
 import { applyChange, type RuleOptions } from './rules.ts';
 
 /** Changes in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
-const BATCH = 32;
+const BATCH = 64;
+
+/** Between two transactions, in ms, unless a whole batch waits: a commit costs more than what it holds. */
+const GATHER = 5;
 
 /** Changes that wait in memory at most. Beyond it they are dropped and their directories scanned instead. */
 const QUEUE_LIMIT = 100_000;
@@ -66,8 +69,19 @@ export function createRecorder(options: RecorderOptions): Recorder {
   let waiters: { left: number; resolve: () => void }[] = [];
   const stop = new AbortController();
 
+  let began = Number.NEGATIVE_INFINITY;
+  let closing = false;
+
+  /** Lets changes come together, but for the first after a pause, which waits for nobody. */
+  async function gather(): Promise<void> {
+    const wait = began + GATHER - performance.now();
+    if (wait > 0 && queue.length < BATCH && !closing) await setTimeout(Math.ceil(wait));
+    began = performance.now();
+  }
+
   async function run(): Promise<void> {
     while (queue.length + notes.length > 0 && !stop.signal.aborted) {
+      await gather();
       await step(queue.slice(0, alone > 0 ? 1 : BATCH));
       const satisfied = waiters.filter(({ left }) => queue.length <= left);
       waiters = waiters.filter(({ left }) => queue.length > left);
@@ -112,7 +126,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     let enqueued = 0;
     let recorded: readonly Recorded[] = [];
     const noted = notes.slice(0, NOTES);
-    const began = performance.now();
+    const applying = performance.now();
     const result = await database.db.transaction().execute(async (tx) => {
       const batch = new Batch(tx, options.filesRoot);
       let done = 0;
@@ -120,11 +134,10 @@ export function createRecorder(options: RecorderOptions): Recorder {
       for (const change of changes) {
         rest = await applyChange(batch, change, options);
         done += 1;
-        if (rest || performance.now() - began > TURN) break;
+        if (rest || performance.now() - applying > TURN) break;
       }
       await batch.files.flush();
-      await enqueue(tx, ...batch.uploads);
-      enqueued = batch.uploads.length;
+      enqueued = await enqueue(tx, ...batch.uploads);
       for (const note of noted) await batch.noteSession(note);
       recorded = batch.recorded;
       await insertTransfers(
@@ -164,6 +177,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     drained: (left = 0) =>
       queue.length <= left ? Promise.resolve() : new Promise((resolve) => waiters.push({ left, resolve })),
     async close() {
+      closing = true;
       clearTimeout(noting);
       if (notes.length > 0) running ??= run();
       const finished = running ?? Promise.resolve();

@@ -9,7 +9,7 @@ import type { FilesRoot } from './batch.ts';
 import type { UploadQueries } from './queries.ts';
 import { scanDirectory } from './scan.ts';
 import type { Place, Settler } from './settle.ts';
-import type { Watcher } from './watcher.ts';
+import type { Watched } from './watched.ts';
 
 const PAGE = 200;
 
@@ -24,9 +24,9 @@ const REQUEST_PAUSE = 2000;
 export interface RoundsOptions {
   readonly log: Log;
   readonly filesRoot: FilesRoot;
-  readonly queries: Pick<UploadQueries, 'directoriesAfter' | 'directoryById' | 'filesAfter'>;
+  readonly queries: Pick<UploadQueries, 'directoriesAfter' | 'directoryCount' | 'directoryById' | 'filesAfter'>;
   readonly settler: Settler;
-  readonly watcher: Pick<Watcher, 'add' | 'complete'>;
+  readonly watched: Pick<Watched, 'begin' | 'add' | 'complete'>;
   drained(left: number): Promise<void>;
   readonly signal: AbortSignal;
   /** Between rounds while not everything is watched, in ms; a minute when left out. */
@@ -42,7 +42,7 @@ export interface Rounds {
 }
 
 export function createRounds(options: RoundsOptions): Rounds {
-  const { log, queries, signal, watcher, roundPause = ROUND_PAUSE } = options;
+  const { log, queries, signal, watched, roundPause = ROUND_PAUSE } = options;
   const requested = new Map<string, Promise<void>>();
   /** What the last scan of a directory cost, in ms. Only of those that were requested. */
   const costs = new Map<string, number>();
@@ -76,13 +76,14 @@ export function createRounds(options: RoundsOptions): Rounds {
   }
 
   async function round(): Promise<void> {
+    watched.begin(await queries.directoryCount());
     let after = '';
     while (!signal.aborted) {
       const page = await queries.directoriesAfter(after, PAGE);
       for (const place of page) {
         if (signal.aborted) return;
         // Watched before it is looked at, so that nothing falls in between.
-        if (watcher.complete()) watcher.add(place.sftp_username);
+        watched.add(place.sftp_username);
         await scan(place).catch((error: unknown) =>
           log.error({ err: error, directory: place.id }, 'cannot scan a directory'),
         );
@@ -96,7 +97,7 @@ export function createRounds(options: RoundsOptions): Rounds {
   async function goOn(): Promise<void> {
     while (!signal.aborted) {
       await setTimeout(roundPause, undefined, { signal, ref: false }).catch(() => undefined);
-      if (!signal.aborted && !watcher.complete()) await round();
+      if (!signal.aborted && !watched.complete()) await round();
     }
   }
 

@@ -8,6 +8,7 @@ import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import type { Recorded } from './batch.ts';
 import { createFollower } from './follow.ts';
+import { createPlaces } from './places.ts';
 import { uploadQueries } from './queries.ts';
 import { createRecorder } from './record.ts';
 import { startRetention } from './retention.ts';
@@ -18,6 +19,7 @@ import { logTransfers } from './transfer-lines.ts';
 import { openTransferLog } from './transfer-log.ts';
 import { resolveClose } from './unclear.ts';
 import { Vanished } from './vanished.ts';
+import { createWatched } from './watched.ts';
 import { createWatcher, jailFiles } from './watcher.ts';
 
 export interface UploadsOptions {
@@ -27,6 +29,8 @@ export interface UploadsOptions {
   readonly jailDir: string;
   readonly tempNames: readonly string[];
   readonly firstUid: number;
+  /** With more directories than this, not all of them are watched. */
+  readonly watchLimit: number;
   /** The client's address of a session that began before this process, '' when nobody knows. */
   addressOf(username: string, pid: number): string;
   /** Called with what a commit has put into the history. */
@@ -66,6 +70,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const { database, clock, log, jailDir } = options;
   const queries = uploadQueries(database.reads);
   const filesRoot = jailFiles(jailDir);
+  const withPlace = createPlaces(queries);
   const stop = new AbortController();
 
   const recorder = createRecorder({
@@ -88,6 +93,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     queries,
     firstUid: options.firstUid,
+    live: (username) => watched.use(username),
     addressOf: options.addressOf,
     note: recorder.note,
     emit(changes) {
@@ -123,18 +129,18 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   });
   const watcher = createWatcher({
     log,
-    jailDir,
     filesRoot,
     changed: (username, path) => void withPlace(username, (place) => settler.suspect(place, path)),
     missing: (username, path) => void withPlace(username, (place) => settler.missing(place, path)),
     unclear: (username) => void withPlace(username, (place) => rounds.request(place.id)),
   });
+  const watched = createWatched(watcher, options.watchLimit);
   const rounds = createRounds({
     log,
     filesRoot,
     queries,
     settler,
-    watcher,
+    watched,
     drained: recorder.drained,
     signal: stop.signal,
     roundPause: options.roundPause,
@@ -151,14 +157,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   });
   const transferLog = await openTransferLog(join(jailDir, '.berth'), follower.follow);
 
-  async function withPlace(
-    username: string,
-    use: (place: { id: string; sftp_username: string }) => void,
-  ): Promise<void> {
-    const place = await queries.directoryOf(username);
-    if (place) use(place);
-  }
-
   return {
     sockets: transferLog,
     adoptSessions: follower.adoptSessions,
@@ -166,13 +164,13 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await rounds.coverAll();
       await retention.check();
     },
-    watch: watcher.add,
-    unwatch: watcher.remove,
+    watch: watched.add,
+    unwatch: watched.remove,
     healthy: () => transferLog.listening(),
     state: () => ({
       sessions: follower.sessions(),
       transferLogRead: transferLog.listening(),
-      watchesComplete: watcher.complete(),
+      watchesComplete: watched.complete(),
     }),
     async close() {
       stop.abort();

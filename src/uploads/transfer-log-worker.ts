@@ -33,6 +33,9 @@ const MESSAGE_LIMIT = 8192;
 /** sshd writes at once after connecting. A connection that stays silent must not hold up the others, in ms. */
 const SILENCE_LIMIT = 1000;
 
+/** Between two batches, in ms: each costs both threads more than a message does. The first after a pause goes at once. */
+const GATHER = 2;
+
 interface Incoming {
   readonly at: Micros;
   text: string;
@@ -46,6 +49,7 @@ const clock = systemClock();
 const servers: Server[] = [];
 let queue: Incoming[] = [];
 let flushing = false;
+let flushed = Number.NEGATIVE_INFINITY;
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'listen') listen(message.path);
@@ -82,12 +86,14 @@ function finish(incoming: Incoming): void {
   incoming.done = true;
   if (flushing || !queue[0]?.done) return;
   flushing = true;
+  if (performance.now() - flushed < GATHER) setTimeout(flush, GATHER);
   // After the reads of this turn, so that a burst becomes one batch.
-  setImmediate(flush);
+  else setImmediate(flush);
 }
 
 function flush(): void {
   flushing = false;
+  flushed = performance.now();
   const next = queue.findIndex((incoming) => !incoming.done);
   const ready = next === -1 ? queue : queue.slice(0, next);
   queue = next === -1 ? [] : queue.slice(next);

@@ -2,16 +2,14 @@
  * Watches the jails with chokidar, for changes that no session explains. It only points at files: the settler looks
  * for itself.
  */
-import { join, relative, sep } from 'node:path';
-import { watch } from 'chokidar';
+import { join, relative } from 'node:path';
+import { type FSWatcher, watch } from 'chokidar';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
-  /** The folder that holds all jails. */
-  readonly jailDir: string;
   readonly filesRoot: FilesRoot;
   changed(username: string, path: Buffer): void;
   missing(username: string, path: Buffer): void;
@@ -30,39 +28,37 @@ export interface Watcher {
 /** What chokidar makes of bytes that are not UTF-8. */
 const REPLACEMENT = '\u{fffd}';
 
+// Nothing is waited for here: the settler lets files rest. Links cannot be made by users and are not followed.
+const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ignorePermissionErrors: true };
+
+/**
+ * A chokidar of its own for each jail: taking a path out of a shared one walks over all others, and is remembered for
+ * ever and held against each later event.
+ */
 export function createWatcher(options: WatcherOptions): Watcher {
-  const { log, jailDir, filesRoot } = options;
+  const { log, filesRoot } = options;
+  const watchers = new Map<string, FSWatcher>();
+  const closing = new Set<Promise<void>>();
   let complete = true;
-  // Nothing is waited for here: the settler lets files rest. Links cannot be made by users and are not followed.
-  const watcher = watch([], {
-    ignoreInitial: true,
-    followSymlinks: false,
-    atomic: false,
-    ignorePermissionErrors: true,
-  });
 
-  function locate(path: string): { username: string; path: Buffer } | undefined {
-    const [username, files, ...rest] = relative(jailDir, path).split(sep);
-    return username && files === 'files' ? { username, path: Buffer.from(rest.join('/')) } : undefined;
-  }
-
-  function on(report: (username: string, path: Buffer) => void): (path: string) => void {
-    return (path) => {
-      const place = locate(path);
-      if (place) report(place.username, place.path);
+  function start(username: string): FSWatcher {
+    const root = filesRoot(username);
+    const on = (report: (username: string, path: Buffer) => void) => (path: string) => {
+      if (path !== root) report(username, Buffer.from(relative(root, path)));
     };
+    const watcher = watch(root, OPTIONS);
+    watcher.on('add', on(options.changed));
+    watcher.on('change', on(options.changed));
+    watcher.on('unlink', on(options.missing));
+    // A name that is not UTF-8 reaches us with bytes replaced, so chokidar cannot look at it and reports nothing else.
+    watcher.on('raw', (_event, name: unknown) => {
+      if (typeof name === 'string' && name.includes(REPLACEMENT)) options.unclear(username);
+    });
+    watcher.on('error', failed);
+    return watcher;
   }
 
-  watcher.on('add', on(options.changed));
-  watcher.on('change', on(options.changed));
-  watcher.on('unlink', on(options.missing));
-  // A name that is not UTF-8 reaches us with bytes replaced, so chokidar cannot look at it and reports nothing else.
-  watcher.on('raw', (_event, name: unknown, details: unknown) => {
-    if (typeof name !== 'string' || !name.includes(REPLACEMENT)) return;
-    const place = locate((details as { watchedPath: string }).watchedPath);
-    if (place) options.unclear(place.username);
-  });
-  watcher.on('error', (error) => {
+  function failed(error: unknown): void {
     const code = errorCode(error);
     if (code !== 'ENOSPC' && code !== 'EMFILE') return log.warn({ err: error }, 'the watcher failed on one path');
     if (complete) {
@@ -73,13 +69,26 @@ export function createWatcher(options: WatcherOptions): Watcher {
       );
     }
     complete = false;
-  });
+  }
+
+  function remove(username: string): void {
+    const watcher = watchers.get(username);
+    if (!watcher) return;
+    watchers.delete(username);
+    const closed = watcher.close().finally(() => closing.delete(closed));
+    closing.add(closed);
+  }
 
   return {
-    add: (username) => void watcher.add(filesRoot(username)),
-    remove: (username) => void watcher.unwatch(filesRoot(username)),
+    add(username) {
+      if (!watchers.has(username)) watchers.set(username, start(username));
+    },
+    remove,
     complete: () => complete,
-    close: () => watcher.close(),
+    async close() {
+      for (const username of [...watchers.keys()]) remove(username);
+      await Promise.all(closing);
+    },
   };
 }
 

@@ -27,8 +27,9 @@ export interface UploadEvent {
 /**
  * Enqueues a webhook for each event whose directory has a URL, many in one statement. Call the dispatcher's `wake` once
  * the transaction is committed.
+ * @returns how many there are.
  */
-export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<void> {
+export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<number> {
   const rows = events.flatMap((event) =>
     event.directory.webhook_url ? [row(event, event.directory.webhook_url)] : [],
   );
@@ -38,6 +39,7 @@ export async function enqueue(tx: Transaction<Tables>, ...events: readonly Uploa
       .values(rows.slice(start, start + ROWS))
       .execute();
   }
+  return rows.length;
 }
 
 function row(event: UploadEvent, url: string): Insertable<DeliveriesTable> {

@@ -6,7 +6,8 @@
  */
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
-import { compare, percentile } from '../webhooks/crowd/compare.ts';
+import { percentile } from '../support/percentile.ts';
+import { compare } from '../webhooks/crowd/compare.ts';
 
 const { values } = parseArgs({
   options: { turns: { type: 'string', default: '100' }, webhooks: { type: 'string', default: '50' } },

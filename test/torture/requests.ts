@@ -4,8 +4,9 @@
  *   node test/torture/requests.ts [--cases 20000]
  */
 import { parseArgs } from 'node:util';
-import { fuzz, percentile } from '../api/fuzz/run.ts';
+import { fuzz } from '../api/fuzz/run.ts';
 import { hosted } from '../support/hosted.ts';
+import { percentile } from '../support/percentile.ts';
 import { scratch } from '../support/scratch.ts';
 
 const { values } = parseArgs({ options: { cases: { type: 'string', default: '20000' } } });

@@ -1,7 +1,8 @@
 /** 200 dead receivers with 10,000 webhooks queued: a healthy one does not feel them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compare, percentile } from './crowd/compare.ts';
+import { percentile } from '../support/percentile.ts';
+import { compare } from './crowd/compare.ts';
 
 /** `npm run torture -- receivers` takes more of them and holds the ratio to 2; so few are too noisy for that. */
 const SAMPLES = { turns: 10, webhooks: 40 };

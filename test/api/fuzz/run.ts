@@ -132,8 +132,3 @@ function judge({ method, path }: Case, { status, type, text }: Answered): void {
     assert.match(String(json['error']), /^[A-Z][\x20-\x7e]{3,120}$/);
   }
 }
-
-/** The value below which that part of them lies. */
-export function percentile(values: readonly number[], part: number): number {
-  return values.toSorted((a, b) => a - b)[Math.ceil(values.length * part) - 1] ?? Number.NaN;
-}

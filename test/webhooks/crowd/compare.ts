@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { deadEndpoints } from './dead-endpoints.ts';
 
-const DISPATCHING = fileURLToPath(new URL('./dispatching.ts', import.meta.url));
+const DISPATCHING = fileURLToPath(new URL('./dispatching-child.ts', import.meta.url));
 
 export interface Comparison {
   /** Latencies in ms, by turn. */
@@ -68,9 +68,4 @@ async function start(crowd: { dead: readonly string[]; each: number }): Promise<
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     },
   };
-}
-
-/** The value at or below which that part of them lies. */
-export function percentile(values: readonly number[], part: number): number {
-  return values.toSorted((a, b) => a - b)[Math.ceil(values.length * part) - 1] ?? Number.NaN;
 }

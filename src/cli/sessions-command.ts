@@ -74,6 +74,7 @@ export function sessionsCommand(deps: {
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async ({ directory: wanted, account, json, ...options }: Options) => {
+      const end = options.follow && stopped();
       await withDatabase(async (database) => {
         const isWanted = ({ username, directory }: Row): boolean =>
           (wanted === undefined || username === wanted || directory?.id === wanted) &&
@@ -84,12 +85,12 @@ export function sessionsCommand(deps: {
           });
           return (await Promise.all(rows)).filter(isWanted);
         };
-        if (!options.follow) return printRows(await look(), LIST, { print, as: json ? 'json' : 'table' });
+        if (!end) return printRows(await look(), LIST, { print, as: json ? 'json' : 'table' });
 
         const write = columns(print);
         if (!json) write([FOLLOWED.headings]);
         let before: Map<string, Row> | undefined;
-        await follow(stopped, async () => {
+        await follow(end, async () => {
           const now = new Map((await look()).map((row) => [keyOf(row), row]));
           const closed = [...(before ?? [])].filter(([key]) => !now.has(key)).map(([, row]) => as('closed', row));
           const opened = [...now]

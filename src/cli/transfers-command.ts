@@ -74,11 +74,12 @@ export function transfersCommand(deps: {
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const { json, event } = options;
+      const end = options.follow && stopped();
       await withDatabase(async (database) => {
         const filter = { ...(await filterOf(database, clock, options)), event };
         let after = options.follow ? await lastTransfer(database) : 0;
         const rows = await listTransfers(database, filter);
-        if (!options.follow) return printRows(rows, STYLE, { print, as: json ? 'json' : 'table' });
+        if (!end) return printRows(rows, STYLE, { print, as: json ? 'json' : 'table' });
         const write = columns(print);
         if (!json) write([STYLE.headings]);
         const show = (shown: readonly TransferRow[]): void => {
@@ -86,7 +87,7 @@ export function transfersCommand(deps: {
           else write(shown.map(STYLE.cells));
         };
         show(rows.filter(({ id }) => id <= after));
-        await follow(stopped, async () => {
+        await follow(end, async () => {
           const next = await listTransfers(database, { ...filter, after, limit: 1000 });
           show(next);
           after = next.at(-1)?.id ?? after;

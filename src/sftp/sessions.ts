@@ -63,10 +63,10 @@ export function usersWithSessions(paths: Paths): string[] {
 }
 
 /**
- * The client's address of the session that a process serves, '' when it is none of the user's: the process is a child's
- * child of the session's monitor.
+ * The client's address of the session that a process serves, being a child's child of its monitor. Undefined when it
+ * serves none that was registered here: another instance of berth may have given out the same UID.
  */
-export function addressOf(paths: Paths, username: string, pid: number): string {
+export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
   const sessions = liveSessions(paths, username);
   let ancestor = pid;
   for (let generation = 0; generation < 4 && ancestor > 1; generation += 1) {
@@ -74,7 +74,7 @@ export function addressOf(paths: Paths, username: string, pid: number): string {
     if (session) return session.address;
     ancestor = Number(statOf(ancestor)?.[1] ?? 0);
   }
-  return '';
+  return undefined;
 }
 
 /**

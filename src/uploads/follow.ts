@@ -29,8 +29,8 @@ export interface FollowOptions {
   emit(changes: readonly Change[]): void;
   /** Something for the history. */
   note(note: SessionNote): void;
-  /** The client's address of a session that was there before, '' when nobody knows. */
-  addressOf(username: string, pid: number): string;
+  /** The client's address of a session that was there before, undefined when it is none of this berth's. */
+  addressOf(username: string, pid: number): string | undefined;
   unclear(directoryId: string, username: string, event: LogEvent & { kind: 'unclear' }, pid: number, at: Micros): void;
 }
 
@@ -108,15 +108,16 @@ export function createFollower(options: FollowOptions): Follower {
     const directory = await queries.directoryOfUid(uid);
     if (!directory) return;
     const username = directory.sftp_username;
+    const address = options.addressOf(username, pid);
     options.live(username);
     interpreter.adopt(
       {
         pid,
         directoryId: directory.id,
         username,
-        address: options.addressOf(username, pid),
+        address: address ?? '',
         openedAt: undefined,
-        serves: servesSftp(pid),
+        serves: address !== undefined && servesSftp(pid),
         unanswered: undefined,
         moved: [],
       },

@@ -31,8 +31,8 @@ export interface UploadsOptions {
   readonly firstUid: number;
   /** With more directories than this, not all of them are watched. */
   readonly watchLimit: number;
-  /** The client's address of a session that began before this process, '' when nobody knows. */
-  addressOf(username: string, pid: number): string;
+  /** The client's address of a session that began before this process, undefined when it is none of this berth's. */
+  addressOf(username: string, pid: number): string | undefined;
   /** Called with what a commit has put into the history. */
   recorded(recorded: readonly Recorded[]): void;
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */

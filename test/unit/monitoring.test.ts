@@ -1,0 +1,134 @@
+/** monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { createLog } from '../../src/log.ts';
+import { stateQueries } from '../../src/metrics/queries.ts';
+import type { MetricsServer } from '../../src/metrics/server.ts';
+import { createMetrics } from '../../src/metrics/start.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+
+const FOLDER = new URL('../../monitoring/', import.meta.url);
+const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
+
+interface Rule {
+  alert?: string;
+  expr?: string;
+  for?: string;
+  severity?: string;
+  summary?: string;
+  description?: string;
+}
+
+/** The rules of a file that is written in just this shape; any other line is refused. */
+function rulesOf(text: string): Rule[] {
+  const rules: Rule[] = [];
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  assert.deepEqual(lines.splice(0, 3), ['groups:', '  - name: berth', '    rules:']);
+  for (const line of lines) {
+    const [, indent = '', key = '', value = ''] = /^( {6}- | {8}| {10})(\w+):(?: (.+))?$/.exec(line) ?? [];
+    assert.notEqual(key, '', line);
+    // What plain YAML scalars may not hold.
+    assert.doesNotMatch(value, /: | #|^["'&*!|>%@`[\]{}]/, line);
+    if (indent.endsWith('- ')) rules.push({});
+    Object.assign(rules.at(-1) ?? {}, { [key]: value });
+  }
+  return rules;
+}
+
+/** Every metric that an expression names, without what PromQL adds to a histogram's name. */
+function named(expression: string): string[] {
+  const names = expression.replaceAll(/"[^"]*"/g, '').match(/\b(?:berth|process)_\w+/g) ?? [];
+  return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''));
+}
+
+async function serving(place: Scratch, port: number | 'off', lines: string[] = []) {
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const database = await openDatabase(place.config.databaseFile);
+  const metrics = createMetrics();
+  const sources = {
+    queries: stateQueries(database.reads),
+    clock: systemClock(),
+    deniedLogins: join(place.dir, 'denied-logins'),
+    uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
+  };
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const server: MetricsServer = await metrics.serve(sources, { host: '127.0.0.1', port }, log);
+  return {
+    metrics,
+    server,
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      metrics.close();
+      await database.close();
+    },
+  };
+}
+
+test('alerts and dashboard name only metrics that /metrics shows, and the dashboard all of berth’s own', async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  running.metrics.request({ method: 'GET', route: '/healthz', status: 200, ms: 1 });
+  const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
+
+  const rules = rulesOf(read('alerts.yml'));
+  assert.equal(rules.length, 5);
+  for (const rule of rules) {
+    assert.deepEqual(Object.keys(rule).toSorted(), [
+      'alert',
+      'annotations',
+      'description',
+      'expr',
+      'for',
+      'labels',
+      'severity',
+      'summary',
+    ]);
+    assert.ok(named(rule.expr ?? '').length > 0);
+  }
+  const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
+  const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+  const expressions = [...rules.map(({ expr = '' }) => expr), ...drawn];
+  for (const expression of expressions) {
+    for (const [open, close] of ['()', '{}', '[]']) {
+      assert.equal(expression.split(open ?? '').length, expression.split(close ?? '').length, expression);
+    }
+  }
+  const unknown = expressions.flatMap(named).filter((name) => !shown.has(name));
+  assert.deepEqual(unknown, []);
+  const undrawn = [...shown].filter((name) => name.startsWith('berth_') && !drawn.flatMap(named).includes(name));
+  assert.deepEqual(undrawn, []);
+});
+
+test('only GET /metrics is served; a port that is taken is a line in the log, and off is off', async () => {
+  using place = scratch();
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const lines: string[] = [];
+  {
+    await using running = await serving(place, port, lines);
+    assert.equal(running.server.port, undefined);
+  }
+  taken.close();
+  assert.equal(lines.length, 1);
+  assert.match(lines[0] ?? '', /no metrics: cannot listen on 127\.0\.0\.1:\d+ .*BERTH_METRICS_PORT/);
+  {
+    await using running = await serving(place, 'off');
+    assert.equal(running.server.port, undefined);
+  }
+  await using running = await serving(place, 0);
+  const status = async (path: string, method: string): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${running.server.port}${path}`, { method })).status;
+  assert.deepEqual(
+    [await status('/metrics', 'GET'), await status('/metrics', 'POST'), await status('/', 'GET')],
+    [200, 405, 404],
+  );
+});

@@ -26,6 +26,8 @@ export interface HostOptions {
 export interface LocalHost extends DirectoryHost {
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
+  /** Gives the user's jail the transfer log's socket, if there is a jail without it. */
+  relink(username: string): Promise<void>;
   /** After the transfer log was started anew: gives the jails of live sessions its socket. The others follow by `apply`. */
   relinkLiveSessions(): Promise<void>;
   /** Takes away what lets that user log in; true when there was anything. The jail stays. */
@@ -43,6 +45,15 @@ export function createDirectoryHost({ paths, log, sockets, onRemoved }: HostOpti
 
   async function linkLog(username: string): Promise<void> {
     while (linkLogSocket(paths, username, sockets) === 'full') await sockets.moreSockets();
+  }
+
+  async function relink(username: string): Promise<void> {
+    try {
+      await linkLog(username);
+    } catch (error) {
+      // Deleted meanwhile.
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
   }
 
   function removeCredentials(username: string): boolean {
@@ -79,16 +90,10 @@ export function createDirectoryHost({ paths, log, sockets, onRemoved }: HostOpti
     },
 
     async relinkLiveSessions() {
-      for (const username of usersWithSessions(paths)) {
-        try {
-          await linkLog(username);
-        } catch (error) {
-          // Deleted meanwhile.
-          if (errorCode(error) !== 'ENOENT') throw error;
-        }
-      }
+      for (const username of usersWithSessions(paths)) await relink(username);
     },
 
+    relink,
     removeCredentials,
     settled: () => trash.settled(),
     close: () => trash.close(),

@@ -38,7 +38,7 @@ export interface Reconciled {
   readonly strangers: readonly string[];
 }
 
-const BATCH = 200;
+const BATCH = 50;
 
 /** Compares everything once. Stops early, with what it has found, when the signal says so. */
 export async function reconcile(options: ReconcileOptions): Promise<Reconciled> {
@@ -70,6 +70,8 @@ async function mendRows({ log, host, rows, reapply, signal }: ReconcileOptions) 
     for (const row of batch) {
       known.add(row.sftp_username);
       try {
+        // After every start, and no reason to write anything else.
+        await host.relink(row.sftp_username);
         if (host.isApplied(row)) continue;
         await reapply(row.id);
         mended++;

@@ -16,6 +16,9 @@ export interface Page {
   readonly after?: string | undefined;
 }
 
+/** A file as its row has it. */
+export type RecordedFile = FileStat & Pick<FilesTable, 'path'>;
+
 export interface DirectoryPlace {
   readonly id: string;
   readonly sftp_username: string;
@@ -27,7 +30,7 @@ export interface UploadQueries {
   /** What is recorded of one file. */
   fileAt(directoryId: string, path: Buffer): Promise<FileStat | undefined>;
   /** Recorded files of a directory in the order of their paths, after one. */
-  filesAfter(directoryId: string, after: Buffer, limit: number): Promise<Pick<FilesTable, 'path'>[]>;
+  filesAfter(directoryId: string, after: Buffer, limit: number): Promise<RecordedFile[]>;
   /** The directory that a user's sessions belong to. */
   directoryOf(username: string): Promise<DirectoryPlace | undefined>;
   directoryOfUid(uid: number): Promise<DirectoryPlace | undefined>;
@@ -70,7 +73,7 @@ export function uploadQueries(reads: Reads): UploadQueries {
   const filesAfter = reads.prepare<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
     db
       .selectFrom('files')
-      .select('path')
+      .select(['path', 'inode', 'mtime', 'size_bytes'])
       .where('directory_id', '=', p('directory'))
       .where('path', '>', p('after'))
       .orderBy('path')

@@ -7,12 +7,15 @@
 import type { Stats } from 'node:fs';
 import { type Folder, isAbsent, listFolder, lstatBeneath, lstatEntry, openEntry, openFolder } from '../beneath.ts';
 import { turns } from './turns.ts';
-import type { FilesRoot } from './batch.ts';
-import type { UploadQueries } from './queries.ts';
+import { type FilesRoot, fileStat, isSame } from './batch.ts';
+import type { RecordedFile, UploadQueries } from './queries.ts';
 import type { Place, Settler } from './settle.ts';
 
 /** Files after which a scan looks whether the database keeps up; rows that are read at once. */
 const PAGE = 100;
+
+/** Rows of a directory that a scan holds in memory at most. */
+const EXPECTED = 50_000;
 
 /** Folders below each other that are looked into; each costs an open file. Deeper ones are reported. */
 const DEPTH_LIMIT = 400;
@@ -32,30 +35,61 @@ export interface ScanOptions {
 export async function scanDirectory(options: ScanOptions, place: Place): Promise<number> {
   const { settler, signal } = options;
   const root = options.filesRoot(place.sftp_username);
+  const expected = await expectedFiles(options, place);
   let files = 0;
   await walkFiles(root, Buffer.alloc(0), {
     signal,
     tooDeep: (folder) => options.tooDeep(place, folder),
     async visit(path, stats) {
       files += 1;
-      await settler.examine(place, path, stats);
+      // What is as recorded needs no further look; what is not may have been recorded since.
+      if (!expected.takeSame(path, stats)) await settler.examine(place, path, stats);
       if (files % PAGE === 0) await options.breathe();
     },
   });
 
   const breath = turns();
-  let after: Buffer = Buffer.alloc(0);
-  while (!signal.aborted) {
+  const check = async ({ path }: Pick<RecordedFile, 'path'>): Promise<void> => {
+    if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
+    await breath();
+  };
+  for (const row of expected.left()) {
+    if (signal.aborted) return files;
+    await check(row);
+  }
+  for (let after = expected.end; after !== undefined && !signal.aborted;) {
     const rows = await options.queries.filesAfter(place.id, after, PAGE);
-    for (const { path } of rows) {
-      if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
-      await breath();
-    }
-    const last = rows.at(-1);
-    if (!last) break;
-    after = last.path;
+    for (const row of rows) await check(row);
+    after = rows.length < PAGE ? undefined : rows.at(-1)?.path;
   }
   return files;
+}
+
+/** The recorded files of a directory, the first of them when there are very many. */
+async function expectedFiles({ queries, signal }: ScanOptions, place: Place) {
+  const rows = new Map<string, RecordedFile>();
+  let end: Buffer | undefined = Buffer.alloc(0);
+  const breath = turns();
+  while (end !== undefined && rows.size < EXPECTED && !signal.aborted) {
+    const page: RecordedFile[] = await queries.filesAfter(place.id, end, PAGE);
+    for (const row of page) rows.set(row.path.toString('latin1'), row);
+    end = page.length < PAGE ? undefined : page.at(-1)?.path;
+    await breath();
+  }
+  return {
+    /** Whether the file is as its row has it. */
+    takeSame(path: Buffer, stats: Stats): boolean {
+      const key = path.toString('latin1');
+      const row = rows.get(key);
+      rows.delete(key);
+      // A negative inode is that of a restored backup, whose row has yet to get to know its file.
+      return row !== undefined && row.inode >= 0 && isSame(row, fileStat(stats));
+    },
+    /** Those that were not met. */
+    left: () => rows.values(),
+    /** Behind which path the rows go on; undefined when these are all. */
+    end,
+  };
 }
 
 export interface WalkOptions {

@@ -8,6 +8,7 @@ import { largeUploads } from './large-uploads.ts';
 import { list } from './list.ts';
 import { logins } from './logins.ts';
 import { smallUploads } from './small-uploads.ts';
+import { start } from './start.ts';
 
 export const benches: readonly Bench[] = [
   get,
@@ -19,4 +20,5 @@ export const benches: readonly Bench[] = [
   announceIdle,
   announceBusy,
   deliveries,
+  start,
 ];

@@ -1,6 +1,9 @@
 /** `berth serve` for a bench: a process of its own, as in production, with an account that may do anything. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/open.ts';
 import { issueKey } from '../support/berth.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { freePort } from '../support/free-port.ts';
@@ -75,4 +78,13 @@ export async function startServed(config: Config, environment: Record<string, st
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** An account for rows that are put into the database past the API. */
+export async function firstAccount(config: Config): Promise<string> {
+  mkdirSync(config.stateDir, { recursive: true });
+  const database = await openDatabase(config.databaseFile);
+  const { id } = await createAccount({ database, clock: systemClock() }, { name: 'Filled', plan: 'business' });
+  await database.close();
+  return id;
 }

@@ -1,0 +1,57 @@
+/** Directories and files in any number, put into the database and on the disk past the API: only the outcome matters. */
+import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import Sqlite from 'better-sqlite3';
+import type { Config } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { FIRST_UID } from '../../src/directories/create.ts';
+import { createLog } from '../../src/log.ts';
+import { createDirectoryHost } from '../../src/sftp/host.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+
+export interface Filling {
+  readonly directories: number;
+  readonly filesEach: number;
+}
+
+/** Fills a database that has an account, while berth is stopped. Every directory has the password hash `*`. */
+export async function fill(config: Config, accountId: string, { directories, filesEach }: Filling): Promise<void> {
+  mkdirSync(config.stateDir, { recursive: true });
+  const opened = await openDatabase(config.databaseFile);
+  await opened.close();
+  const sqlite = new Sqlite(config.databaseFile);
+  sqlite.pragma('synchronous = off');
+  const paths = pathsOf(config);
+  const sockets = { currentSocket: () => undefined, moreSockets: () => Promise.reject(new Error('nobody listens')) };
+  const host = createDirectoryHost({ paths, log: createLog('error'), sockets, onRemoved: () => undefined });
+  const principal = sqlite.prepare('insert into principals (uid, username) values (?, ?)');
+  const directory = sqlite.prepare(`
+    insert into directories (id, account_id, name, slug, metadata, sftp_host, sftp_port, sftp_username, uid,
+      password_hash, webhook_secret, max_connections, retention_days, auth_mode, inserted_at, updated_at)
+    values (?, ?, 'Bench', 'bench', '{}', '127.0.0.1', 22, ?, ?, '*', 'secret', 10, 0, 'password', ?, ?)`);
+  const file = sqlite.prepare(`
+    insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
+    values (?, ?, ?, 0, 'uploaded', ?, ?, ?, 'log')`);
+  const first = FIRST_UID + 1_000_000;
+  for (let start = 0; start < directories; start += 1000) {
+    sqlite.exec('begin');
+    for (let i = start; i < Math.min(start + 1000, directories); i += 1) {
+      const row = { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i };
+      principal.run(row.uid, row.sftp_username);
+      directory.run(row.id, accountId, row.sftp_username, row.uid, i, i);
+      const settings = { password_hash: '*', auth_mode: 'password', public_key: null, max_connections: 10 } as const;
+      await host.apply({ ...row, ...settings });
+      const files = `${paths.jail(row.sftp_username)}/files`;
+      for (let n = 0; n < filesEach; n += 1) {
+        const fd = openSync(`${files}/file-${n}`, 'wx');
+        fchownSync(fd, row.uid, row.uid);
+        const { ino, mtimeMs } = fstatSync(fd);
+        closeSync(fd);
+        file.run(randomUUID(), row.id, Buffer.from(`file-${n}`), n, ino, Math.floor(mtimeMs * 1000));
+      }
+    }
+    sqlite.exec('commit');
+  }
+  await host.close();
+  sqlite.close();
+}

@@ -5,6 +5,7 @@ import { auditCommand } from './cli/audit-command.ts';
 import { deliveriesCommand } from './cli/deliveries-command.ts';
 import { directoriesCommand } from './cli/directories-command.ts';
 import { backupCommand, restoreCommand } from './cli/backup-command.ts';
+import { doctorCommand } from './cli/doctor-command.ts';
 import { keyCommand } from './cli/key-command.ts';
 import { listenCommand } from './cli/listen-command.ts';
 import { runProgram } from './cli/program.ts';
@@ -25,7 +26,8 @@ const database = withDatabase(config);
 const stopped = () => Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
 const reporting = { withDatabase: database, clock, print, stopped };
 
-process.exitCode = await runProgram(
+let found = 0;
+const failed = await runProgram(
   [
     // Loaded when they run: the other commands start in half the time without them.
     serveCommand(async () => (await import('./serve.ts')).serve(config())),
@@ -35,6 +37,9 @@ process.exitCode = await runProgram(
       ).runListen(given, { databaseFile: () => config().databaseFile, stdout, stopped });
     }),
     prepareCommand(async () => (await import('./sftp/sshd.ts')).prepareSshd(config())),
+    doctorCommand(async (given) => {
+      found = await (await import('./doctor/run.ts')).runDoctor({ ...given, config, clock, print });
+    }),
     backupCommand(async (given) => (await import('./backup/backup.ts')).backUp(config(), { ...given, clock }), print),
     restoreCommand(async (given) => (await import('./backup/restore.ts')).restore(config(), given), print),
     accountCommand({ withDatabase: database, clock, print }),
@@ -51,3 +56,4 @@ process.exitCode = await runProgram(
   process.argv.slice(2),
   { stdout, stderr },
 );
+process.exitCode = failed || found;

@@ -16,10 +16,10 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { lockInstance } from '../db/instance-lock.ts';
+import { lookAt } from '../db/look.ts';
 import { openDatabase } from '../db/open.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
@@ -53,7 +53,7 @@ export async function restore(config: Config, { file, settings, force }: Restore
   const folder = dirname(config.databaseFile);
   for (const path of [config.stateDir, folder]) mkdirSync(path, { recursive: true, mode: 0o755 });
   using _lock = lockInstance(join(config.stateDir, 'serve.lock'));
-  if (!force && hasData(config.databaseFile)) {
+  if (!force && (await hasData(config.databaseFile))) {
     throw new OperatorError(
       `${config.databaseFile} holds data: restore with --force, which keeps it beside, or choose another BERTH_STATE_DIR`,
     );
@@ -71,15 +71,15 @@ export async function restore(config: Config, { file, settings, force }: Restore
 }
 
 /** Whether there is anything to lose. What cannot be read may be worth mending. */
-function hasData(file: string): boolean {
+async function hasData(file: string): Promise<boolean> {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return existsSync(`${file}-wal`);
-  const sqlite = new Sqlite(file, { readonly: true });
   try {
-    return sqlite.prepare('select 1 from accounts union all select 1 from principals limit 1').get() !== undefined;
+    await using look = lookAt(file);
+    const account = await look.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();
+    const principal = await look.db.selectFrom('principals').select('uid').limit(1).executeTakeFirst();
+    return account !== undefined || principal !== undefined;
   } catch {
     return true;
-  } finally {
-    sqlite.close();
   }
 }
 

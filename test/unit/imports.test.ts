@@ -13,6 +13,7 @@ const GROUND = ['beneath.ts', 'clock.ts', 'config.ts', 'db', 'errors.ts', 'log.t
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   accounts: [],
+  doctor: ['accounts', 'directories/host.ts', 'sftp'],
   backup: ['directories/create.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts'],
   history: [],
@@ -27,7 +28,7 @@ const ALLOWED: Record<string, readonly string[]> = {
 };
 
 /** The files that put the parts together. */
-const ROOTS = ['main.ts', 'serve.ts', 'service.ts', 'upkeep.ts'];
+const ROOTS = ['main.ts', 'serve.ts', 'service.ts', 'systemd.ts', 'upkeep.ts'];
 
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {

@@ -1,0 +1,38 @@
+/** A database as somebody sees it who only looks: nothing is migrated, mended or written, and it may be damaged or newer. */
+import Sqlite from 'better-sqlite3';
+import { Kysely } from 'kysely';
+import { executed } from './migrate.ts';
+import { migrations } from './migrations/index.ts';
+import type { Tables } from './schema.ts';
+import { BerthSqliteDialect } from './sqlite.ts';
+
+export interface Look extends AsyncDisposable {
+  readonly db: Kysely<Tables>;
+  /** The migrations that it lacks, and those that this berth does not know. */
+  schema(): { readonly missing: string[]; readonly unknown: string[] };
+  /** Reads all of it. What is wrong first, if anything is. */
+  damage(): string | undefined;
+}
+
+/** @throws SQLite's error when there is no database, or it cannot be read. */
+export function lookAt(file: string): Look {
+  const sqlite = new Sqlite(file, { readonly: true, fileMustExist: true });
+  const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(sqlite) });
+  return {
+    db,
+    schema() {
+      const had = executed(sqlite);
+      return {
+        missing: Object.keys(migrations).filter((name) => !had.includes(name)),
+        unknown: had.filter((name) => !(name in migrations)),
+      };
+    },
+    damage() {
+      const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
+      return found === 'ok' ? undefined : String(found);
+    },
+    async [Symbol.asyncDispose]() {
+      sqlite.close();
+    },
+  };
+}

@@ -1,0 +1,53 @@
+/**
+ * Requests to the service on this machine. Its certificate may be for any name, so it is compared with the file that the
+ * configuration names, which also shows a service that still has an older one.
+ */
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type IncomingMessage, request as plainRequest } from 'node:http';
+import { request } from 'node:https';
+import { text } from 'node:stream/consumers';
+import type { TLSSocket } from 'node:tls';
+import type { Config } from '../config.ts';
+
+/** How long an answer may take, in ms. */
+const PATIENCE = 10_000;
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly json: unknown;
+}
+
+export interface ApiRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly key?: string;
+  readonly json?: unknown;
+}
+
+/** @throws {Error} when nothing answers, or something else does. */
+export async function askApi({ api, tls }: Config, { method, path, key, json }: ApiRequest): Promise<ApiAnswer> {
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  const headers = {
+    ...(key !== undefined && { authorization: `Bearer ${key}` }),
+    ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+    ...(tls.mode === 'proxy' && { 'x-forwarded-proto': 'https' }),
+  };
+  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[api.host] ?? api.host;
+  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(PATIENCE) };
+  const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
+  if (tls.mode === 'on') {
+    const expected = new X509Certificate(readFileSync(tls.cert)).fingerprint256;
+    outgoing.once('socket', (socket: TLSSocket) =>
+      socket.once('secureConnect', () => {
+        if (socket.getPeerCertificate().fingerprint256 === expected) outgoing.end(body);
+        else outgoing.destroy(new Error(`port ${api.port} does not answer with the certificate ${tls.cert}`));
+      }),
+    );
+  } else outgoing.end(body);
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+  const answer = await text(incoming);
+  const isJson = incoming.headers['content-type']?.startsWith('application/json') && answer !== '';
+  return { status: incoming.statusCode ?? 0, json: isJson ? JSON.parse(answer) : undefined };
+}

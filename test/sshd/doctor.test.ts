@@ -1,0 +1,206 @@
+/** `berth doctor`: silent about a berth that is well, and each thing that can break is named with its remedy. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import { type Clock, DAY, systemClock } from '../../src/clock.ts';
+import type { Config } from '../../src/config.ts';
+import { runDoctor } from '../../src/doctor/run.ts';
+import { startBerth } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** Checks of the machine that runs the tests, which need not be well. */
+const OF_THE_MACHINE = ['disk', 'limits', 'clock'];
+
+interface Line {
+  readonly check: string;
+  readonly verdict: string;
+  readonly text: string;
+  readonly remedy: string | null;
+}
+
+async function ask(
+  config: Config,
+  options: { login?: boolean; clock?: Clock } = {},
+): Promise<{ status: number; lines: Line[] }> {
+  let text = '';
+  const print = (line: string): void => void (text += line);
+  const settings = { login: false, clock: systemClock(), ...options };
+  const status = await runDoctor({ config: () => config, json: true, print, ...settings });
+  return { status, lines: JSON.parse(text) as Line[] };
+}
+
+const problems = (lines: readonly Line[]): Line[] =>
+  lines.filter(({ check, verdict }) => verdict !== 'ok' && !OF_THE_MACHINE.includes(check));
+
+test('of a berth that is well there is nothing to say, a login included; of a broken one, what it is', async () => {
+  using place = scratch({ BERTH_API_PORT: String(await freePort()) });
+  await using berth = await startBerth(place);
+  const { config, sshd } = berth;
+  const { paths } = sshd;
+  const { username } = await berth.directory();
+  await berth.service().covered;
+  const well = await ask(config, { login: true });
+  assert.deepEqual(problems(well.lines), []);
+  assert.deepEqual(
+    well.lines.filter(({ check }) => check === 'login').map(({ verdict }) => verdict),
+    ['ok'],
+  );
+  const counts = () => {
+    const sqlite = new Sqlite(config.databaseFile, { readonly: true });
+    const rows = ['directories', 'api_keys', 'files'].map((table) =>
+      sqlite.prepare(`select count(*) from ${table}`).pluck().get(),
+    );
+    sqlite.close();
+    return rows;
+  };
+  await until('the throw-away directory is gone', () => counts().join() === '1,1,0');
+  assert.deepEqual(
+    readdirSync(config.stateDir).filter((name) => name.startsWith('doctor-')),
+    [],
+  );
+
+  const write = (sql: string) => {
+    const sqlite = new Sqlite(config.databaseFile);
+    sqlite.exec(sql);
+    sqlite.close();
+  };
+  const jail = paths.jail(username);
+  const record = join(paths.userdb, 'nobodys-abcdefgh.user');
+  const [admit, helper] = [join(paths.sshd, 'admit'), join(paths.sshd, 'authorized-keys')];
+  const stranger = paths.jail('lost-abcdefgh');
+  const delivery = "'x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', '', 'running', 4, 0, 0, null";
+  const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
+    [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
+    [
+      () => chownSync(helper, 1000, 0),
+      () => chownSync(helper, 0, 0),
+      /^fail sshd files: .*authorized-keys is owned by 1000/,
+    ],
+    [
+      () => chmodSync(paths.jails, 0o777),
+      () => chmodSync(paths.jails, 0o755),
+      /^fail folders: .*can be written to by others/,
+    ],
+    [
+      () => chmodSync(jail, 0o777),
+      () => chmodSync(jail, 0o755),
+      /^fail directories: 1 jails have a wrong owner or mode: acme/,
+    ],
+    [
+      () => mkdirSync(stranger),
+      () => rmSync(stranger, { recursive: true }),
+      /^warn directories: 1 jails belong to no directory: lost-abcdefgh/,
+    ],
+    [
+      () => writeFileSync(record, '{}'),
+      () => rmSync(record),
+      /^fail directories: 1 users that no directory has can log in: nobodys/,
+    ],
+    [
+      () => chmodSync(config.databaseFile, 0o644),
+      () => chmodSync(config.databaseFile, 0o600),
+      /^fail database: others can read/,
+    ],
+    [
+      () => write("insert into kysely_migration values ('999-x', '2030')"),
+      () => write("delete from kysely_migration where name = '999-x'"),
+      /^fail database: .*newer berth \(999-x\)/,
+    ],
+    [
+      () => write(`insert into deliveries values (${delivery})`),
+      () => write("delete from deliveries where id = 'x'"),
+      /^fail deliveries: 1 deliveries are stuck/,
+    ],
+    [
+      () => chmodSync(config.tls.key, 0o644),
+      () => chmodSync(config.tls.key, 0o600),
+      /^fail certificate: everybody can read/,
+    ],
+  ];
+  // A running one would mend the delivery.
+  await berth.stop();
+  for (const [breakIt] of breakages) breakIt();
+  const broken = await ask(config);
+  for (const [, mend] of breakages) mend();
+  const shown = problems(broken.lines).map(({ verdict, check, text }) => `${verdict} ${check}: ${text}`);
+  for (const [, , says] of breakages)
+    assert.ok(
+      shown.some((line) => says.test(line)),
+      `${says}\n${shown.join('\n')}`,
+    );
+  assert.ok(problems(broken.lines).every(({ remedy }) => remedy !== null));
+
+  await sshd.stop();
+  const down = await ask(config, { clock: { now: () => systemClock().now() + 5000 * DAY } });
+  assert.equal(down.status, 2);
+  const said = problems(down.lines)
+    .map(({ check, text }) => `${check}: ${text}`)
+    .join('\n');
+  assert.match(said, /^serve: berth serve does not run$/m);
+  assert.match(said, /^sshd: no sshd answers on port \d+/m);
+  assert.match(said, /^certificate: .*expired/m);
+  assert.equal(problems(down.lines).length, 3, said);
+
+  const fd = openSync(config.databaseFile, 'r+');
+  writeSync(fd, Buffer.alloc(8192, 'x'), 0, 8192, 0);
+  closeSync(fd);
+  const damaged = await ask(config);
+  assert.deepEqual(
+    new Set(damaged.lines.map(({ check }) => check)),
+    new Set(well.lines.map(({ check }) => check).filter((check) => check !== 'login')),
+    'every check looks all the same',
+  );
+  assert.ok(damaged.lines.some(({ check, verdict }) => check === 'database' && verdict === 'fail'));
+});
+
+test('the certificate’s age is judged by the clock', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { now } = systemClock();
+  const at = async (days: number) => {
+    const { lines } = await ask(berth.config, { clock: { now: () => now() + days * DAY } });
+    const line = lines.find(({ check }) => check === 'certificate');
+    return [line?.verdict, /expire[sd] .*$|valid for/.exec(line?.text ?? '')?.[0]];
+  };
+  assert.deepEqual(await at(0), ['ok', 'valid for']);
+  assert.deepEqual(await at(3640), ['warn', 'expires in 9 days']);
+  assert.deepEqual(await at(3652), ['fail', 'expired 3 days ago']);
+});
+
+test('where nothing is set up, the command says so line by line with status 2; a wrong configuration too', () => {
+  using place = scratch();
+  const doctor = (environment: Record<string, string>) =>
+    spawnSync(process.execPath, [MAIN, 'doctor'], {
+      env: { PATH: process.env['PATH'], ...place.environment, ...environment },
+      encoding: 'utf8',
+    });
+  const bare = doctor({});
+  assert.equal(bare.status, 2);
+  assert.equal(bare.stderr, '');
+  assert.match(
+    bare.stdout,
+    /^fail {2}database {6}\S+ is missing -> start berth for a new one, or: berth restore FILE$/m,
+  );
+  for (const line of bare.stdout.trim().split('\n')) assert.match(line, /^(?:ok|warn|fail) +\S/);
+  const wrong = doctor({ BERTH_API_PORT: 'x' });
+  assert.equal(wrong.status, 2);
+  assert.match(wrong.stdout, /^fail {2}configuration {2}.*BERTH_API_PORT must be a port number/);
+});

@@ -7,6 +7,8 @@ import type { Bench } from './harness.ts';
 import { largeUploads } from './large-uploads.ts';
 import { list } from './list.ts';
 import { logins } from './logins.ts';
+import { manyDirectories } from './many-directories.ts';
+import { manyFiles } from './many-files.ts';
 import { smallUploads } from './small-uploads.ts';
 import { start } from './start.ts';
 
@@ -20,5 +22,7 @@ export const benches: readonly Bench[] = [
   announceIdle,
   announceBusy,
   deliveries,
+  manyDirectories,
+  manyFiles,
   start,
 ];

@@ -1,0 +1,52 @@
+/** A running berth over many directories or files, which were there when it started. */
+import { issueKey } from '../support/berth.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { clientOf, startServe } from '../support/serve-process.ts';
+import { startSshd } from '../support/sshd.ts';
+import { type Filling, fill } from './filled.ts';
+import { fixedConfig } from './served.ts';
+import { openDatabase } from '../../src/db/open.ts';
+
+export interface FilledBerth extends AsyncDisposable {
+  readonly api: ApiClient;
+  readonly sftpPort: number;
+  /** Milliseconds that each of `count` calls took, one after the other. */
+  timed(count: number, call: (index: number) => Promise<unknown>): Promise<number[]>;
+}
+
+/** Ready when every directory has been looked at. */
+export async function filledBerth(filling: Filling): Promise<FilledBerth> {
+  await using parts = new AsyncDisposableStack();
+  const place = parts.use(scratch({ BERTH_LOG_LEVEL: 'info' }));
+  const sshd = parts.use(await startSshd(place));
+  const { config, environment } = await fixedConfig(place, sshd);
+  const key = await issueKey(config);
+  await fill(config, await accountOf(config.databaseFile), filling);
+  const serve = parts.use(await startServe(config, environment));
+  await until('everything is covered', () => serve.output().includes('every directory has been looked at'), 600);
+  const api = parts.use(clientOf(config, key));
+  const owned = parts.move();
+  return {
+    api,
+    sftpPort: sshd.port,
+    async timed(count, call) {
+      const times: number[] = [];
+      for (let i = 0; i < count; i += 1) {
+        const began = performance.now();
+        await call(i);
+        times.push(performance.now() - began);
+      }
+      return times;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function accountOf(file: string): Promise<string> {
+  const database = await openDatabase(file);
+  const { id } = await database.db.selectFrom('accounts').select('id').executeTakeFirstOrThrow();
+  await database.close();
+  return id;
+}

@@ -30,6 +30,8 @@ const QUICK: Micros = 1_000_000;
 const GRACE_MS = 3000;
 /** How long attempts that have ended wait for others, to be recorded with one commit, in ms. */
 const GATHER_MS = 2;
+/** Retries that come due within this, in ms, become due together: each by itself would cost a commit. */
+const RIPEN_MS = 50;
 /** The longest sleep, in ms: a look at the clock now and then. */
 const SLEEP_MS = 10_000;
 /** The wait after the database refused (a full disk, say), in ms. */
@@ -86,6 +88,8 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
   /** What a set clock has moved and the outbox has not followed yet. */
   let jump: Micros = 0;
   let isFirst = true;
+  /** By a clock that nobody sets. */
+  let ripenedAt = -Infinity;
 
   const attempt = async (delivery: Claimed, at: Micros): Promise<void> => {
     const answer = await send(delivery, at, stop.signal).catch(unexpected);
@@ -128,7 +132,8 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
     jump += timekeeper.jump();
     const now = clock.now();
     const timed = ((await queue.nextTimed()) ?? Infinity) + jump;
-    const isRipe = timed <= now;
+    const ripenIn = Math.max((timed - now) / 1000, RIPEN_MS - (performance.now() - ripenedAt));
+    const isRipe = ripenIn <= 0;
     if (isGathered()) takeEnded();
     const { turns, complete } = closing ? { turns: [], complete: true } : await rotation.next();
     // The commit is made anyway.
@@ -137,7 +142,10 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
     if (finished.length > 0 || turns.length > 0 || isRipe || jump !== 0 || isFirst) {
       try {
         const claimed = await database.db.transaction().execute((tx) => write(tx, { finished, isRipe, turns }, now));
-        if (isRipe) rotation.restart();
+        if (isRipe) {
+          rotation.restart();
+          ripenedAt = performance.now();
+        }
         unrecorded = [];
         jump = 0;
         isFirst = false;
@@ -152,7 +160,7 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
     }
     if (!complete) return 0;
     const gathering = ended.length > 0 ? GATHER_MS : Infinity;
-    return Math.min(SLEEP_MS, (timed - now) / 1000, slots.heldBackFor() ?? Infinity, gathering);
+    return Math.min(SLEEP_MS, ripenIn, slots.heldBackFor() ?? Infinity, gathering);
   };
 
   const giveUnused = (turns: readonly Turn[], claimed: readonly Claimed[]): void => {

@@ -16,6 +16,8 @@ const PROVEN_EACH = 16;
 /** Attempts that suspects begin, together: per second, and at once after a pause. */
 const SUSPECTS_PER_SECOND = 100;
 const SUSPECTS_AT_ONCE = 20;
+/** They begin in groups, and so mostly end in groups: each commit for them is one that a healthy receiver may wait for. */
+const SUSPECTS_TOGETHER = 10;
 /** Destinations remembered; a forgotten one starts as if new. */
 const REMEMBERED = 10_000;
 const SUSPECT = 0;
@@ -27,7 +29,7 @@ export interface Slots {
   give(destination: string, count: number): void;
   /** What an attempt showed: `quick` when its answer came within a second. */
   judge(destination: string, quick: boolean): void;
-  /** When only the pace held suspects back since the last call: ms until it lets the next one go. */
+  /** When only the pace held suspects back since the last call: ms until it lets the next ones go. */
   heldBackFor(): number | undefined;
 }
 
@@ -41,6 +43,7 @@ export function createSlots(clock: () => number): Slots {
   let tokens = SUSPECTS_AT_ONCE;
   let counted = clock();
   let heldBack = false;
+  let open = true;
 
   const isProven = (destination: string): boolean => (standing.get(destination) ?? SUSPECT) > 0;
   const refill = (): void => {
@@ -63,8 +66,11 @@ export function createSlots(clock: () => number): Slots {
       const room = Math.max(0, Math.min(UNPROVEN_EACH - own, UNPROVEN_TOTAL - unproven, TOTAL - total));
       if (window === undefined || room === 0) return room;
       refill();
-      if (tokens < 1) heldBack = true;
-      return Math.min(room, Math.floor(tokens));
+      if (tokens < 1) open = false;
+      else if (tokens >= SUSPECTS_TOGETHER) open = true;
+      if (open) return Math.min(room, Math.floor(tokens));
+      heldBack = true;
+      return 0;
     },
     take(destination, count) {
       if (standing.get(destination) === SUSPECT) tokens -= count;
@@ -87,7 +93,7 @@ export function createSlots(clock: () => number): Slots {
       if (!heldBack) return undefined;
       heldBack = false;
       refill();
-      return Math.max(0, Math.ceil(((1 - tokens) * 1000) / SUSPECTS_PER_SECOND));
+      return Math.max(0, Math.ceil(((SUSPECTS_TOGETHER - tokens) * 1000) / SUSPECTS_PER_SECOND));
     },
   };
 }

@@ -45,7 +45,7 @@ test('however many destinations do not answer, proven ones find room', () => {
   assert.equal(slots.room('new'), 2);
 });
 
-test('suspects begin at a bounded pace, together', () => {
+test('suspects begin at a bounded pace, together and in groups', () => {
   let now = 0;
   const slots = createSlots(() => now);
   for (let number = 0; number < 30; number += 1) attempt(slots, `dead-${number}`, false);
@@ -56,10 +56,12 @@ test('suspects begin at a bounded pace, together', () => {
     begun += room;
   }
   assert.equal(begun, 20);
-  assert.equal(slots.heldBackFor(), 10);
+  assert.equal(slots.heldBackFor(), 100);
   assert.equal(slots.heldBackFor(), undefined);
-  now = 10;
-  assert.equal(slots.room('dead-29'), 1);
+  now = 90;
+  assert.equal(slots.room('dead-29'), 0);
+  now = 100;
+  assert.equal(slots.room('dead-29'), 2);
   assert.equal(slots.room('new'), 2);
 });
 

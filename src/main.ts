@@ -30,7 +30,7 @@ let found = 0;
 const failed = await runProgram(
   [
     // Loaded when they run: the other commands start in half the time without them.
-    serveCommand(async () => (await import('./serve.ts')).serve(config())),
+    serveCommand(async () => (await import('./serve.ts')).serve(config(), process.env)),
     listenCommand(async (given) => {
       await (
         await import('./listen/run.ts')

@@ -1,18 +1,24 @@
 /**
  * `berth serve`: the service until a signal ends it. SIGTERM and SIGINT let what is in flight finish; a second one, or
- * ten seconds, end it at once. What nobody caught ends it too: the supervisor starts it anew, and the database is the
+ * ten seconds, end it at once. SIGHUP reads the certificate again. What nobody caught ends it too: the supervisor starts it anew, and the database is the
  * truth.
  */
 import { once } from 'node:events';
 import type { Config } from './config.ts';
 import { createLog } from './log.ts';
 import { startService } from './service.ts';
+import { createSystemd } from './systemd.ts';
 
 /** How long the end may take, in ms. */
 const PATIENCE = 10_000;
 
-export async function serve(config: Config): Promise<void> {
+/** @param environment what systemd tells a service of itself. */
+export async function serve(
+  config: Config,
+  environment: Readonly<Record<string, string | undefined>> = {},
+): Promise<void> {
   const log = createLog(config.logLevel);
+  const systemd = createSystemd(environment, log);
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'berth ends on an error that nobody caught');
     process.exit(1);
@@ -22,6 +28,8 @@ export async function serve(config: Config): Promise<void> {
 
   const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   const service = await startService(config, { log });
+  process.on('SIGHUP', service.reload);
+  await systemd.ready();
   await asked;
   log.info('berth ends: requests and deliveries in flight finish first');
   setTimeout(() => {
@@ -30,6 +38,6 @@ export async function serve(config: Config): Promise<void> {
   }, PATIENCE).unref();
   process.once('SIGTERM', () => process.exit(1));
   process.once('SIGINT', () => process.exit(1));
-  await service.close();
+  await Promise.all([systemd.ending(), service.close()]);
   log.info('berth has ended');
 }

@@ -19,6 +19,7 @@ import { createPasswordStock } from './directories/password-stock.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { createAddressLimit } from './http/address-limit.ts';
 import { createApp } from './http/app.ts';
+import { followCertificate } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed } from './http/observe.ts';
 import { createRateLimit } from './http/rate-limit.ts';
@@ -51,6 +52,8 @@ export interface Service {
   readonly metricsPort: number | undefined;
   /** Resolves when every directory has been compared with the disk, scanned and watched. */
   readonly covered: Promise<void>;
+  /** Reads the certificate's files again now; otherwise that happens within seconds of a change. */
+  reload(): void;
   /** Ends requests, deliveries and records in flight, then everything else. sshd and its sessions go on. */
   close(): Promise<void>;
 }
@@ -128,14 +131,17 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     checkHealth: () => checkHealth(database, uploads),
     log,
   });
+  const pair = config.tls.mode === 'proxy' ? undefined : await loadTlsPair(config.tls);
   const server = await startHttpServer({
     app: observed(app, { log, observe: metrics.request }),
     nameRequest: requestNames(fromProxy(config.trustedProxies)),
     host: config.api.host,
     port: config.api.port,
-    tls: config.tls.mode === 'proxy' ? 'proxy' : await loadTlsPair(config.tls),
+    tls: pair ?? 'proxy',
   });
   parts.defer(() => server.close(GRACE));
+  const certificate = pair && followCertificate({ tls: config.tls, log, pair, use: server.useCertificate });
+  parts.defer(() => certificate?.close());
   const sources = {
     queries: stateQueries(database.reads),
     clock,
@@ -156,7 +162,13 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   log.info({ port: server.port, metrics_port: scrapes.port }, 'berth serves');
 
   const owned = parts.move();
-  return { port: server.port, metricsPort: scrapes.port, covered, close: () => owned.disposeAsync() };
+  return {
+    port: server.port,
+    metricsPort: scrapes.port,
+    covered,
+    reload: () => certificate?.look(),
+    close: () => owned.disposeAsync(),
+  };
 }
 
 /** The host with the watcher told of each directory that comes or goes. */

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createHttps } from 'node:https';
+import { createServer as createHttps, Server as HttpsServer } from 'node:https';
 import { type AddressInfo, BlockList, isIPv6, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
@@ -55,8 +55,12 @@ interface App {
   fetch(request: Request, env: HttpBindings): Response | Promise<Response>;
 }
 
+const MIN_VERSION = { minVersion: 'TLSv1.2' } as const;
+
 export interface HttpServer {
   readonly port: number;
+  /** New connections get this certificate; those that are open go on. Nothing to do behind a proxy. */
+  useCertificate(pair: TlsPair): void;
   /** Accepts nothing more, lets requests in flight finish for `graceMs`, then ends what is left. */
   close(graceMs: number): Promise<void>;
 }
@@ -110,6 +114,9 @@ export async function startHttpServer({
   await listen(server, host, port);
   return {
     port: (server.address() as AddressInfo).port,
+    useCertificate: (pair) => {
+      if (server instanceof HttpsServer) server.setSecureContext({ ...pair, ...MIN_VERSION });
+    },
     close: (graceMs) => close(server, connections, graceMs),
   };
 }
@@ -118,7 +125,7 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
 function direct(serve: Serve, waits: Waits, pair: TlsPair): Server {
-  const server = createHttps({ ...PARSER, ...waits, ...pair, minVersion: 'TLSv1.2' }, serve);
+  const server = createHttps({ ...PARSER, ...waits, ...pair, ...MIN_VERSION }, serve);
   refusePlainHttp(server, waits.handshakeTimeout);
   return server;
 }

@@ -26,6 +26,14 @@ const DAYS = '3650';
  */
 export async function loadTlsPair({ cert, key, selfSigned }: Config['tls']): Promise<TlsPair> {
   if (selfSigned && !(existsSync(cert) && existsSync(key))) await makeSelfSigned(cert, key);
+  return readTlsPair({ cert, key });
+}
+
+/**
+ * The pair as it is on the disk.
+ * @throws {OperatorError} when it cannot be read or used: a key of another certificate, for one.
+ */
+export function readTlsPair({ cert, key }: Pick<Config['tls'], 'cert' | 'key'>): TlsPair {
   try {
     const pair = { cert: readFileSync(cert), key: readFileSync(key) };
     createSecureContext(pair);

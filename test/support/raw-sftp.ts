@@ -70,6 +70,7 @@ export async function rawSftp(connection: Connection): Promise<RawSftp> {
       done: (error: Error | undefined, channel: Channel) => void,
     ) => void,
   );
+  connection.client.setNoDelay(true); // small requests would wait for the acknowledgement of earlier ones
   const channel = await subsystem('sftp');
   const waiting = new Map<number, PromiseWithResolvers<Answer>>();
   let last = 0;

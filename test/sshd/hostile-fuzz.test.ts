@@ -1,0 +1,132 @@
+/**
+ * Random hostile names in random order through a real sshd, without waiting for answers. Whatever was asked for: each
+ * webhook is of an upload that was made under that very name, and at the end rows, lists and totals equal the disk.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync, statSync } from 'node:fs';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { startBerth, webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
+import { scratch } from '../support/scratch.ts';
+
+const OPERATIONS = 400;
+
+/** Pieces of names, Latin-1 for bytes. */
+const piece = fc.oneof(
+  fc.constantFrom('"', '" new "', '" bytes read 0 written 9', '" flags WRITE mode 0666', '\\', '\\n', '\n', '\x1b[2J'),
+  fc.constantFrom(
+    'a',
+    'b',
+    '.part',
+    '..',
+    '.',
+    '%s',
+    '\xff',
+    '\xe2\x82',
+    '\xc3\xa9',
+    ' ',
+    'close "',
+    'forced close "x',
+  ),
+  fc.string({
+    unit: fc
+      .integer({ min: 1, max: 255 })
+      .filter((byte) => byte !== 0x2f)
+      .map((byte) => String.fromCharCode(byte)),
+  }),
+  fc.constant('\x80'.repeat(120)),
+);
+const name = fc
+  .tuple(fc.constantFrom('', 'd/', 'd/../', './', '/files/', 'd/e/'), fc.array(piece, { minLength: 1, maxLength: 3 }))
+  .map(([folder, pieces]) => folder + pieces.join(''));
+
+const operation = fc.record({
+  kind: fc.constantFrom('put', 'put', 'put', 'rename', 'replace', 'remove'),
+  at: fc.nat(30),
+  to: fc.nat(30),
+  name,
+});
+
+test('random names, in random order, all at once', async () => {
+  const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31);
+  const said = `run again with SEED=${seed}`;
+  const operations = fc.sample(operation, { seed, numRuns: OPERATIONS });
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const connection = await berth.connect(directory);
+  const session = await rawSftp(connection);
+  for (const folder of ['d', 'd/e']) await session.request(FXP.MKDIR, folder, NO_ATTRIBUTES);
+
+  const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
+  const shown = (text: string): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes(normal(text)));
+  const used: string[] = [];
+  /** What was uploaded, as a webhook would tell it. Temporary names are announced by another. */
+  const uploaded = new Set<string>();
+  const sizes = new Set<number>([0]);
+  for (const [index, { kind, at, to, name: fresh }] of operations.entries()) {
+    const known = used[at % Math.max(used.length, 1)];
+    const target = to % 3 === 0 ? fresh : (used[to % Math.max(used.length, 1)] ?? fresh);
+    const size = index + 1; // tells uploads apart
+    if (kind === 'put' || known === undefined) {
+      const written = to % 2 === 0 ? (known ?? fresh) : fresh;
+      // The handle has to be known; everything else is sent ahead.
+      const handle = await session.open(bytes(written), CREATE_ANEW);
+      if (!handle) continue;
+      void session.request(FXP.WRITE, handle, 0n, 'x'.repeat(size));
+      void session.request(FXP.CLOSE, handle);
+      used.push(written);
+      uploaded.add(`${shown(written)} ${size}`);
+      sizes.add(size);
+    } else if (kind === 'remove') void session.request(FXP.REMOVE, bytes(known));
+    else {
+      void (kind === 'rename'
+        ? session.rename(bytes(known), bytes(target))
+        : session.replace(bytes(known), bytes(target)));
+      used.push(target);
+    }
+  }
+  await session.request(FXP.STAT, '.');
+  // What is left under temporary names counts once nobody can rename it any more.
+  await connection[Symbol.asyncDispose]();
+
+  const disk = (): string[] =>
+    filesBelow(bytes(directory.files), '')
+      .map(([path, size]) => `${shown(path)} ${size}`)
+      .toSorted();
+  const rows = async (): Promise<string[]> =>
+    (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
+  await until('rows equal the disk', async () => String(await rows()) === String(disk()), 20).catch(() => undefined);
+  assert.deepEqual(await rows(), disk(), said);
+  const total = disk().reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+  assert.equal(await berth.storage(directory), total, said);
+  const names = new Set(used.map(shown));
+  for (const { filename, size_bytes: size } of berth.receiver.requests.map(webhookOf)) {
+    // An upload is announced by its own name; one that was renamed before it was looked at, perhaps by the new one.
+    // One that is opened anew at that very moment may be told as the empty file that it is then.
+    const isTrue = uploaded.has(`${filename} ${size}`) || (sizes.has(size) && names.has(filename));
+    assert.ok(isTrue, `${JSON.stringify(filename)} ${size} was never uploaded (${said})`);
+  }
+  assert.ok(berth.receiver.requests.length > 50, said);
+});
+
+/** The path below `files/` that a name means. */
+function normal(text: string): string {
+  const parts: string[] = [];
+  for (const part of text.replace(/^\/files\//, '').split('/')) {
+    if (part === '..') parts.pop();
+    else if (part !== '.' && part !== '') parts.push(part);
+  }
+  return parts.join('/');
+}
+
+/** Path (Latin-1) and size of every file below a folder. */
+function filesBelow(folder: Buffer, prefix: string): [path: string, size: number][] {
+  return readdirSync(folder, { withFileTypes: true, encoding: 'buffer' }).flatMap((entry) => {
+    const path = Buffer.concat([folder, Buffer.from('/'), entry.name]);
+    const shortPath = prefix + entry.name.toString('latin1');
+    return entry.isDirectory() ? filesBelow(path, `${shortPath}/`) : [[shortPath, statSync(path).size]];
+  });
+}

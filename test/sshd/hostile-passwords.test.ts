@@ -1,0 +1,77 @@
+/** Hundreds of wrong passwords from one address keep nobody at another address out (openssh/sshd_config, its limits). */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import ssh2 from 'ssh2';
+import { scratch } from '../support/scratch.ts';
+import { connect } from '../support/sftp-client.ts';
+import { directory, hostOf, PASSWORD } from '../support/sftp-user.ts';
+import { startSshd } from '../support/sshd.ts';
+
+/** PAM lets each wait for two seconds: 1,000 of them take half a minute. */
+const PASSWORDS = Number(process.env['WRONG_PASSWORDS'] ?? 300);
+/** Tries in one connection, as sshd allows (MaxAuthTries). */
+const TRIES = 6;
+const AT_ONCE = 150;
+
+test('others log in at once while one address sends wrong passwords, and sshd goes on', async (t) => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  const flood = { sent: 0, refused: 0 };
+  const over = new AbortController();
+  const attackers = Array.from({ length: AT_ONCE }, async () => {
+    while (flood.sent < PASSWORDS && !over.signal.aborted)
+      await attack(sshd.port, row.sftp_username, flood, over.signal);
+  });
+  const times: number[] = [];
+  while (flood.sent < PASSWORDS) {
+    const began = performance.now();
+    await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+    await connection.sftp();
+    times.push(performance.now() - began);
+    await wait(200);
+  }
+  over.abort();
+  await Promise.all(attackers);
+  t.diagnostic(
+    `${times.length} logins during ${flood.sent} wrong passwords, ${flood.refused} connections hung up on; ms: median ${times.toSorted((a, b) => a - b)[times.length >> 1]?.toFixed()}, most ${Math.max(...times).toFixed()}`,
+  );
+  assert.ok(times.length > 5);
+  // sshd lets no more than 100 from one address try at once; the rest of the 150 were hung up on.
+  assert.ok(flood.refused > 0, 'one address was given every place there is');
+});
+
+/** One connection from 127.0.0.2 that tries wrong passwords until sshd hangs up. */
+function attack(
+  port: number,
+  username: string,
+  flood: { sent: number; refused: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const client = new ssh2.Client();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let tries = 0;
+  client.on('error', () => undefined);
+  client.on('close', () => {
+    if (tries === 0) flood.refused += 1;
+    setTimeout(resolve, tries === 0 ? 50 : 0);
+  });
+  signal.addEventListener('abort', () => client.destroy());
+  client.connect({
+    host: '127.0.0.1',
+    port,
+    localAddress: '127.0.0.2',
+    username,
+    authHandler: (methods, _partial, next) => {
+      if (methods === null) return next({ type: 'none', username });
+      if (tries === TRIES - 1) return next(false as never); // no more methods; its types do not know
+      tries += 1;
+      flood.sent += 1;
+      next({ type: 'password', username, password: `wrong ${flood.sent}` });
+    },
+  });
+  return promise;
+}

@@ -21,6 +21,7 @@ export function requestNames(isProxy: (incoming: IncomingMessage) => boolean): N
     const given = incoming.headers[REQUEST_ID];
     if (typeof given === 'string' && SANE.test(given) && isProxy(incoming)) return given;
     count += 1;
-    return `${prefix}-${count.toString(36)}`;
+    // As long as each other: a response is, too.
+    return `${prefix}-${count.toString(36).padStart(8, '0')}`;
   };
 }

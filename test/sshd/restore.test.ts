@@ -28,6 +28,7 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { runSshd } from '../support/sshd.ts';
 
@@ -68,11 +69,23 @@ test('on a second machine everything is as before: logins, host key, rows; no we
     await put(first, failing.login, 'late');
     await Promise.all([1, 2, 3, 4].map(() => berth.receiver.next()));
     const late = await moody.next();
-    await until('the failure is recorded', () => stateOfLate(berth.config) === 'waiting');
+    await until(
+      'the failure is recorded',
+      () => one(berth.config, "select state from deliveries where state <> 'delivered'") === 'waiting',
+    );
     const uploads = await berth.uploads(byPassword);
+    const connection = await berth.connect(byPassword);
+    const session = await sftpSession(connection);
+    await session.put('unnamed.part', 'x');
+    await until(
+      'it waits for its name',
+      () => one(berth.config, "select count(*) from files where state = 'waiting'") === 1,
+    );
 
     await backup(berth.config, first, archive);
     // What the backup does not know.
+    await connection[Symbol.asyncDispose]();
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'unnamed.part');
     await put(first, byPassword.login, 'three');
     assert.equal((await sftp(first.dir, byPassword.login, ['rm goes', 'rename moves moved'])).code, 0);
     const unknown = await berth.directory();
@@ -93,7 +106,7 @@ test('on a second machine everything is as before: logins, host key, rows; no we
   };
   const settings = join(second.dir, 'berth.env');
   const report = await restore(config, { file: archive, settings, force: false });
-  assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 5, 1, []]);
+  assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 6, 1, []]);
   assert.equal(readFileSync(settings, 'utf8'), 'BERTH_RATE_LIMIT=99\n');
   const hostKey = 'hostkeys/ssh_host_ed25519_key';
   assert.deepEqual(readFileSync(join(config.stateDir, hostKey)), readFileSync(join(first.config.stateDir, hostKey)));
@@ -112,8 +125,8 @@ test('on a second machine everything is as before: logins, host key, rows; no we
   assert.equal((await sftp(second.dir, { ...before.keyLogin, port: config.sftp.port }, ['pwd'])).code, 0);
 
   // Those of which the backup knew nothing are announced, and no other but the one that was still to be sent.
-  const names = [webhookOf(await hook.next()).filename, webhookOf(await hook.next()).filename];
-  assert.deepEqual(names.toSorted(), ['four', 'three']);
+  const names = [await hook.next(), await hook.next(), await hook.next()].map((request) => webhookOf(request).filename);
+  assert.deepEqual(names.toSorted(), ['four', 'three', 'unnamed.part']);
   const again = await moody.next();
   assert.equal(again.headers['webhook-id'], before.late.headers['webhook-id']);
   assert.deepEqual(again.body, before.late.body);
@@ -130,12 +143,12 @@ test('on a second machine everything is as before: logins, host key, rows; no we
       .all(before.byPassword.id)
       .map(({ id, path }) => `${path.toString()} ${id}`);
   const idOf = (name: string) => before.uploads.find(({ filename }) => filename === name)?.id;
-  await until('the rows follow the files', () => shown().length === 4);
+  await until('the rows follow the files', () => shown().length === 5);
   assert.ok(shown().includes(`one ${idOf('one')}`));
   assert.ok(shown().includes(`moved ${idOf('moves')}`));
   assert.deepEqual(
     shown().map((row) => row.split(' ')[0]),
-    ['four', 'moved', 'one', 'three'],
+    ['four', 'moved', 'one', 'three', 'unnamed.part'],
   );
   await until(
     'every row knows its file again',
@@ -147,14 +160,15 @@ test('on a second machine everything is as before: logins, host key, rows; no we
   assert.equal(readFileSync(join(jail, 'files', 'kept'), 'utf8'), 'kept');
   const newest = rows.prepare('select max(uid) from principals').pluck().get() as number;
   assert.ok(newest > statSync(join(jail, 'files')).uid);
-  assert.deepEqual([hook.requests.length, moody.requests.length], [2, 2]);
+  assert.deepEqual([hook.requests.length, moody.requests.length], [3, 2]);
 });
 
-function stateOfLate(config: Config): unknown {
+/** The one value that a query has. */
+function one(config: Config, sql: string): unknown {
   const sqlite = new Sqlite(config.databaseFile, { readonly: true });
-  const state = sqlite.prepare("select state from deliveries where state <> 'delivered'").pluck().get();
+  const value = sqlite.prepare(sql).pluck().get();
   sqlite.close();
-  return state;
+  return value;
 }
 
 /** A receiver where an earlier one was. */

@@ -30,7 +30,7 @@ export function directoriesCheck(config: Config): Check {
       const behind = new Set(unapplied.map(({ directory_id: id }) => id));
       const live = rows.filter((row) => row.deleted_at === null && !behind.has(row.id));
       const known = new Set(rows.map((row) => row.sftp_username));
-      const problems = [...ofRows(paths, live), ...ofDisk({ jails, users, known, live })];
+      const problems = [...ofRows(paths, live), ...ofDisk({ jails, users, known })];
       const changing = behind.size > 0 ? `, ${behind.size} being changed` : '';
       return orOk(problems, `${live.length} directories: jails and credentials are as their rows say${changing}`);
     },
@@ -65,7 +65,6 @@ interface Disk {
   readonly jails: readonly string[];
   readonly users: ReadonlySet<string>;
   readonly known: ReadonlySet<string>;
-  readonly live: readonly HostedDirectory[];
 }
 
 function ofDisk({ jails, users, known }: Disk): Finding[] {

@@ -2,12 +2,14 @@
  * The whole way through, with a throw-away directory: made over the API, logged in to by password and by key, uploaded to,
  * and deleted. It belongs to an account of the doctor's own, whose key exists only meanwhile.
  */
-import { type Account, openDoctorsAccount } from '../account.ts';
 import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../../clock.ts';
 import type { Config } from '../../config.ts';
+import { lookAt } from '../../db/look.ts';
+import { type Account, openDoctorsAccount } from '../account.ts';
 import { type ApiAnswer, askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
+import { serveProcess } from '../lock-holder.ts';
 import { openSftpClient, type SftpClient } from '../sftp-client.ts';
 
 /** How long an upload may take to be seen, in ms. */
@@ -25,6 +27,10 @@ export function loginCheck(config: Config, clock: Clock): Check {
   return {
     name: 'login',
     async run() {
+      // Also because opening the database would make or migrate it.
+      if (serveProcess(config) === undefined || (await isOld(config))) {
+        return [fail('no login was tried, since no berth serve of this version runs', 'systemctl restart berth')];
+      }
       await using account = await openDoctorsAccount(config, clock);
       const ask: Ask = (method, path, json) =>
         askApi(config, { method, path: `/api/v1${path}`, key: account.key, json });
@@ -40,6 +46,11 @@ export function loginCheck(config: Config, clock: Clock): Check {
       }
     },
   };
+}
+
+async function isOld({ databaseFile }: Config): Promise<boolean> {
+  await using look = lookAt(databaseFile);
+  return look.schema().missing.length > 0;
 }
 
 async function tryLogins(config: Config, directory: Made, ask: Ask): Promise<Finding[]> {

@@ -4,22 +4,15 @@
  */
 import { setImmediate } from 'node:timers';
 import type Sqlite from 'better-sqlite3';
-import type { Compilable, Kysely } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Tables } from './schema.ts';
+import { type Build, withSlots } from './slots.ts';
 import { cachedPrepare } from './sqlite.ts';
+
+export type { Parameter } from './slots.ts';
 
 /** At once with SQLite, later with a database across a network: callers `await` it. */
 export type Awaitable<T> = T | Promise<T>;
-
-class Slot {
-  readonly name: string;
-  constructor(name: string) {
-    this.name = name;
-  }
-}
-
-/** Stands in a query for the parameter of that name; `T` is the column's type. */
-export type Parameter<P> = <K extends keyof P & string>(name: K) => P[K];
 
 export interface Read<P, R> {
   all(parameters: P): Awaitable<R[]>;
@@ -28,7 +21,7 @@ export interface Read<P, R> {
 
 export interface Reads {
   /** Compiles a query once: `prepare<{ id: string }>()((db, p) => db.selectFrom('t').where('id', '=', p('id')))`. */
-  prepare<P extends object>(): <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>) => Read<P, R>;
+  prepare<P extends object>(): <R>(build: Build<P, R>) => Read<P, R>;
   /**
    * A number that differs from an earlier one when anybody, this process included, has committed in between. Read once
    * in a turn of the event loop: what arrives in one turn was under way at the same time.
@@ -51,14 +44,11 @@ export function sqliteReads(sqlite: Sqlite.Database, builder: Kysely<Tables>): R
     },
     prepare:
       <P extends object>() =>
-      <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>): Read<P, R> => {
-        // The query only carries the slots to their places; their type is the parameter's for the builder's sake.
-        const compiled = build(builder, (name) => new Slot(name) as never).compile();
-        const values = (parameters: P): unknown[] =>
-          compiled.parameters.map((slot) => (slot instanceof Slot ? parameters[slot.name as keyof P] : slot));
+      <R>(build: Build<P, R>): Read<P, R> => {
+        const { query, values } = withSlots(build, builder);
         return {
-          all: (parameters) => statement(compiled.sql).all(values(parameters)) as R[],
-          first: (parameters) => statement(compiled.sql).get(values(parameters)) as R | undefined,
+          all: (parameters) => statement(query.sql).all(values(parameters)) as R[],
+          first: (parameters) => statement(query.sql).get(values(parameters)) as R | undefined,
         };
       },
   };

@@ -1,17 +1,26 @@
 /** Writes the transfer history, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
+import { prepared } from '../db/prepared.ts';
 import type { Tables, TransfersTable } from '../db/schema.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 
-/** Rows in one statement: few enough that its text is one of a few that stay compiled. */
-const ROWS = 64;
+const insert = prepared<Transfer>()((db, p) =>
+  db.insertInto('transfers').values({
+    at: p('at'),
+    event: p('event'),
+    directory_id: p('directory_id'),
+    account_id: p('account_id'),
+    username: p('username'),
+    address: p('address') ?? null,
+    session_pid: p('session_pid') ?? null,
+    path: p('path') ?? null,
+    from_path: p('from_path') ?? null,
+    bytes: p('bytes') ?? null,
+    began_at: p('began_at') ?? null,
+  }),
+);
 
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {
-  for (let start = 0; start < rows.length; start += ROWS) {
-    await tx
-      .insertInto('transfers')
-      .values(rows.slice(start, start + ROWS))
-      .execute();
-  }
+  for (const row of rows) await insert.all(tx, row);
 }

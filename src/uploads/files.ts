@@ -3,7 +3,8 @@
  * the directory's sizes.
  */
 import { randomUUID } from 'node:crypto';
-import { type Transaction, sql } from 'kysely';
+import type { Transaction } from 'kysely';
+import { prepared } from '../db/prepared.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 
 export type FileRow = FilesTable;
@@ -12,6 +13,31 @@ export type FileRow = FilesTable;
 export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
 
 export type NewFile = Omit<FilesTable, 'id'>;
+
+const fileAt = prepared<{ directoryId: string; path: Buffer }>()((db, p) =>
+  db.selectFrom('files').selectAll().where('directory_id', '=', p('directoryId')).where('path', '=', p('path')),
+);
+const insertFile = prepared<FilesTable>()((db, p) =>
+  db.insertInto('files').values({
+    id: p('id'),
+    directory_id: p('directory_id'),
+    path: p('path'),
+    size_bytes: p('size_bytes'),
+    state: p('state'),
+    uploaded_at: p('uploaded_at'),
+    inode: p('inode'),
+    mtime: p('mtime'),
+    source: p('source'),
+    session_pid: p('session_pid'),
+  }),
+);
+
+const grow = prepared<{ id: string; bytes: number }>()((db, p) =>
+  db
+    .updateTable('directories')
+    .set((eb) => ({ storage_bytes: eb('storage_bytes', '+', p('bytes')) }))
+    .where('id', '=', p('id')),
+);
 
 /** One transaction's view of the files table. `flush` at the end of it writes the storage totals. */
 export class Files {
@@ -23,12 +49,7 @@ export class Files {
   }
 
   at(directoryId: string, path: Buffer): Promise<FileRow | undefined> {
-    return this.#tx
-      .selectFrom('files')
-      .selectAll()
-      .where('directory_id', '=', directoryId)
-      .where('path', '=', path)
-      .executeTakeFirst();
+    return fileAt.first(this.#tx, { directoryId, path });
   }
 
   /** Rows that the same file may have had under other names. */
@@ -58,7 +79,7 @@ export class Files {
   async put(file: NewFile, before: FileRow | undefined): Promise<FileRow> {
     const row = { ...file, id: randomUUID() };
     if (before) await this.#tx.updateTable('files').set(row).where('id', '=', before.id).execute();
-    else await this.#tx.insertInto('files').values(row).execute();
+    else await insertFile.all(this.#tx, row);
     this.#grow(file.directory_id, file.size_bytes - (before?.size_bytes ?? 0));
     return row;
   }
@@ -95,11 +116,7 @@ export class Files {
   async flush(): Promise<void> {
     for (const [id, bytes] of this.#growth) {
       if (bytes === 0) continue;
-      await this.#tx
-        .updateTable('directories')
-        .set({ storage_bytes: sql<number>`storage_bytes + ${bytes}` })
-        .where('id', '=', id)
-        .execute();
+      await grow.all(this.#tx, { id, bytes });
     }
     this.#growth.clear();
   }

@@ -86,7 +86,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
     remove,
     complete: () => complete,
     async close() {
-      for (const username of [...watchers.keys()]) remove(username);
+      for (const username of watchers.keys()) remove(username);
       await Promise.all(closing);
     },
   };

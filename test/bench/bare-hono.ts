@@ -14,7 +14,7 @@ export interface BareHonoQuestion {
   readonly body: string;
 }
 
-await answerQuestions<BareHonoQuestion>(async ({ cert, key, path, body }) => {
+await answerQuestions(async ({ cert, key, path, body }: BareHonoQuestion) => {
   const app = new Hono<ApiEnv>();
   app.get(path, () => new Response(body, { headers: { 'content-type': 'application/json' } }));
   const tls = { cert: readFileSync(cert), key: readFileSync(key) };

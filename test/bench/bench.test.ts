@@ -4,7 +4,7 @@ import { benches } from './benches.ts';
 import { table } from './table.ts';
 
 // Tiny, so that the bench cannot rot. The figures of such a run mean nothing, and none is looked at.
-describe('the bench', { concurrency: 3 }, () => {
+void describe('the bench', { concurrency: 3 }, () => {
   for (const bench of benches) {
     test(`${bench.name} runs`, async () => {
       const figures = await bench.run('tiny');

@@ -35,9 +35,9 @@ export function startChild(file: string, ...args: readonly string[]): Child {
 }
 
 /** Answers each line of standard input; ends with it. */
-export async function answerQuestions<Q>(answer: (question: Q) => Promise<unknown>): Promise<void> {
+export async function answerQuestions(answer: (question: never) => Promise<unknown>): Promise<void> {
   for await (const line of createInterface(process.stdin)) {
-    console.log(JSON.stringify(await answer(JSON.parse(line) as Q)));
+    console.log(JSON.stringify(await answer(JSON.parse(line) as never)));
   }
 }
 

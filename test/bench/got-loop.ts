@@ -12,7 +12,7 @@ export interface GotLoopQuestion {
 
 const agent = { http: new Agent({ keepAlive: true }) };
 
-await answerQuestions<GotLoopQuestion>(async ({ url, body, count, atATime }) => {
+await answerQuestions(async ({ url, body, count, atATime }: GotLoopQuestion) => {
   const buffer = Buffer.from(body);
   let left = count;
   const began = performance.now();

@@ -41,8 +41,8 @@ end_all() {
 wait_until_healthy() {
   local until=$((SECONDS + $1)) first='' now
   while ((SECONDS < until)); do
-    [[ $(health_status) != 200 ]] || return 0
     now=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
+    [[ $(health_status) != 200 ]] || { healthy_pid=$now && return 0; }
     [[ ${first:=$now} == "$now" ]] || return 1
     pause 0.1
   done
@@ -50,21 +50,22 @@ wait_until_healthy() {
 }
 
 # watch [EVERY [PATIENCE]]: for ever, in seconds. A serve that gives no answer of any kind for some 15 s hangs and holds up the
-# transfer log: it is killed, and started again by its keeper. A serve that has not answered yet is given time.
+# transfer log: it is killed, and started again by its keeper. One that has not answered yet may be at work on its database: it
+# is given sixty times as long.
 watch() {
-  local pid before='' silent_since=''
-  while pause "${1:-3}"; do
+  local every=${1:-3} patience=${2:-9} pid before='' answered=${healthy_pid:-} silent_since=$SECONDS allowed
+  while pause "$every"; do
     pid=$(cat "$BERTH_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
     if [[ -n $(health_status) ]]; then
-      before=$pid silent_since=''
-    elif [[ -z $pid || $pid != "$before" ]]; then
-      silent_since=''
-    elif [[ -z $silent_since ]]; then
+      answered=$pid silent_since=''
+    elif [[ -z $silent_since || $pid != "$before" ]]; then
       silent_since=$SECONDS
-    elif ((SECONDS - silent_since >= ${2:-9})); then
+    fi
+    before=$pid
+    allowed=$((patience * ($([[ $pid == "$answered" ]] && echo 1 || echo 60))))
+    if [[ -n $pid && -n $silent_since ]] && ((SECONDS - silent_since >= allowed)); then
       say 'serve does not answer: ending it, so that a new one takes its place'
       kill -KILL "$pid" 2>/dev/null || true
-      before=''
     fi
   done
 }

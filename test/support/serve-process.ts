@@ -30,10 +30,14 @@ export async function startServe(config: Config, environment: Record<string, str
   }
   const ended = once(child, 'exit');
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  await until('berth serve answers', async () => {
-    if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
-    return isHealthy(config);
-  });
+  await until(
+    'berth serve answers',
+    async () => {
+      if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
+      return isHealthy(config);
+    },
+    30,
+  );
   return {
     pid: child.pid ?? 0,
     process: child,

@@ -1,0 +1,100 @@
+/**
+ * `berth serve` stopped by SIGSTOP with no room for a further log message: the watchdog of `scripts/start` ends it, sshd's
+ * sessions go on, and all that was uploaded is announced.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../../src/config.ts';
+import { errorCode } from '../../src/errors.ts';
+import { issueKey, webhookOf } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
+import { clientOf } from '../support/serve-process.ts';
+import { startSshd } from '../support/sshd.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const FILES = 600;
+
+/** As `scripts/start` does, but for sshd, and with a watchdog that looks more often. */
+const SUPERVISOR = `set -euo pipefail
+project=$1 node=$2
+for part in say settings supervise; do . "$project/scripts/lib/$part.sh"; done
+mkdir -p "$BERTH_RUNTIME_DIR"
+keep serve "$node" "$project/src/main.ts" serve
+trap 'end_all; exit 0' INT TERM
+trap end_all EXIT
+wait_until_healthy 60
+echo healthy
+watch 0.5 2`;
+
+/** Connects until the kernel takes no more, as sshd does for each message. Returns how many it took. */
+async function fill(socket: string): Promise<number> {
+  for (let count = 0; ; count += 1) {
+    const connection = connect(socket);
+    try {
+      await once(connection, 'connect');
+    } catch (error) {
+      assert.equal(errorCode(error), 'EAGAIN');
+      return count;
+    }
+    connection.destroy();
+  }
+}
+
+test('sftp of 600 files ends although serve is stopped and its backlog is full, and each is announced', async (t) => {
+  using place = scratch({ BERTH_LOG_LEVEL: 'silent' });
+  await using hook = await receiver();
+  await using sshd = await startSshd(place);
+  const environment = {
+    ...place.environment,
+    BERTH_API_PORT: String(await freePort()),
+    BERTH_SFTP_PORT: String(sshd.port),
+    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
+  };
+  const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+  const key = await issueKey(config);
+  const supervisor = spawn('bash', ['-c', SUPERVISOR, 'supervisor', PROJECT, process.execPath], {
+    env: { PATH: process.env['PATH'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = once(supervisor, 'exit');
+  await using _supervisor = {
+    async [Symbol.asyncDispose]() {
+      supervisor.kill('SIGTERM');
+      await ended;
+    },
+  };
+  let said = '';
+  supervisor.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  await once(supervisor.stdout, 'data');
+
+  using client = clientOf(config, key);
+  const made = await client.send('POST', '/directories', { json: { directory: { name: 'stuck' } } });
+  const { data } = made.json as { data: Record<string, string> };
+  const { id = '', sftp_username: username = '', sftp_password: password = '' } = data;
+  await client.send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: hook.url } } });
+  const folder = join(place.dir, 'batch');
+  mkdirSync(folder);
+  for (let index = 0; index < FILES; index += 1) writeFileSync(join(folder, `file-${index}`), 'data');
+
+  const pid = Number(readFileSync(join(config.runtimeDir, 'serve.pid'), 'utf8'));
+  process.kill(pid, 'SIGSTOP');
+  const fits = await fill(join(config.jailDir, '.berth', 'log-1.sock'));
+  const room = Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
+  assert.equal(fits, Math.min(room, 65_535) + 1);
+  t.diagnostic(`${fits} messages fit`);
+  const { output } = await sftp(place.dir, { port: sshd.port, username, password }, ['put batch/* .', 'ls -1']);
+  assert.equal(output.match(/^file-\d+ *$/gm)?.length, FILES, output.slice(-500));
+  assert.match(said, /serve does not answer: ending it/);
+  await until('each is announced', () => new Set(hook.requests.map((r) => webhookOf(r).filename)).size === FILES, 30);
+  assert.ok(hook.requests.length < FILES * 1.01);
+});

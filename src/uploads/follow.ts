@@ -42,6 +42,8 @@ export interface Follower {
   isOpen: Interpreter['isOpen'];
   /** How many sessions are live. */
   sessions(): number;
+  /** Whether that process serves a session of the directory. */
+  isLive(directoryId: string, pid: number): boolean;
   /** A live session of the directory, if there is one. */
   sessionOf(directoryId: string): number | undefined;
   close(): Promise<void>;
@@ -146,6 +148,7 @@ export function createFollower(options: FollowOptions): Follower {
     isWritten: interpreter.isWritten,
     isOpen: interpreter.isOpen,
     sessions: () => interpreter.sessions.serving(),
+    isLive: (directoryId, pid) => interpreter.sessions.pidsOf(directoryId).has(pid),
     sessionOf: (directoryId) => interpreter.sessions.pidsOf(directoryId).values().next().value,
     async close() {
       clearInterval(timer);

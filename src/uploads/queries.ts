@@ -1,5 +1,5 @@
 /** Hot reads of uploads: compiled once, see what is committed. */
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Reads } from '../db/reads.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { ValidationError } from '../errors.ts';
@@ -31,6 +31,8 @@ export interface UploadQueries {
   fileAt(directoryId: string, path: Buffer): Promise<FileStat | undefined>;
   /** Recorded files of a directory in the order of their paths, after one. */
   filesAfter(directoryId: string, after: Buffer, limit: number): Promise<RecordedFile[]>;
+  /** The sessions for whose end a file waits, under a temporary name; a thousand at most. */
+  awaitedSessions(): Promise<Pick<FilesTable, 'directory_id' | 'session_pid'>[]>;
   /** The directory that a user's sessions belong to. */
   directoryOf(username: string): Promise<DirectoryPlace | undefined>;
   directoryOfUid(uid: number): Promise<DirectoryPlace | undefined>;
@@ -79,6 +81,14 @@ export function uploadQueries(reads: Reads): UploadQueries {
       .orderBy('path')
       .limit(p('limit')),
   );
+  const awaitedSessions = reads.prepare<object>()((db) =>
+    db
+      .selectFrom('files')
+      .select(['directory_id', 'session_pid'])
+      .distinct()
+      .where('state', '=', sql.lit('waiting'))
+      .limit(1000),
+  );
   const directories = reads.prepare<{ after: string; limit: number }>()((db, p) =>
     db
       .selectFrom('directories')
@@ -109,6 +119,7 @@ export function uploadQueries(reads: Reads): UploadQueries {
     },
     fileAt: async (directory, path) => fileAt.first({ directory, path }),
     filesAfter: async (directory, after, limit) => filesAfter.all({ directory, after, limit }),
+    awaitedSessions: async () => awaitedSessions.all({}),
     directoryOf: async (username) => byUsername.first({ username }),
     directoryOfUid: async (uid) => byUid.first({ uid }),
     directoryById: async (id) => byId.first({ id }),

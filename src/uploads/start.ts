@@ -9,6 +9,7 @@ import type { Log } from '../log.ts';
 import type { Recorded } from './batch.ts';
 import { createFollower } from './follow.ts';
 import { createPlaces } from './places.ts';
+import { startOrphans } from './orphans.ts';
 import { uploadQueries } from './queries.ts';
 import { createRecorder } from './record.ts';
 import { startRetention } from './retention.ts';
@@ -127,6 +128,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     sessionOf: follower.sessionOf,
     emit: recorder.push,
   });
+  const orphans = startOrphans({ clock, log, queries, isLive: follower.isLive, emit: recorder.push });
   const watcher = createWatcher({
     log,
     filesRoot,
@@ -177,6 +179,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await transferLog.close();
       await follower.close();
       settler.close();
+      orphans.close();
       await rounds.close();
       await retention.close();
       await watcher.close();

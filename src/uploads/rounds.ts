@@ -18,6 +18,9 @@ const BACKLOG = 1000;
 
 const ROUND_PAUSE = 60_000;
 
+/** … but at least this many times as long as the last round took: it competes with the uploads. */
+const RESTS_PER_WORK = 9;
+
 /** A requested scan waits at least this long, in ms, and ten times as long as the last one of that directory took. */
 const REQUEST_PAUSE = 2000;
 
@@ -94,10 +97,14 @@ export function createRounds(options: RoundsOptions): Rounds {
     }
   }
 
-  async function goOn(): Promise<void> {
-    while (!signal.aborted) {
-      await setTimeout(roundPause, undefined, { signal, ref: false }).catch(() => undefined);
-      if (!signal.aborted && !watched.complete()) await round();
+  async function goOn(firstTook: number): Promise<void> {
+    for (let took = firstTook; !signal.aborted;) {
+      const pause = Math.max(roundPause, RESTS_PER_WORK * took);
+      await setTimeout(pause, undefined, { signal, ref: false }).catch(() => undefined);
+      if (signal.aborted || watched.complete()) continue;
+      const began = performance.now();
+      await round();
+      took = performance.now() - began;
     }
   }
 
@@ -112,8 +119,9 @@ export function createRounds(options: RoundsOptions): Rounds {
 
   return {
     async coverAll() {
+      const began = performance.now();
       await round();
-      further ??= goOn();
+      further ??= goOn(performance.now() - began);
     },
     request(id) {
       if (requested.has(id) || signal.aborted) return;

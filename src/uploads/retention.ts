@@ -2,17 +2,20 @@
  * Removes files older than their directory's `retention_days`, by `uploaded_at` (the server's clock at completion, not
  * the file's own time, which clients set at will). Checked at the start and every hour.
  *
+ * A clock that is set forward makes nothing old (`clock-lead.ts`).
+ *
  * A file goes only while it is the one its row was written for; one that changed since is looked at anew. Its row goes
  * after it: a crash in between leaves a row without a file, which the next check or scan removes.
  */
 import { setImmediate } from 'node:timers/promises';
 import { isAbsent, lstatBeneath, unlinkBeneath } from '../beneath.ts';
-import { type Clock, DAY } from '../clock.ts';
+import { type Clock, DAY, SECOND } from '../clock.ts';
 import type { Reads } from '../db/reads.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type FilesRoot, fileStat, isSame } from './batch.ts';
 import type { Change } from './change.ts';
+import { createClockLead } from './clock-lead.ts';
 import type { Place } from './settle.ts';
 
 /** Milliseconds between checks. */
@@ -61,14 +64,17 @@ export function startRetention(options: RetentionOptions): Retention {
       .limit(PAGE),
   );
   const stop = new AbortController();
+  const clockLead = createClockLead(clock, () => performance.now());
 
   async function checkAll(): Promise<void> {
+    const lead = clockLead.now();
+    if (lead > 0) log.warn({ hours: lead / (3600 * SECOND) }, 'the clock was set forward: retention waits for as long');
     let after = '';
     while (!stop.signal.aborted) {
       const page = await directories.all({ after });
       for (const directory of page) {
         try {
-          await clear(directory, clock.now() - directory.retention_days * DAY);
+          await clear(directory, clock.now() - lead - directory.retention_days * DAY);
         } catch (error) {
           log.error(
             { err: error, directory: directory.id },

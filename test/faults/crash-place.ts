@@ -45,6 +45,8 @@ export interface CrashPlace extends AsyncDisposable {
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
   isApplied(directory: DirectoriesTable): boolean;
+  /** Makes a directory. */
+  directory(): Promise<DirectoriesTable>;
   row(id: string): Promise<DirectoriesTable | undefined>;
   /** Puts a webhook of that directory into the outbox. */
   enqueue(directory: DirectoriesTable): Promise<void>;
@@ -144,6 +146,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
         join(paths.limits, username),
       ].filter((file) => existsSync(file) && readFileSync(file).length > 0);
     },
+    directory: async () => (await createDirectory(rules, account.id, { name: 'd' })).directory,
     isApplied: (directory) => host.isApplied(directory),
     async enqueue(directory) {
       const now = clock.now();

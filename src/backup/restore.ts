@@ -105,7 +105,7 @@ function place(
   const suffix = `before-restore-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
   const kept: string[] = [];
   const keep = (path: string, beside = `${path}.${suffix}`): void => {
-    if (!existsSync(path)) return;
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
     rmSync(beside, { force: true });
     linkSync(path, beside);
     kept.push(beside);

@@ -171,7 +171,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.ok(damaged.lines.some(({ check, verdict }) => check === 'database' && verdict === 'fail'));
 });
 
-test('the certificate’s age is judged by the clock', async () => {
+test('the age of the certificate is judged by the clock', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const { now } = systemClock();

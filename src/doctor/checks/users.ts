@@ -4,7 +4,7 @@ import { pathsOf } from '../../sftp/paths.ts';
 import { lookAt } from '../../db/look.ts';
 import type { Config } from '../../config.ts';
 import { command } from '../command.ts';
-import { type Check, fail, type Finding, ok, orOk } from '../finding.ts';
+import { type Check, fail, type Finding, orOk } from '../finding.ts';
 import { inNamespace } from './sshd-files.ts';
 
 /** They have locked entries of their own for our sshd. */
@@ -53,7 +53,7 @@ async function berthUser(config: Config): Promise<{ problems: Finding[]; text: s
   if (!row)
     return {
       problems: [],
-      text: 'the machine’s accounts are hidden from our sshd; there is no directory yet to look up',
+      text: "the machine's accounts are hidden from our sshd; there is no directory yet to look up",
     };
   const { sftp_username: name, uid } = row;
   const [inside, shadow, outside] = await Promise.all([
@@ -81,6 +81,6 @@ async function berthUser(config: Config): Promise<{ problems: Finding[]; text: s
   }
   return {
     problems,
-    text: ok(`our sshd finds ${name}, the machine does not; the machine’s accounts are hidden from it`).text,
+    text: `our sshd finds ${name}, the machine does not; the machine's accounts are hidden from it`,
   };
 }

@@ -1,0 +1,53 @@
+/** `berth serve` as a process, an sshd, a receiver and one directory: for tests of what happens to the process. */
+import type { Config } from '../../src/config.ts';
+import { issueKey } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { receiver, type Receiver, type ReceiverOptions } from '../support/receiver.ts';
+import type { Scratch } from '../support/scratch.ts';
+import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
+import { startSshd } from '../support/sshd.ts';
+
+export interface FaultyPlace extends AsyncDisposable {
+  readonly config: Config;
+  readonly environment: Record<string, string>;
+  readonly key: string;
+  readonly hook: Receiver;
+  readonly directory: { readonly id: string; readonly login: { port: number; username: string; password: string } };
+  serve(): ServeProcess;
+  /** Starts it again, after its end. */
+  restart(): Promise<void>;
+}
+
+export async function faultyPlace(place: Scratch, options: ReceiverOptions = {}): Promise<FaultyPlace> {
+  await using parts = new AsyncDisposableStack();
+  const hook = parts.use(await receiver(options));
+  const sshd = parts.use(await startSshd(place));
+  const environment = {
+    ...place.environment,
+    BERTH_API_PORT: String(await freePort()),
+    BERTH_SFTP_PORT: String(sshd.port),
+    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
+  };
+  const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+  const key = await issueKey(config);
+  let serve = await startServe(config, environment);
+  parts.defer(() => serve[Symbol.asyncDispose]());
+  using client = clientOf(config, key);
+  const made = await client.send('POST', '/directories', { json: { directory: { name: 'faulty' } } });
+  const { data } = made.json as { data: Record<string, string> };
+  const { id = '', sftp_username: username = '', sftp_password: password = '' } = data;
+  await client.send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: hook.url } } });
+  const owned = parts.move();
+  return {
+    config,
+    environment,
+    key,
+    hook,
+    directory: { id, login: { port: sshd.port, username, password } },
+    serve: () => serve,
+    async restart() {
+      serve = await startServe(config, environment);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

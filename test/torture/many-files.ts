@@ -69,9 +69,9 @@ const phases: Record<string, { requests: number; p50: number; p99: number; most:
 async function during(phase: string, isSo: () => Promise<boolean>): Promise<void> {
   const times: number[] = [];
   const began = performance.now();
-  let isDone = false;
-  const checking = until(phase, isSo, 900).finally(() => (isDone = true));
-  while (!isDone) {
+  const done = new AbortController();
+  const checking = until(phase, isSo, 900).finally(() => done.abort());
+  while (!done.signal.aborted) {
     const sent = performance.now();
     await client.send('GET', `/directories/${id}`);
     times.push(performance.now() - sent);

@@ -3,12 +3,12 @@
 node=''
 own_node=$project/scripts/node/node_modules
 
-# find_node: sets $node to the machine's own, when it is new enough (package.json, engines), or to the one installed below
-# scripts/node. Fails when there is neither.
+# find_node: sets $node to that of an installed berth, or the machine's own when it is new enough (package.json, engines), or the
+# one installed below scripts/node. Fails when there is none.
 find_node() {
   local wanted candidate
   wanted=$(sed -n 's/.*"node": ">=\([0-9.]*\)".*/\1/p' "$project/package.json")
-  for candidate in "$(command -v node || true)" "$own_node/node-linux-$(node_arch)/bin/node"; do
+  for candidate in "$project/node/bin/node" "$(command -v node || true)" "$own_node/node-linux-$(node_arch)/bin/node"; do
     [[ -x $candidate ]] && at_least "$wanted" "$("$candidate" --version)" && node=$candidate && return
   done
   return 1

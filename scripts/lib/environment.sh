@@ -1,0 +1,24 @@
+# The settings of an installed berth (systemd.exec(5), EnvironmentFile): NAME=VALUE lines, a value perhaps in quotes.
+
+# read_settings FILE: exports what the environment does not have already. A file that is not there has none.
+read_settings() {
+  local line name value
+  [[ -r $1 ]] || return 0
+  while IFS= read -r line || [[ -n $line ]]; do
+    [[ $line =~ ^[[:space:]]*(BERTH_[A-Z_]+)=(.*)$ ]] || continue
+    name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
+    value=${value%"${value##*[![:space:]]}"}
+    if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
+    [[ -v $name ]] || export "$name=$value"
+  done <"$1"
+}
+
+# write_settings TEMPLATE: prints it, with the variables of the environment in the place of their defaults.
+write_settings() {
+  local line name
+  while IFS= read -r line; do
+    name=${line%%=*}
+    name=${name#\#}
+    if [[ $line == '#BERTH_'*=* && -v $name ]]; then printf '%s="%s"\n' "$name" "${!name}"; else printf '%s\n' "$line"; fi
+  done <"$1"
+}

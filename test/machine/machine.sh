@@ -1,0 +1,90 @@
+# A Debian of its own that boots: systemd as PID 1 in systemd-nspawn, on this machine's network. For scripts to source.
+#
+#   make_machine FOLDER SUITE     its base system, kept as a tar below /var/cache/berth-machine
+#   boot_machine FOLDER           returns once it is up
+#   inside COMMAND...             runs a command in it
+#   reboot_machine
+#   end_machine FOLDER            takes it away
+#
+# Root, debootstrap and systemd-container are needed; `can_boot` says why it is impossible here, if it is.
+
+machine_pid='' nspawn_pid=''
+
+# can_boot: fails with a line on standard output where systemd-nspawn cannot work.
+can_boot() {
+  ((EUID == 0)) || { echo 'it needs root' && return 1; }
+  command -v apt-get >/dev/null || { echo 'this is no Debian' && return 1; }
+  unshare --mount --pid --fork true 2>/dev/null || { echo 'this environment may not make namespaces' && return 1; }
+  [[ -w /sys/fs/cgroup ]] || { echo 'control groups are read-only here' && return 1; }
+}
+
+make_machine() {
+  local folder=$1 suite=$2 cache=/var/cache/berth-machine mirror
+  if [[ ! -f $cache/$suite.tar ]]; then
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')
+    mkdir -p "$cache"
+    rm -rf "$cache/$suite.new"
+    debootstrap --variant=minbase --include=ca-certificates,systemd,systemd-sysv,dbus "$suite" "$cache/$suite.new" "$mirror" >"$cache/$suite.log" 2>&1
+    tar -C "$cache/$suite.new" -cf "$cache/$suite.tar.new" .
+    mv "$cache/$suite.tar.new" "$cache/$suite.tar"
+    rm -rf "$cache/$suite.new"
+  fi
+  tar -C "$folder" -xf "$cache/$suite.tar"
+  chmod 755 "$folder"
+  : >"$folder/etc/machine-id"
+  as_here "$folder"
+}
+
+# as_here FOLDER: names, certificate authorities and the way to package registries are this machine's.
+as_here() {
+  local folder=$1 file
+  cp /etc/resolv.conf "$folder/etc/resolv.conf"
+  cp /etc/ssl/certs/ca-certificates.crt "$folder/etc/ssl/certs/ca-certificates.crt"
+  mkdir -p "$folder/usr/local/share/ca-certificates"
+  cp /usr/local/share/ca-certificates/*.crt "$folder/usr/local/share/ca-certificates/" 2>/dev/null || true
+  for file in /etc/npmrc /usr/etc/npmrc; do [[ ! -f $file ]] || cp "$file" "$folder/etc/npmrc"; done
+  for file in /etc/apt/apt.conf.d/*; do
+    if grep -qiE 'proxy|verify|registry|Acquire::http' "$file"; then cp "$file" "$folder/etc/apt/apt.conf.d/"; fi
+  done
+}
+
+boot_machine() {
+  local try
+  systemd-nspawn --quiet --directory "$1" --boot --register=no --keep-unit --console=read-only \
+    </dev/null >"$1.console" 2>&1 &
+  nspawn_pid=$!
+  for try in {1..240}; do
+    sleep 0.5
+    machine_pid=$(pgrep --parent "$nspawn_pid" | head -n 1 || true)
+    [[ $machine_pid && $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
+    kill -0 "$nspawn_pid" 2>/dev/null || break
+  done
+  echo "the machine did not boot; its console ends so:" >&2
+  tail -n 20 "$1.console" >&2
+  return 1
+}
+
+inside() {
+  nsenter --all --target "$machine_pid" env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt npm_config_cafile=/etc/ssl/certs/ca-certificates.crt "$@"
+}
+
+# reboot_machine: systemd-nspawn boots it again by itself.
+reboot_machine() {
+  local before=$machine_pid try
+  inside systemctl --no-block reboot
+  for try in {1..240}; do
+    sleep 0.5
+    machine_pid=$(pgrep --parent "$nspawn_pid" | head -n 1 || true)
+    [[ $machine_pid && $machine_pid != "$before" ]] || continue
+    [[ $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
+  done
+  echo 'the machine did not come back' >&2
+  return 1
+}
+
+end_machine() {
+  [[ -z $nspawn_pid ]] || { kill "$nspawn_pid" 2>/dev/null && wait "$nspawn_pid" 2>/dev/null; }
+  rm -rf --one-file-system "$1" "$1.console"
+}

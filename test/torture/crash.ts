@@ -54,8 +54,8 @@ let serve = await startServe(config, environment);
 const directory = await makeDirectory();
 const finished = new Map<string, Finished>();
 const uploaded = new AbortController();
-// A kill and the start after it take about 2 s: the uploads have to go on as long as the kills.
-const pause = Math.round((kills * 2300 * CLIENTS) / files);
+// A kill and the start after it take 2 to 3 s: the uploads have to go on as long as the kills.
+const pause = Math.round((kills * 3200 * CLIENTS) / files);
 const uploads = Array.from({ length: CLIENTS }, (_, client) =>
   upload(
     { port: sshd.port, ...directory },

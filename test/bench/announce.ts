@@ -8,6 +8,8 @@ import { type SftpSession, sftpSession } from '../support/sftp-session.ts';
 import { type Bench, boundFigure, percentile, short, type Size } from './harness.ts';
 import { serveBerth } from './served.ts';
 
+/** Between uploads when berth is to be idle, in ms. */
+const IDLE = 20;
 const CONTENT = Buffer.alloc(1024, 'x');
 
 export const announceIdle: Bench = {
@@ -57,7 +59,9 @@ async function announced(size: Size, clients: number, each: number, rate: number
         await session.write(handle, CONTENT);
         if (i >= warmUp) closed.set(name, performance.now());
         await session.close(handle);
-        if (rate === undefined) await until(`${name} is announced`, () => hook.requests.length > i);
+        if (rate !== undefined) continue;
+        await until(`${name} is announced`, () => hook.requests.length > i);
+        await wait(IDLE); // so that berth is idle again
       }
     }),
   );

@@ -29,7 +29,7 @@ export async function serve(
   const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   const service = await startService(config, { log });
   process.on('SIGHUP', service.reload);
-  await systemd.ready();
+  systemd.ready();
   await asked;
   log.info('berth ends: requests and deliveries in flight finish first');
   setTimeout(() => {
@@ -38,6 +38,7 @@ export async function serve(
   }, PATIENCE).unref();
   process.once('SIGTERM', () => process.exit(1));
   process.once('SIGINT', () => process.exit(1));
-  await Promise.all([systemd.ending(), service.close()]);
+  systemd.ending();
+  await service.close();
   log.info('berth has ended');
 }

@@ -45,13 +45,16 @@ stage_modules() {
   find "$to/node_modules/better-sqlite3/prebuilds" -name '*.node' ! -name "$binding" -delete
 }
 
-# put_units SYSTEMD_FOLDER PREFIX: the units, with the program's place filled in.
+# put_units LIB PREFIX: the units, with the program's place filled in, the user, folders and kernel settings that they want.
 put_units() {
   local unit
-  mkdir -p "$1"
+  mkdir -p "$1"/{systemd/system,sysusers.d,tmpfiles.d,sysctl.d}
   for unit in berth berth-sshd; do
-    sed "s|@PREFIX@|$2|g" "$project/systemd/$unit.service" | replace_file "$1/$unit.service"
+    sed "s|@PREFIX@|$2|g" "$project/systemd/$unit.service" | replace_file "$1/systemd/system/$unit.service"
   done
+  replace_file "$1/sysusers.d/berth.conf" <"$project/systemd/berth.sysusers"
+  replace_file "$1/tmpfiles.d/berth.conf" <"$project/systemd/berth.tmpfiles"
+  replace_file "$1/sysctl.d/60-berth.conf" <"$project/systemd/60-berth.conf"
 }
 
 # replace_file PATH: with standard input; a file that is the same already keeps its time, so that systemd sees no change.

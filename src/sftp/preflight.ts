@@ -2,7 +2,7 @@
  * What would make sshd refuse every login, found before it does: each problem in one line that names the culprit and says
  * what to do. sshd itself only tells the client that the connection was closed.
  */
-import { statSync, watch } from 'node:fs';
+import { readFileSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
@@ -10,12 +10,15 @@ import { errorCode, OperatorError } from '../errors.ts';
 /** A socket's path may have 107 bytes (unix(7)); `<jails>/.berth/log-NNN.sock` has to fit. */
 const LONGEST_JAIL_DIR = 85;
 
+/** CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL (linux/capability.h): their numbers are bits of CapEff. */
+const POWERS = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 5n);
+
 /**
  * Checks the privileges, and the folders that exist so far.
  * @throws {OperatorError} for the first problem.
  */
 export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>): void {
-  if (process.geteuid?.() !== 0) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
+  if (!isPrivileged()) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
   if (Buffer.byteLength(config.jailDir) > LONGEST_JAIL_DIR) {
     throw new OperatorError(`BERTH_JAIL_DIR may have at most ${LONGEST_JAIL_DIR} characters: ${config.jailDir}`);
   }
@@ -27,6 +30,13 @@ export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtime
     if (`${dir}/`.startsWith('/etc/')) throw new OperatorError(`${name} may not lie below /etc: ${dir}`);
     checkComponents(name, dir);
   }
+}
+
+/** Root, or a user to whom the unit gives root's powers over files (systemd/berth.service). */
+function isPrivileged(): boolean {
+  if (process.geteuid?.() === 0) return true;
+  const effective = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+  return (BigInt(`0x${effective}`) & POWERS) === POWERS;
 }
 
 /**

@@ -102,12 +102,23 @@ function stopAndListChildren(pid: number): number[] {
 }
 
 /**
- * Kills all processes of a UID, however fast they fork: `kill -9 -1` run as that UID reaches every process that it may
- * signal, in one step, and no other (kill(2)).
+ * Kills all processes of a UID: round after round, until there is none. They run sshd's own code, which forks nothing, and
+ * are stopped before they are killed, so that what one of them might fork all the same is met by the next round. Needs
+ * no more than CAP_KILL.
  */
 async function killAllOf(uid: number): Promise<void> {
-  const killer = spawn('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, cwd: '/', env: {}, stdio: 'ignore' });
-  await once(killer, 'exit');
+  const deadline = performance.now() + GONE_WITHIN;
+  while ((await signalAllOf(uid, 'STOP')) && performance.now() < deadline) {
+    await signalAllOf(uid, 'KILL');
+    await wait(2);
+  }
+}
+
+/** False when no process has that UID (pkill(1), exit status 1). */
+async function signalAllOf(uid: number, signal: 'STOP' | 'KILL'): Promise<boolean> {
+  const pkill = spawn('pkill', [`--signal=${signal}`, `--uid=${uid}`], { stdio: 'ignore' });
+  const [status] = await once(pkill, 'exit');
+  return status === 0;
 }
 
 async function untilGone(sessions: readonly Session[]): Promise<void> {

@@ -58,5 +58,6 @@ with_key=(-o IdentityFile=$kept/id -o PreferredAuthentications=publickey)
 start_receiver() {
   systemctl is-active --quiet receiver ||
     systemd-run --quiet --collect --unit receiver berth listen --port 19000
+  until_so 'the receiver listens' bash -c ': </dev/tcp/127.0.0.1/19000' 2>/dev/null
 }
 webhook_for() { journalctl --no-pager --output cat --unit receiver | grep -q "$1"; }

@@ -39,8 +39,8 @@ stage_modules() {
   need_npm
   say 'getting the npm packages of the lock file'
   npm_ci "$to" --omit=dev
-  # What only a compiler or another system needs: three quarters of it all.
-  rm -rf "$to"/node_modules/better-sqlite3/{deps,src,binding.gyp} "$to/node_modules/.bin"
+  # What only a compiler, a developer or another system needs: three quarters of it all.
+  rm -rf "$to"/node_modules/better-sqlite3/{deps,src,binding.gyp} "$to"/node_modules/{.bin,typescript,@typescript,node-addon-api}
   binding=linux-$(node_arch).node
   find "$to/node_modules/better-sqlite3/prebuilds" -name '*.node' ! -name "$binding" -delete
 }

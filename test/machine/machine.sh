@@ -3,7 +3,7 @@
 #   make_machine FOLDER SUITE     its base system, kept as a tar below /var/cache/berth-machine
 #   boot_machine FOLDER           returns once it is up
 #   inside COMMAND...             runs a command in it
-#   reboot_machine
+#   reboot_machine FOLDER
 #   end_machine FOLDER            takes it away
 #
 # Root, debootstrap and systemd-container are needed; `can_boot` says why it is impossible here, if it is.
@@ -70,18 +70,14 @@ inside() {
     NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt npm_config_cafile=/etc/ssl/certs/ca-certificates.crt "$@"
 }
 
-# reboot_machine: systemd-nspawn boots it again by itself.
+# reboot_machine FOLDER: with --keep-unit, systemd-nspawn ends with 133 when its machine wants to boot again.
 reboot_machine() {
-  local before=$machine_pid try
   inside systemctl --no-block reboot
-  for try in {1..240}; do
-    sleep 0.5
-    machine_pid=$(pgrep --parent "$nspawn_pid" | head -n 1 || true)
-    [[ $machine_pid && $machine_pid != "$before" ]] || continue
-    [[ $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
-  done
-  echo 'the machine did not come back' >&2
-  return 1
+  local status=0
+  wait "$nspawn_pid" || status=$?
+  nspawn_pid=''
+  ((status == 133)) || { echo "the machine ended with $status instead of a reboot" >&2 && return 1; }
+  boot_machine "$1"
 }
 
 end_machine() {

@@ -1,0 +1,29 @@
+/** What administrators read of an installed berth says what the program knows: its settings, its commands. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { readConfig } from '../../src/config.ts';
+
+const read = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+
+test('packaging/berth.env names every setting, with its default', () => {
+  const settings = [...read('packaging/berth.env').matchAll(/^#(BERTH_\w+)=(.*)$/gm)].map(
+    ([, name = '', value = '']) => [name, value.replaceAll('"', '')] as const,
+  );
+  assert.deepEqual(readConfig(Object.fromEntries(settings)), readConfig({}));
+  const known = new Set(read('src/config.ts').match(/\bBERTH_[A-Z_]+(?=: v\.)/g));
+  assert.deepEqual(settings.map(([name]) => name).toSorted(), [...known].toSorted());
+});
+
+test('the man page and the completion name every command', () => {
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const { stdout } = spawnSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
+  const commands = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}(\w+)/gm)].map(([, name = '']) => name);
+  assert.ok(commands.length > 5);
+  const page = read('packaging/berth.8');
+  const words = /local words='([^']*)'/.exec(read('packaging/completion'))?.[1]?.split(' ') ?? [];
+  assert.deepEqual(words.toSorted(), commands.toSorted());
+  for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
+});

@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 /** Node has no datagram sockets: perl stands for systemd, and prints each word that arrives. */
 const SYSTEMD = `use Socket; socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die;
-  $| = 1; print "bound\\n"; while (recv($s, my $word, 99, 0), $word) { print "$word\\n"; last if $word =~ /STOPPING/ }`;
+  $| = 1; print "bound\\n"; my $word; while (defined recv($s, $word, 99, 0)) { print "$word\\n"; last if $word =~ /STOPPING/ }`;
 const NOTIFYING = fileURLToPath(new URL('../../systemd/notifying', import.meta.url));
 const SERVICE = `import { createLog } from ${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)};
   import { createSystemd } from ${JSON.stringify(new URL('../../src/systemd.ts', import.meta.url).href)};
@@ -22,14 +23,17 @@ test('ready once, alive three times per period, ending at the end', async () => 
   using place = scratch();
   const socket = join(place.dir, 'notify');
   const systemd = spawn('perl', ['-e', SYSTEMD, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const heard = text(systemd.stdout);
-  await once(systemd.stdout, 'data');
+  const over = once(systemd, 'close');
+  let heard = '';
+  systemd.stdout.setEncoding('utf8').on('data', (words: string) => (heard += words));
+  await until('there is a socket', () => heard === 'bound\n');
   const service = spawn(NOTIFYING, [process.execPath, '--input-type=module', '-e', SERVICE], {
     env: { PATH: process.env['PATH'], NOTIFY_SOCKET: socket, WATCHDOG_USEC: '60000' },
     stdio: 'inherit',
   });
   assert.deepEqual(await once(service, 'exit'), [0, null]);
-  const words = (await heard).trim().split('\n');
+  await over;
+  const words = heard.trim().split('\n');
   assert.deepEqual(words.splice(0, 2), ['bound', 'READY=1']);
   assert.equal(words.at(-1), 'STOPPING=1');
   const alive = words.slice(0, -1);

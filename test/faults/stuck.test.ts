@@ -90,7 +90,9 @@ test('sftp of 600 files ends although serve is stopped and its backlog is full, 
   process.kill(pid, 'SIGSTOP');
   const fits = await fill(join(config.jailDir, '.berth', 'log-1.sock'));
   const room = Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
-  assert.equal(fits, Math.min(room, 65_535) + 1);
+  // The backlog, one more (listen(2)), and what was taken in just before the signal was felt.
+  const expected = Math.min(room, 65_535) + 1;
+  assert.ok(fits >= expected && fits <= expected + 2, `${fits} for a backlog of ${room}`);
   t.diagnostic(`${fits} messages fit`);
   const { code, output } = await sftp(place.dir, { port: sshd.port, username, password }, ['put batch/* .']);
   assert.equal(code, 0, output.slice(-500));

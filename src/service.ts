@@ -97,6 +97,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       clock,
       log,
       jailDir: config.jailDir,
+      logFolder: paths.corner,
       tempNames: config.tempNames,
       firstUid: FIRST_UID,
       watchLimit: config.watchLimit,

@@ -1,24 +1,13 @@
 /** `berth transfers`: what SFTP clients did. */
 import { Command, Option } from 'commander';
 import type { Clock } from '../clock.ts';
-import type { TransferEvent } from '../db/schema.ts';
+import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../reports/transfers.ts';
 import { filterOf, type FilterOptions, withFilters } from './filters.ts';
 import { follow, type Stopped } from './follow.ts';
 import { type Print, shownTime } from './output.ts';
 import { columns, fullTime, printRows, type RowStyle } from './rows.ts';
 import type { WithDatabase } from './with-database.ts';
-
-const EVENTS = [
-  'session-opened',
-  'session-closed',
-  'uploaded',
-  'upload-dropped',
-  'downloaded',
-  'download-dropped',
-  'renamed',
-  'removed',
-] as const satisfies readonly TransferEvent[];
 
 const HELP = `
 Who did what, from which address. "uploaded" is one for each webhook event; what was found on the disk has no address.
@@ -69,7 +58,7 @@ export function transfersCommand(deps: {
 }): Command {
   const { withDatabase, clock, print, stopped } = deps;
   return withFilters(new Command('transfers').description('uploads, downloads, renames, removals and sessions'))
-    .addOption(new Option('--event <event>', 'only these').choices(EVENTS))
+    .addOption(new Option('--event <event>', 'only these').choices(TRANSFER_EVENTS))
     .option('--follow', 'go on with what happens from now on, until Ctrl-C')
     .addHelpText('after', HELP)
     .action(async (options: Options) => {

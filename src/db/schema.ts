@@ -143,15 +143,18 @@ export interface AttemptsTable {
  * `uploaded`: complete, as the webhook says. `upload-dropped`, `download-dropped`: the handle went without a close.
  * The others are what their names say.
  */
-export type TransferEvent =
-  | 'session-opened'
-  | 'session-closed'
-  | 'uploaded'
-  | 'upload-dropped'
-  | 'downloaded'
-  | 'download-dropped'
-  | 'renamed'
-  | 'removed';
+export const TRANSFER_EVENTS = [
+  'session-opened',
+  'session-closed',
+  'uploaded',
+  'upload-dropped',
+  'downloaded',
+  'download-dropped',
+  'renamed',
+  'removed',
+] as const;
+
+export type TransferEvent = (typeof TRANSFER_EVENTS)[number];
 
 /** What happened over SFTP, kept for a while. Complete in itself, since directories go. */
 export interface TransfersTable {

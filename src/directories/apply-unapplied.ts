@@ -24,6 +24,7 @@ export async function applyUnapplied({
   log: Log;
 }): Promise<number> {
   const marked = await database.db.selectFrom('unapplied').select('directory_id').execute();
+  if (marked.length === 0) return 0;
   const current = database.reads.prepare<{ id: string }>()((db, p) =>
     db.selectFrom('directories').selectAll().where('id', '=', p('id')),
   );

@@ -1,21 +1,11 @@
 /** What SFTP clients do, as far as it went into the history. */
 import { Counter, type Registry } from 'prom-client';
+import { TRANSFER_EVENTS } from '../db/schema.ts';
 
 export interface ObservedTransfer {
   readonly event: string;
   readonly bytes?: number | null | undefined;
 }
-
-const EVENTS = [
-  'session-opened',
-  'session-closed',
-  'uploaded',
-  'upload-dropped',
-  'downloaded',
-  'download-dropped',
-  'renamed',
-  'removed',
-];
 
 export function transferMetrics(registry: Registry): (transfers: readonly ObservedTransfer[]) => void {
   const events = new Counter({
@@ -25,7 +15,7 @@ export function transferMetrics(registry: Registry): (transfers: readonly Observ
     registers: [registry],
   });
   // A counter that appears with its first event has no increase for alerts to see.
-  for (const event of EVENTS) events.inc({ event }, 0);
+  for (const event of TRANSFER_EVENTS) events.inc({ event }, 0);
   const bytes = {
     uploaded: counter(registry, 'berth_uploaded_bytes_total', 'Sizes of uploaded files together.'),
     downloaded: counter(registry, 'berth_downloaded_bytes_total', 'Bytes read by downloads together.'),

@@ -2,7 +2,6 @@
  * Uploads, wired: the transfer log and the watcher see what happens, the rules say what it means, the recorder writes
  * it down. The map is in ../README.md.
  */
-import { join } from 'node:path';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
@@ -28,6 +27,8 @@ export interface UploadsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly jailDir: string;
+  /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
+  readonly logFolder: string;
   readonly tempNames: readonly string[];
   readonly firstUid: number;
   /** With more directories than this, not all of them are watched. */
@@ -157,7 +158,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     suspect: settler.suspect,
     drained: recorder.drained,
   });
-  const transferLog = await openTransferLog(join(jailDir, '.berth'), follower.follow);
+  const transferLog = await openTransferLog(options.logFolder, follower.follow);
 
   return {
     sockets: transferLog,

@@ -23,7 +23,10 @@ export interface Interpreter {
   end(pid: number, at: Micros): Change[];
   /** Whether a session of the directory holds that inode open for writing. */
   isWritten(directoryId: string, inode: number): boolean;
-  /** Whether the log tells of a handle that writes the file and not of its end: that is still to be judged. */
+  /**
+   * Whether a process died that had the file open for writing, and has yet to be missed. For live ones the kernel's word
+   * counts (`isWritten`): the line that told of the close may be lost.
+   */
   isOpen(directoryId: string, path: Buffer): boolean;
 }
 
@@ -253,7 +256,8 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         });
       }
     },
-    isOpen: (directoryId, path) => handles.writersOf(sessions.pidsOf(directoryId), path).length > 0,
+    isOpen: (directoryId, path) =>
+      handles.writersOf(sessions.pidsOf(directoryId), path).some((pid) => !options.isAlive(pid)),
     isWritten: (directoryId, inode) => [...sessions.pidsOf(directoryId)].some((pid) => options.writesInode(pid, inode)),
   };
 }

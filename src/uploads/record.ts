@@ -198,5 +198,5 @@ function afterOthers(rest: Change, queue: readonly Change[]): Change[] {
 /** Trouble that goes away without us: no space, or another process that holds the database. */
 function isPassing(error: unknown): boolean {
   const code = errorCode(error) ?? '';
-  return /^SQLITE_(FULL|BUSY|IOERR)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
+  return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
 }

@@ -21,6 +21,9 @@ const ROUND_PAUSE = 60_000;
 /** … but at least this many times as long as the last round took: it competes with the uploads. */
 const RESTS_PER_WORK = 9;
 
+/** Between tries of a requested scan that could not be done, in ms. */
+const RETRY_PAUSE = 10_000;
+
 /** A requested scan waits at least this long, in ms, and ten times as long as the last one of that directory took. */
 const REQUEST_PAUSE = 2000;
 
@@ -108,13 +111,21 @@ export function createRounds(options: RoundsOptions): Rounds {
     }
   }
 
-  async function scanLater(id: string): Promise<void> {
-    const pause = Math.max(REQUEST_PAUSE, 10 * (costs.get(id) ?? 0));
+  async function scanLater(id: string, pause: number): Promise<void> {
     await setTimeout(pause, undefined, { signal, ref: false }).catch(() => undefined);
     requested.delete(id); // what happens from now on needs a scan of its own
     const place = signal.aborted ? undefined : await queries.directoryById(id);
     if (place) costs.set(id, await scan(place));
     else costs.delete(id);
+  }
+
+  function request(id: string, pause: number): void {
+    if (requested.has(id) || signal.aborted) return;
+    const scanning = scanLater(id, pause).catch((error: unknown) => {
+      log.error({ err: error, directory: id }, 'cannot scan a directory, trying again');
+      request(id, RETRY_PAUSE);
+    });
+    requested.set(id, scanning);
   }
 
   return {
@@ -123,13 +134,7 @@ export function createRounds(options: RoundsOptions): Rounds {
       await round();
       further ??= goOn(performance.now() - began);
     },
-    request(id) {
-      if (requested.has(id) || signal.aborted) return;
-      const scanning = scanLater(id).catch((error: unknown) =>
-        log.error({ err: error, directory: id }, 'cannot scan a directory'),
-      );
-      requested.set(id, scanning);
-    },
+    request: (id) => request(id, Math.max(REQUEST_PAUSE, 10 * (costs.get(id) ?? 0))),
     async close() {
       await Promise.all([...requested.values(), turn, further]);
     },

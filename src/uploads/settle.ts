@@ -28,7 +28,7 @@ export interface SettlerOptions {
   readonly filesRoot: FilesRoot;
   readonly queries: Pick<UploadQueries, 'fileAt'>;
   isWritten(directoryId: string, inode: number): boolean;
-  /** Whether a session that the log tells of writes the file, be its process dead. */
+  /** Whether a session that died while it wrote the file has yet to be missed. */
   isOpen(directoryId: string, path: Buffer): boolean;
   /** A live session of the directory, if there is one. */
   sessionOf(directoryId: string): number | undefined;
@@ -104,12 +104,18 @@ export function createSettler(options: SettlerOptions): Settler {
     // ctime is the kernel's: clients cannot set it. Under a clock that jumped, two looks have to agree instead.
     const age = at / 1000 - stats.ctimeMs;
     const rested = (age >= REST && age < 1e12) || (seen !== undefined && isSame(fileStat(seen), stat));
-    if (!rested) return later(place, path, REST, stats);
+    if (!rested) return again(place, path, stats);
     options.emit([{ kind: 'found', directoryId: place.id, path, at, pid: options.sessionOf(place.id) }]);
   }
 
+  /** Looks once more, in time. Scans that follow each other closely must not put that off for ever. */
+  function again(place: Place, path: Buffer, stats: Stats): void {
+    const seen = suspects.get(suspectKey(place.id, path))?.seen;
+    if (!seen || !isSame(fileStat(seen), fileStat(stats))) later(place, path, REST, stats);
+  }
+
   function later(place: Place, path: Buffer, delay: number, seen: Stats | undefined): void {
-    const key = `${place.id}/${path.toString('latin1')}`;
+    const key = suspectKey(place.id, path);
     suspects.delete(key); // to the end of the line
     suspects.set(key, { place, path, due: performance.now() + delay, seen });
   }
@@ -118,7 +124,11 @@ export function createSettler(options: SettlerOptions): Settler {
     suspect: (place, path) => later(place, path, REST, undefined),
     missing: (place, path) => later(place, path, GONE_REST, undefined),
     examine: (place, path, stats) => judge(place, path, stats, undefined),
-    explained: (directoryId, path) => void suspects.delete(`${directoryId}/${path.toString('latin1')}`),
+    explained: (directoryId, path) => void suspects.delete(suspectKey(directoryId, path)),
     close: () => clearInterval(timer),
   };
+}
+
+function suspectKey(directoryId: string, path: Buffer): string {
+  return `${directoryId}/${path.toString('latin1')}`;
 }

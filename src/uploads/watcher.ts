@@ -13,7 +13,7 @@ export interface WatcherOptions {
   readonly filesRoot: FilesRoot;
   changed(username: string, path: Buffer): void;
   missing(username: string, path: Buffer): void;
-  /** Something happened to a name that is not UTF-8, which cannot be told exactly. */
+  /** Something happened that cannot be told exactly: to a name that is not UTF-8, or while the watcher could not look. */
   unclear(username: string): void;
 }
 
@@ -54,7 +54,11 @@ export function createWatcher(options: WatcherOptions): Watcher {
     watcher.on('raw', (_event, name: unknown) => {
       if (typeof name === 'string' && name.includes(REPLACEMENT)) options.unclear(username);
     });
-    watcher.on('error', failed);
+    watcher.on('error', (error) => {
+      failed(error);
+      // Without watches, rounds of scans cover all; of any other trouble only what it hid is missing.
+      if (errorCode(error) !== 'ENOSPC') options.unclear(username);
+    });
     return watcher;
   }
 

@@ -50,9 +50,11 @@ export function isAlive(pid: number): boolean {
 
 /** Whether the process holds that inode open for writing. */
 export function writesInode(pid: number, inode: number): boolean {
-  return descriptors(pid).some(
-    (fd) => statSync(`/proc/${pid}/fd/${fd}`, { throwIfNoEntry: false })?.ino === inode && isWritable(pid, fd),
-  );
+  return descriptors(pid).some((fd) => {
+    const stats = statSync(`/proc/${pid}/fd/${fd}`, { throwIfNoEntry: false });
+    // Sockets and pipes have numbers of their own, which mean nothing here.
+    return stats?.ino === inode && stats.isFile() && isWritable(pid, fd);
+  });
 }
 
 /** The paths that the process holds open for writing, from behind `marker` on. */

@@ -13,7 +13,7 @@ import { sftpSession } from '../support/sftp-session.ts';
 import { faultyPlace } from './faulty-place.ts';
 
 test('no file descriptors left: it lives on, and announces all when there are some again', async () => {
-  using place = scratch({ BERTH_LOG_LEVEL: 'silent' });
+  using place = scratch({ BERTH_LOG_LEVEL: 'info' });
   await using berth = await faultyPlace(place);
   const { pid } = berth.serve();
   await using connection = await connect(berth.directory.login);
@@ -30,7 +30,9 @@ test('no file descriptors left: it lives on, and announces all when there are so
 
   limit(4096);
   const announced = () => new Set(berth.hook.requests.map((request) => webhookOf(request).filename));
-  await until('each is announced', () => names.every((name) => announced().has(name)), 20);
+  await until('each is announced', () => names.every((name) => announced().has(name)), 60).catch((error: unknown) => {
+    throw new Error(berth.serve().output(), { cause: error });
+  });
   await session.put('later', 'data');
   await until('the next is announced', () => announced().has('later'));
   using after = clientOf(berth.config, berth.key);

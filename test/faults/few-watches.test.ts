@@ -50,7 +50,8 @@ test(
 
     const files = join(berth.config.jailDir, berth.directory.login.username, 'files');
     writeFileSync(join(files, 'copied-by-hand'), 'data');
-    assert.equal(webhookOf(await berth.hook.next()).filename, 'copied-by-hand');
+    const arrived = await berth.hook.next().catch(() => assert.fail(`nothing arrived: ${said}`));
+    assert.equal(webhookOf(arrived).filename, 'copied-by-hand');
     const lines = said.split('\n').filter((line) => line.includes('inotify'));
     assert.equal(lines.length, 1, said);
     assert.match(

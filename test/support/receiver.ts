@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
 /** How long `next` waits before it fails the test, in ms. */
-const PATIENCE = 15_000;
+const PATIENCE = 40_000;
 
 export interface Received {
   readonly method: string;
@@ -28,7 +28,7 @@ export interface Receiver extends AsyncDisposable {
   readonly requests: readonly Received[];
   /** How many connections were opened to it. */
   connections(): number;
-  /** The first request that `next` has not returned yet; waits for it, at most 15 s. */
+  /** The first request that `next` has not returned yet; waits for it, at most 40 s. */
   next(): Promise<Received>;
 }
 

@@ -53,7 +53,8 @@ async function announced(size: Size, clients: number, each: number, rate: number
     sessions.map(async (session, client) => {
       const began = performance.now();
       for (let i = 0; i < each + warmUp; i += 1) {
-        if (rate !== undefined) await wait(began + (i * 1000 * clients) / rate - performance.now());
+        // A client that is late already goes on at once.
+        if (rate !== undefined) await wait(Math.max(0, began + (i * 1000 * clients) / rate - performance.now()));
         const name = `client-${client}-file-${i}`;
         const handle = await session.open(name, 'w');
         await session.write(handle, CONTENT);

@@ -40,6 +40,8 @@ export async function connect(credentials: Credentials): Promise<Connection> {
   // `once` rejects with the client's error, if that comes first.
   await Promise.race([once(client, 'ready'), refused]);
   refused.catch(() => undefined);
+  // As OpenSSH's sftp does: or a request waits for the acknowledgement of what went before it, 40 ms.
+  client.setNoDelay(true);
   return {
     client,
     closed,

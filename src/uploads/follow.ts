@@ -12,7 +12,7 @@ import { createInterpreter, type Interpreter } from './interpret.ts';
 import { type LogEvent, type LogMessage, readMessage } from './log-line.ts';
 import type { UploadQueries } from './queries.ts';
 import type { RawMessage } from './transfer-log-worker.ts';
-import { isAlive, processesFrom, servesSftp, uidOf, writesInode, writtenPaths } from './writers.ts';
+import { isAlive, isJailedWith, processesFrom, servesSftp, uidOf, writesInode, writtenPaths } from './writers.ts';
 
 /** How often dead sessions are looked for, in ms. One counts as dead when two looks agree and the log is quiet. */
 const SWEEP = 5000;
@@ -111,6 +111,8 @@ export function createFollower(options: FollowOptions): Follower {
     if (!directory) return;
     const username = directory.sftp_username;
     const address = options.addressOf(username, pid);
+    // Another berth's, which has given out the same UID. One of ours whose monitor was killed is in our jail still.
+    if (address === undefined && !isJailedWith(pid, options.filesRoot(username))) return;
     options.live(username);
     interpreter.adopt(
       {

@@ -44,6 +44,18 @@ export function servesSftp(pid: number): boolean {
   }
 }
 
+/** Whether the process is confined to the jail that has this folder. */
+export function isJailedWith(pid: number, files: string): boolean {
+  const [theirs, ours] = [`/proc/${pid}/root/files`, files].map((path) => {
+    try {
+      return statSync(path, { bigint: true });
+    } catch {
+      return undefined; // the process has gone
+    }
+  });
+  return theirs !== undefined && theirs.ino === ours?.ino && theirs.dev === ours.dev;
+}
+
 export function isAlive(pid: number): boolean {
   return statSync(`/proc/${pid}`, { throwIfNoEntry: false }) !== undefined;
 }

@@ -38,55 +38,24 @@ const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSocket
 export function guardedAgents(allow: readonly string[], resolve: ResolveName = resolver()): GuardedAgents {
   const allowed = addressRule(allow);
   const lookup = guardedLookup(allowed, resolve);
-  return { http: new GuardedAgent(allowed, lookup), https: new GuardedTlsAgent(allowed, lookup) };
+  return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(new TlsAgent(OPTIONS), allowed, lookup) };
 }
 
-class GuardedAgent extends Agent {
-  readonly #allowed: (address: string) => boolean;
-  readonly #lookup: LookupFunction;
-
-  constructor(allowed: (address: string) => boolean, lookup: LookupFunction) {
-    super(OPTIONS);
-    this.#allowed = allowed;
-    this.#lookup = lookup;
-  }
-
-  override createConnection(options: ClientRequestArgs, callback?: OnConnection): Duplex | null | undefined {
-    return connect(options, callback, this.#allowed, this.#lookup, (safe, done) => super.createConnection(safe, done));
-  }
-}
-
-class GuardedTlsAgent extends TlsAgent {
-  readonly #allowed: (address: string) => boolean;
-  readonly #lookup: LookupFunction;
-
-  constructor(allowed: (address: string) => boolean, lookup: LookupFunction) {
-    super(OPTIONS);
-    this.#allowed = allowed;
-    this.#lookup = lookup;
-  }
-
-  override createConnection(options: ClientRequestArgs, callback?: OnConnection): Duplex | null | undefined {
-    return connect(options, callback, this.#allowed, this.#lookup, (safe, done) => super.createConnection(safe, done));
-  }
-}
-
-function connect(
-  options: ClientRequestArgs,
-  callback: OnConnection | undefined,
-  allowed: (address: string) => boolean,
-  lookup: LookupFunction,
-  open: Connect,
-): Duplex | null | undefined {
-  const host = options.host ?? '';
-  // net.connect asks no lookup for a literal; a socket path would go round both.
-  if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
-    const refusal = new DestinationError(options.socketPath ?? host);
-    // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
-    (callback as ((error: Error) => void) | undefined)?.(refusal);
-    return undefined;
-  }
-  return open({ ...options, lookup }, callback);
+/** Puts the check before the one place where that agent opens connections. */
+function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolean, lookup: LookupFunction): A {
+  const open: Connect = agent.createConnection.bind(agent);
+  const connect: Connect = (options, callback) => {
+    const host = options.host ?? '';
+    // net.connect asks no lookup for a literal; a socket path would go round both.
+    if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
+      const refusal = new DestinationError(options.socketPath ?? host);
+      // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
+      (callback as ((error: Error) => void) | undefined)?.(refusal);
+      return undefined;
+    }
+    return open({ ...options, lookup }, callback);
+  };
+  return Object.assign(agent, { createConnection: connect });
 }
 
 /** One forbidden address among a name's answers refuses the name: an honest receiver has none. */

@@ -1,13 +1,17 @@
 /**
- * One attempt: a POST by got, bounded in time and bytes whatever the receiver does.
+ * One attempt: a POST, bounded in time and bytes whatever the receiver does.
  *
  * It succeeds when the head of a 2xx answer is there 5 s after the start, name look-up and handshakes included
  * (specification, "Success, retries, duplicates"). Redirects are not followed and nothing is retried here. Of the
  * answer's body the first KiB is kept; past 64 KiB or 1 s the connection is closed, which changes no outcome.
  * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
+ *
+ * Node's own client, since of a library's conveniences (redirects, retries, unpacking, refusing a status) none is
+ * wanted here, and they cost several times what the request itself does.
  */
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { setImmediate } from 'node:timers';
-import got, { type Request } from 'got';
 import type { Micros } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedAgents } from './destination-guard.ts';
@@ -49,31 +53,31 @@ export interface Sender {
 }
 
 export function createSender(agents: GuardedAgents, version: string): Sender {
-  const client = got.extend({
-    method: 'POST',
-    agent: { http: agents.http, https: agents.https },
-    followRedirect: false,
-    decompress: false,
-    throwHttpErrors: false,
-    strictContentLength: false,
-    retry: { limit: 0 },
-    headers: { 'user-agent': `berth/${version}`, 'content-type': 'application/json' },
-  });
+  const open = (url: URL, { id, signature }: Outgoing, at: Micros): ClientRequest => {
+    const headers = {
+      'user-agent': `berth/${version}`,
+      'content-type': 'application/json',
+      'x-service-signature': signatureHeader(signature),
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(at / 1_000_000)),
+    };
+    return url.protocol === 'https:'
+      ? httpsRequest(url, { method: 'POST', agent: agents.https, headers })
+      : httpRequest(url, { method: 'POST', agent: agents.http, headers });
+  };
   return {
-    send(delivery, at, signal) {
+    async send(delivery, at, signal) {
       const started = performance.now();
-      if (!/^https?:$/.test(URL.parse(delivery.url)?.protocol ?? '')) {
-        return Promise.resolve(noAnswer('the URL is not valid', started));
+      const url = URL.parse(delivery.url);
+      if (!url || !/^https?:$/.test(url.protocol)) return noAnswer('the URL is not valid', started);
+      try {
+        const request = open(url, delivery, at);
+        const answer = outcome(request, started, signal);
+        request.end(delivery.body);
+        return await answer;
+      } catch (error) {
+        return noAnswer(errorMessage(error), started); // credentials that cannot be decoded, say
       }
-      const request = client.stream(delivery.url, {
-        body: delivery.body,
-        headers: {
-          'x-service-signature': signatureHeader(delivery.signature),
-          'webhook-id': delivery.id,
-          'webhook-timestamp': String(Math.floor(at / 1_000_000)),
-        },
-      });
-      return outcome(request, started, signal);
     },
     close() {
       agents.http.destroy();
@@ -83,25 +87,22 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
 }
 
 /** Follows the request to its end or to a limit, whichever comes first. */
-function outcome(request: Request, started: number, signal: AbortSignal): Promise<Answer> {
+function outcome(request: ClientRequest, started: number, signal: AbortSignal): Promise<Answer> {
   const { promise, resolve } = Promise.withResolvers<Answer>();
   const kept: Buffer[] = [];
   let received = 0;
   let head: Pick<Answer, 'ok' | 'status' | 'latency'> | undefined;
 
-  const settle = (answer: Answer): void => {
+  /** The first call counts. */
+  const settle = (reason: string): void => {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
-    // Late errors of a request that was cut off concern nobody.
-    request.on('error', () => undefined);
-    resolve(answer);
+    const response = Buffer.concat(kept).subarray(0, KEPT_BYTES);
+    resolve(head ? { ...head, error: null, response } : noAnswer(reason, started));
   };
-  const settleWithHead = (): void => {
-    if (head) settle({ ...head, error: null, response: Buffer.concat(kept).subarray(0, KEPT_BYTES) });
-  };
+  const fail = (error: Error): void => settle(reasonOf(error));
   const cut = (reason: string): void => {
-    if (head) settleWithHead();
-    else settle(noAnswer(reason, started));
+    settle(reason);
     request.destroy();
   };
   const abort = (): void => cut('berth stopped during this attempt');
@@ -109,19 +110,21 @@ function outcome(request: Request, started: number, signal: AbortSignal): Promis
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, HEAD_MS);
 
-  request.on('response', ({ statusCode }: { statusCode: number }) => {
-    if (head) return;
-    head = { ok: statusCode >= 200 && statusCode < 300, status: statusCode, latency: since(started) };
+  request.once('response', (response: IncomingMessage) => {
+    const { statusCode: status = 0 } = response;
+    head = { ok: status >= 200 && status < 300, status, latency: since(started) };
     clearTimeout(timer);
     timer = setTimeout(() => cut(''), BODY_MS);
+    response.on('data', (chunk: Buffer) => {
+      if (received < KEPT_BYTES) kept.push(chunk);
+      received += chunk.length;
+      if (received > BODY_BYTES) cut('');
+    });
+    response.once('end', () => settle(''));
+    response.on('error', fail);
   });
-  request.on('data', (chunk: Buffer) => {
-    if (received < KEPT_BYTES) kept.push(chunk);
-    received += chunk.length;
-    if (received > BODY_BYTES) cut('');
-  });
-  request.once('end', settleWithHead);
-  request.once('error', (error) => (head ? settleWithHead() : settle(noAnswer(reasonOf(error), started))));
+  // Stays, since a request that was cut off may still fail.
+  request.on('error', fail);
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
   return promise;
@@ -137,6 +140,6 @@ function since(started: number): Micros {
 
 /** With several addresses tried, Node's own error has no text; each of them says what happened. */
 function reasonOf(error: Error): string {
-  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error;
+  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   return errorMessage(cause) || error.name;
 }

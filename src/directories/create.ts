@@ -12,13 +12,14 @@ import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts'
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { type Credential, generateWebhookSecret, newCredential } from './credentials.ts';
+import { countOf, insertDirectory, insertPrincipal, planOf } from './create-queries.ts';
 import { takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import type { DirectoryHost } from './host.ts';
 import { generateUsername, slugOf } from './naming.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { applyCommitted, markUnapplied } from './unapplied.ts';
+import { applyNew, markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
@@ -76,14 +77,14 @@ export async function createDirectory(
         updated_at: now,
         deleted_at: null,
       };
-      await tx.insertInto('directories').values(row).execute();
+      await insertDirectory.all(tx, row);
       await markUnapplied(tx, row.id);
       if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       return row;
     }),
   );
   try {
-    await refusingWhenFull(() => applyCommitted(deps, directory));
+    await refusingWhenFull(() => applyNew(deps, directory));
   } catch (error) {
     await undo(deps, directory, asker);
     throw error;
@@ -93,31 +94,22 @@ export async function createDirectory(
 
 /** The count is taken in the transaction, and these wait for each other: simultaneous creates cannot pass the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
-  const { plan } = await tx.selectFrom('accounts').select('plan').where('id', '=', accountId).executeTakeFirstOrThrow();
-  const limit = DIRECTORY_LIMITS[plan];
+  const account = await planOf.first(tx, { accountId });
+  // An account that has gone is refused by the row's foreign key.
+  const limit = account && DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;
-  const { count } = await tx
-    .selectFrom('directories')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow();
-  if (count >= limit) throw new BerthError('directory_limit', 'Directory limit reached for your plan');
+  const counted = await countOf.first(tx, { accountId });
+  if (!counted || counted.count >= limit) {
+    throw new BerthError('directory_limit', 'Directory limit reached for your plan');
+  }
 }
 
 /** A UID and a username that were never used before; the row that says so is never removed. */
 async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
-  const { last } = await tx
-    .selectFrom('principals')
-    .select(({ fn }) => fn.max('uid').as('last'))
-    .executeTakeFirstOrThrow();
-  const uid = last === null ? FIRST_UID : last + 1;
   for (;;) {
     const username = generateUsername(slug);
-    const taken = await tx.selectFrom('principals').select('uid').where('username', '=', username).executeTakeFirst();
-    if (taken) continue;
-    await tx.insertInto('principals').values({ uid, username }).execute();
-    return { uid, username };
+    const inserted = await insertPrincipal.first(tx, { username, firstUid: FIRST_UID });
+    if (inserted) return { uid: inserted.uid, username };
   }
 }
 

@@ -1,17 +1,29 @@
 /**
  * Housekeeping as root against a user who swaps folders, files and, beyond what SFTP allows, links all the time.
- * Scans, retention and looks at the disk run for `seconds`; says what of the outside was touched or listed.
+ * Scans and retention run for half of `seconds` by themselves, then beside a service that starts again and again; says
+ * what of the outside was touched or listed.
+ *
+ * chokidar knows paths only: a link in a folder's place leads it outside, and it lists what it finds there. Nothing comes
+ * of that, since whoever hears of a change looks for himself; so this is counted on its own.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chownSync, lstatSync, lutimesSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { DAY, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
+import { createLog } from '../../src/log.ts';
 import { fileStat } from '../../src/uploads/batch.ts';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import type { FileStat } from '../../src/uploads/files.ts';
+import { uploadQueries } from '../../src/uploads/queries.ts';
+import { startRetention } from '../../src/uploads/retention.ts';
+import { scanDirectory } from '../../src/uploads/scan.ts';
+import { jailFiles } from '../../src/uploads/watcher.ts';
+import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
 import { FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -19,24 +31,30 @@ const BAIT = 20;
 
 /**
  * Run as the user's UID in the machine's own tree: folders, links and files change places some thousand times a second.
- * (Without its pauses, chokidar's work on the events leaves the service's event loop no time at all.)
+ * In perl, which that UID may always run; Node may lie below /root. It rests after any step, so also while a link is in a folder's
+ * place. (Without rests, chokidar's work on the events leaves the service's event loop no time at all.) Ends with its parent.
  */
 const SWAPPER = `
-  const fs = require('node:fs');
-  const [files, outside] = process.argv.slice(1);
-  process.chdir(files);
-  const quietly = (step) => { try { step(); } catch {} };
-  quietly(() => fs.symlinkSync(outside, 'link'));
-  quietly(() => fs.symlinkSync(outside, 'd/link'));
-  let swaps = 0;
-  process.on('SIGTERM', () => { fs.writeSync(1, String(swaps)); process.exit(); });
-  function turn() {
-    for (const [a, b] of [['d', 'aside'], ['link', 'd'], ['d', 'link'], ['aside', 'd'], ['d/e', 'd/aside'], ['d/link', 'd/e'], ['d/e', 'd/link'], ['d/aside', 'd/e']]) {
-      quietly(() => { fs.renameSync(a, b); swaps++; });
+  use strict;
+  my ($files, $outside, $rest) = @ARGV;
+  chdir $files or die "$files: $!";
+  symlink $outside, 'link';
+  symlink $outside, 'd/link';
+  my @steps = (['d', 'aside'], ['link', 'd'], ['d', 'link'], ['aside', 'd'],
+    ['d/e', 'd/aside'], ['d/link', 'd/e'], ['d/e', 'd/link'], ['d/aside', 'd/e']);
+  my ($parent, $swaps, $told) = (getppid, 0, 0);
+  while (getppid == $parent) {
+    for my $step (@steps) {
+      $swaps++ if rename $step->[0], $step->[1];
+      select undef, undef, undef, $rest if rand() < 0.2;
     }
-    setTimeout(turn, 2);
-  }
-  turn();`;
+    next if $swaps < $told + 100;
+    syswrite STDOUT, "$swaps\\n";
+    $told = $swaps;
+  }`;
+
+/** Seconds. */
+const REST = 0.002;
 
 export interface Swapped {
   readonly seconds: number;
@@ -44,10 +62,17 @@ export interface Swapped {
   readonly swaps: number;
   /** Renames through SFTP. */
   readonly renames: number;
+  /** Starts of the service; each scans everything and applies retention. */
   readonly starts: number;
+  /** Further scans, each with retention after it. */
+  readonly scans: number;
   readonly outside_missing: number;
   readonly outside_changed: number;
-  /** Rows or webhooks that speak of a file outside. */
+  /** Folders outside that were read by a scan or retention. */
+  readonly outside_listed: number;
+  /** The same while chokidar was there, too. */
+  readonly outside_listed_with_watcher: number;
+  /** Rows, webhooks and what a scan looked at that speak of a file outside. */
   readonly outside_told: number;
 }
 
@@ -57,118 +82,193 @@ export async function swapFor(seconds: number): Promise<Swapped> {
   const directory = await berth.directory({ retention_days: 1 });
   const outside = join(place.dir, 'outside');
   mkdirSync(join(outside, 'e'), { recursive: true });
-  const names = Array.from({ length: BAIT }, (_, index) => `${index}`);
   // The same names outside as inside: whoever follows a link finds what it looks for.
-  for (const name of names.flatMap((plain) => [plain, `e/${plain}`])) writeFileSync(join(outside, name), 'out');
+  const bait = new Map<string, FileStat>();
+  for (const name of Array.from({ length: BAIT }, (_, index) => [`${index}`, `e/${index}`]).flat()) {
+    writeFileSync(join(outside, name), 'out');
+    bait.set(name, fileStat(lstatSync(join(outside, name))));
+  }
   for (const name of ['only-outside', 'e/only-outside']) writeFileSync(join(outside, name), 'out');
+  const folders = [outside, join(outside, 'e')];
+  // Reading a folder that seems to have been read long ago sets that time (mount(8), relatime).
+  const markUnread = (): void => folders.forEach((folder) => lutimesSync(folder, 0, lstatSync(folder).mtime));
+  const isRead = (folder: string): boolean => lstatSync(folder).atimeMs !== 0;
+  markUnread();
   const before = stateOf(outside);
+  assert.ok(folders.every(isRead), 'this file system does not tell when a folder was read');
   const { uid } = lstatSync(directory.files);
   for (const folder of ['d', 'd/e']) {
     mkdirSync(join(directory.files, folder));
     chownSync(join(directory.files, folder), uid, uid);
   }
-  const swapper = spawn(process.execPath, ['-e', SWAPPER, directory.files, outside], {
+  await using database = await opened(berth);
+  await using swapper = await startSwapper(uid, directory.files, outside);
+
+  const told: string[] = [];
+  const scanUntil = (over: number): Promise<number> =>
+    scanAllTheTime(over, berth, database, directory, (path) => void told.push(path));
+  await berth.stop();
+  await expectOutside(database, directory.id, bait);
+  markUnread();
+  let scans = await scanUntil(performance.now() + seconds * 500);
+  const listed = folders.filter(isRead);
+  markUnread();
+
+  await berth.start();
+  const over = performance.now() + seconds * 500;
+  const serving = async (): Promise<number> => {
+    let starts = 0;
+    for (const clock = systemClock(); performance.now() < over; starts++) {
+      // Half the starts come two days later: everything has expired. Each one scans all and applies retention.
+      await berth.stop();
+      await expectOutside(database, directory.id, bait);
+      await berth.start({ now: () => clock.now() + (starts % 2 ? 0 : 2 * DAY) });
+      await berth.service().covered;
+      await wait(100);
+    }
+    return starts;
+  };
+  const [renames, starts, more] = await Promise.all([renameUntil(over, berth, directory), serving(), scanUntil(over)]);
+  scans += more;
+  const swaps = await swapper.end();
+  await wait(3500); // what the settler still looks at
+  const listedWithWatcher = folders.filter(isRead);
+  const rows = await database.db.selectFrom('files').select('path').execute();
+  const after = stateOf(outside);
+  told.push(
+    ...berth.receiver.requests.map((request) => webhookOf(request).filename),
+    ...rows.map(({ path }) => path.toString()),
+  );
+  return {
+    seconds,
+    swaps,
+    renames,
+    starts,
+    scans,
+    outside_missing: [...before.keys()].filter((name) => !after.has(name)).length,
+    outside_changed: [...after].filter(([name, state]) => before.get(name) !== state).length,
+    outside_listed: listed.length,
+    outside_listed_with_watcher: listedWithWatcher.length,
+    outside_told: told.filter((name) => name.includes('only-outside')).length,
+  };
+}
+
+/** @throws an AssertionError when anything outside was touched, told of, or listed by housekeeping. */
+export function expectUntouched(result: Swapped): void {
+  const { outside_missing, outside_changed, outside_listed, outside_told } = result;
+  assert.deepEqual(
+    { outside_missing, outside_changed, outside_listed, outside_told },
+    { outside_missing: 0, outside_changed: 0, outside_listed: 0, outside_told: 0 },
+  );
+}
+
+/** Scans and applies retention all the time, to the rows that there are. Returns how often. */
+async function scanAllTheTime(
+  over: number,
+  { config }: TestBerth,
+  { reads }: Database,
+  directory: TestDirectory,
+  look: (path: string) => void,
+): Promise<number> {
+  const filesRoot = jailFiles(config.jailDir);
+  const ready = (): Promise<void> => Promise.resolve();
+  const ignore = (): void => undefined;
+  const signal = new AbortController().signal;
+  const examine = async (_place: unknown, path: Buffer): Promise<void> => look(path.toString());
+  const settler = { examine, missing: ignore };
+  const scan = { filesRoot, queries: uploadQueries(reads), settler, breathe: ready, tooDeep: ignore, signal };
+  const log = createLog('silent');
+  const seen = { isWritten: () => false, emit: ignore, suspect: ignore, drained: ready };
+  const retention = startRetention({ reads, clock: systemClock(), log, filesRoot, ...seen });
+  let scans = 0;
+  for (; performance.now() < over; scans++) {
+    await scanDirectory(scan, { id: directory.id, sftp_username: directory.username });
+    await retention.check();
+    await wait(1);
+  }
+  await retention.close();
+  return scans;
+}
+
+/** The same through SFTP, where there are no links. Returns how many renames were asked for. */
+async function renameUntil(over: number, berth: TestBerth, directory: TestDirectory): Promise<number> {
+  await using connection = await berth.connect(directory);
+  const session = await rawSftp(connection);
+  let renames = 0;
+  for (let round = 0; performance.now() < over; round++) {
+    const answers = [];
+    for (let i = 0; i < 20; i++) {
+      answers.push(session.rename('d', 'moved'), session.request(FXP.MKDIR, 'd', NO_ATTRIBUTES));
+      answers.push(session.request(FXP.RMDIR, 'd'), session.rename('moved', 'd'), session.rename('d/e', 'd/0'));
+      answers.push(session.rename('d/0', 'd/e'));
+      renames += 4;
+    }
+    await Promise.all(answers);
+    await session.put(`d/${round % BAIT}`, `in ${round}`);
+    await session.put(`d/e/${round % BAIT}`, `in ${round}`);
+    await wait(20);
+  }
+  return renames;
+}
+
+interface Swapper extends AsyncDisposable {
+  /** Ends it. Returns how many renames it made. */
+  end(): Promise<number>;
+}
+
+/** Returns once it swaps; rejects when it cannot. */
+async function startSwapper(uid: number, files: string, outside: string): Promise<Swapper> {
+  const child = spawn('perl', ['-e', SWAPPER, files, outside, String(REST)], {
     uid,
     gid: uid,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  let swaps = '';
-  swapper.stdout.on('data', (text: Buffer) => (swaps += text.toString()));
-
-  const connection = await berth.connect(directory);
-  const session = await rawSftp(connection);
-  const over = performance.now() + seconds * 1000;
-  let renames = 0;
-  const swapping = (async () => {
-    for (let round = 0; performance.now() < over; round++) {
-      const answers = [];
-      for (let i = 0; i < 20; i++) {
-        answers.push(session.rename('d', 'moved'), session.request(FXP.MKDIR, 'd', NO_ATTRIBUTES));
-        answers.push(session.request(FXP.RMDIR, 'd'), session.rename('moved', 'd'), session.rename('d/e', 'd/0'));
-        answers.push(session.rename('d/0', 'd/e'));
-        renames += 4;
-      }
-      await Promise.all(answers);
-      await session.put(`d/${round % BAIT}`, `in ${round}`);
-      await session.put(`d/e/${round % BAIT}`, `in ${round}`);
-    }
-  })();
-
-  let starts = 0;
-  const clock = systemClock();
-  const database = await openDatabase(berth.config.databaseFile);
-  while (performance.now() < over) {
-    // Half the starts come two days later: everything has expired. Each one scans all and applies retention.
-    await berth.stop();
-    await expectOutside(database, directory.id, outside, names);
-    await berth.start({ now: () => clock.now() + (starts % 2 ? 0 : 2 * DAY) });
-    await berth.service().covered;
-    starts += 1;
-    await wait(100);
-  }
-  await swapping;
-  await connection[Symbol.asyncDispose]();
-  await end(swapper);
-  await wait(3500); // what the settler still looks at
-  const rows = await database.db.selectFrom('files').select('path').execute();
-  await database.close();
-  const after = stateOf(outside);
-  const told = [
-    ...berth.receiver.requests.map((request) => webhookOf(request).filename),
-    ...rows.map(({ path }) => path.toString()),
-  ];
-  return {
-    seconds,
-    swaps: Number(swaps),
-    renames,
-    starts,
-    outside_missing: [...before.keys()].filter((name) => !after.has(name)).length,
-    outside_changed: [...after].filter(([name, state]) => before.get(name) !== state).length,
-    outside_told: told.filter(
-      (name) => name.includes('only-outside') || name.startsWith('link/') || name.includes('/link/'),
-    ).length,
+  let said = '';
+  child.stdout.on('data', (text: Buffer) => (said = text.toString()));
+  // Rejects when it cannot be started; then there will be no end to wait for.
+  const ended = once(child, 'close');
+  const end = async (): Promise<number> => {
+    child.kill('SIGKILL');
+    await ended;
+    return Number(said.trim().split('\n').at(-1));
   };
+  await Promise.race([
+    until('it swaps', () => said !== ''),
+    ended.then(() => Promise.reject(new Error('the swapper ended'))),
+  ]);
+  return { end, [Symbol.asyncDispose]: async () => void (await end()) };
+}
+
+async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
+  const database = await openDatabase(berth.config.databaseFile);
+  return Object.assign(database, { [Symbol.asyncDispose]: () => database.close() });
 }
 
 /**
  * Rows that say the outside's files were uploaded through the folders: what a scan or retention would act on, were it
  * ever to find them there.
  */
-async function expectOutside({ db }: Database, id: string, outside: string, names: readonly string[]): Promise<void> {
-  for (const name of names.flatMap((plain) => [plain, `e/${plain}`])) {
+async function expectOutside({ db }: Database, id: string, bait: ReadonlyMap<string, FileStat>): Promise<void> {
+  for (const [name, stat] of bait) {
     const path = Buffer.from(`d/${name}`);
-    const stat = fileStat(lstatSync(join(outside, name)));
     await db.deleteFrom('files').where('directory_id', '=', id).where('path', '=', path).execute();
+    const row = { id: randomUUID(), directory_id: id, path, ...stat };
     await db
       .insertInto('files')
-      .values({
-        id: randomUUID(),
-        directory_id: id,
-        path,
-        ...stat,
-        state: 'uploaded',
-        uploaded_at: 1,
-        source: 'log',
-        session_pid: null,
-      })
+      .values({ ...row, state: 'uploaded', uploaded_at: 1, source: 'log', session_pid: null })
       .execute();
   }
 }
 
-/** What and when: a file that was opened for writing, removed or replaced shows. */
+/** What and when: a file that was opened for writing, removed or replaced shows. A folder's ctime is what we set. */
 function stateOf(folder: string): Map<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
   return new Map(
     names.map((name) => {
-      const stats = lstatSync(join(folder, name));
-      const content = stats.isFile() ? readFileSync(join(folder, name), 'utf8') : '';
-      return [name, `${stats.ino} ${stats.ctimeMs} ${content}`];
+      const path = join(folder, name);
+      const stats = lstatSync(path);
+      const content = stats.isFile() ? [stats.ctimeMs, readFileSync(path, 'utf8')] : [stats.mtimeMs];
+      return [name, [stats.ino, stats.mode, stats.uid, ...content].join(' ')];
     }),
   );
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit');
-  child.kill('SIGTERM');
-  await exited;
 }

@@ -13,6 +13,7 @@
  */
 import { sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
+import { prepared } from '../db/prepared.ts';
 import type { Tables } from '../db/schema.ts';
 
 /** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
@@ -37,31 +38,37 @@ export interface Claimed {
   readonly attempts: number;
 }
 
-/** Takes the deliveries that have been due longest of each destination. */
+const due = prepared<Turn>()((db, p) =>
+  db
+    .selectFrom('deliveries')
+    .select(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
+    .where('state', '=', sql.lit('queued'))
+    .where('destination', '=', p('destination'))
+    .orderBy('due_at')
+    .limit(p('count')),
+);
+const take = prepared<Pick<Claimed, 'id' | 'attempts'> & { leaseEnd: Micros }>()((db, p) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd') })
+    .where('id', '=', p('id')),
+);
+const begin = prepared<Pick<Claimed, 'id' | 'attempts'> & { now: Micros }>()((db, p) =>
+  db.insertInto('attempts').values({ delivery_id: p('id'), number: p('attempts'), started_at: p('now') }),
+);
+
+/**
+ * Takes the deliveries that have been due longest of each destination. One by one: a statement that finds and changes
+ * them at once takes SQLite twice as long for one, and is no faster for many.
+ */
 export async function claim(tx: Transaction<Tables>, turns: readonly Turn[], now: Micros): Promise<Claimed[]> {
   const claimed: Claimed[] = [];
-  for (const { destination, count } of turns) {
-    const rows = await tx
-      .updateTable('deliveries')
-      .set((eb) => ({ state: 'running', attempts: eb('attempts', '+', 1), due_at: now + LEASE }))
-      .where('id', 'in', (eb) =>
-        eb
-          .selectFrom('deliveries')
-          .select('id')
-          .where('state', '=', sql.lit('queued'))
-          .where('destination', '=', destination)
-          .orderBy('due_at')
-          .limit(count),
-      )
-      .returning(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
-      .execute();
-    claimed.push(...rows);
+  for (const turn of turns) {
+    for (const row of await due.all(tx, turn)) claimed.push({ ...row, attempts: row.attempts + 1 });
   }
-  if (claimed.length > 0) {
-    await tx
-      .insertInto('attempts')
-      .values(claimed.map((row) => ({ delivery_id: row.id, number: row.attempts, started_at: now })))
-      .execute();
+  for (const { id, attempts } of claimed) {
+    await take.all(tx, { id, attempts, leaseEnd: now + LEASE });
+    await begin.all(tx, { id, attempts, now });
   }
   return claimed;
 }

@@ -4,6 +4,7 @@
  */
 import type { Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
+import { prepared } from '../db/prepared.ts';
 import type { DeliveriesTable, Tables } from '../db/schema.ts';
 import { MAX_ATTEMPTS } from './backoff.ts';
 
@@ -23,69 +24,37 @@ export interface Finished {
 
 type Outcome = Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'>;
 
+const conclude = prepared<Pick<Finished, 'id' | 'attempts'> & Outcome>()((db, p) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: p('state'), due_at: p('due_at'), finished_at: p('finished_at') })
+    .where('id', '=', p('id'))
+    .where('state', '=', 'running')
+    .where('attempts', '=', p('attempts'))
+    .returning('id'),
+);
+/** The row is there since the claim. */
+const note = prepared<Finished & { now: Micros }>()((db, p) =>
+  db
+    .updateTable('attempts')
+    .set({
+      finished_at: p('now'),
+      status: p('status'),
+      latency_us: p('latency'),
+      error: p('error'),
+      response: p('response'),
+    })
+    .where('delivery_id', '=', p('id'))
+    .where('number', '=', p('attempts')),
+);
+
 /** Records what came of these attempts; `now` is when they count as finished. */
 export async function finish(tx: Transaction<Tables>, finished: readonly Finished[], now: Micros): Promise<void> {
-  const held: Finished[] = [];
-  for (const group of together(finished)) held.push(...(await conclude(tx, group, now)));
-  if (held.length === 0) return;
-  await tx
-    .insertInto('attempts')
-    .values(
-      held.map((attempt) => ({
-        delivery_id: attempt.id,
-        number: attempt.attempts,
-        started_at: now,
-        finished_at: now,
-        status: attempt.status,
-        latency_us: attempt.latency,
-        error: attempt.error,
-        response: attempt.response,
-      })),
-    )
-    // The row is there since the claim: this is an update of many rows in one statement.
-    .onConflict((conflict) =>
-      conflict.columns(['delivery_id', 'number']).doUpdateSet((eb) => ({
-        finished_at: eb.ref('excluded.finished_at'),
-        status: eb.ref('excluded.status'),
-        latency_us: eb.ref('excluded.latency_us'),
-        error: eb.ref('excluded.error'),
-        response: eb.ref('excluded.response'),
-      })),
-    )
-    .execute();
-}
-
-/** Attempts of one number and outcome, which one statement can conclude; retries are due at different times. */
-function together(finished: readonly Finished[]): Finished[][] {
-  const groups = Map.groupBy(finished, ({ attempts, ok, retryIn }) =>
-    retryIn === undefined ? `${attempts} ${ok}` : Symbol('its own'),
-  );
-  return [...groups.values()];
-}
-
-/** Gives back those whose lease was still held. */
-async function conclude(
-  tx: Transaction<Tables>,
-  group: readonly Finished[],
-  now: Micros,
-): Promise<readonly Finished[]> {
-  const [first] = group;
-  if (!first) return [];
-  const rows = await tx
-    .updateTable('deliveries')
-    .set(outcome(first, now))
-    .where('state', '=', 'running')
-    .where('attempts', '=', first.attempts)
-    .where(
-      'id',
-      'in',
-      group.map(({ id }) => id),
-    )
-    .returning('id')
-    .execute();
-  if (rows.length === group.length) return group;
-  const held = new Set(rows.map(({ id }) => id));
-  return group.filter(({ id }) => held.has(id));
+  for (const attempt of finished) {
+    const { id, attempts } = attempt;
+    const held = await conclude.first(tx, { id, attempts, ...outcome(attempt, now) });
+    if (held) await note.all(tx, { ...attempt, now });
+  }
 }
 
 function outcome({ ok, attempts, retryIn }: Finished, now: Micros): Outcome {

@@ -3,14 +3,12 @@
  * A row is complete: URL, bytes and signature are fixed here, and later changes of the directory do not reach it.
  */
 import { randomUUID } from 'node:crypto';
-import type { Insertable, Transaction } from 'kysely';
+import type { Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
+import { prepared } from '../db/prepared.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { payload } from './payload.ts';
 import { sign } from './signature.ts';
-
-/** Rows in one statement: far below the 32,766 parameters that SQLite allows. */
-const ROWS = 200;
 
 export interface UploadEvent {
   readonly directory: Pick<
@@ -24,25 +22,37 @@ export interface UploadEvent {
   readonly now: Micros;
 }
 
+const insert = prepared<DeliveriesTable>()((db, p) =>
+  db.insertInto('deliveries').values({
+    id: p('id'),
+    directory_id: p('directory_id'),
+    account_id: p('account_id'),
+    url: p('url'),
+    destination: p('destination'),
+    body: p('body'),
+    signature: p('signature'),
+    state: p('state'),
+    attempts: p('attempts'),
+    inserted_at: p('inserted_at'),
+    due_at: p('due_at'),
+    finished_at: p('finished_at'),
+  }),
+);
+
 /**
- * Enqueues a webhook for each event whose directory has a URL, many in one statement. Call the dispatcher's `wake` once
- * the transaction is committed.
+ * Enqueues a webhook for each event whose directory has a URL. Call the dispatcher's `wake` once the transaction is
+ * committed.
  * @returns how many there are.
  */
 export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<number> {
   const rows = events.flatMap((event) =>
     event.directory.webhook_url ? [row(event, event.directory.webhook_url)] : [],
   );
-  for (let start = 0; start < rows.length; start += ROWS) {
-    await tx
-      .insertInto('deliveries')
-      .values(rows.slice(start, start + ROWS))
-      .execute();
-  }
+  for (const delivery of rows) await insert.all(tx, delivery);
   return rows.length;
 }
 
-function row(event: UploadEvent, url: string): Insertable<DeliveriesTable> {
+function row(event: UploadEvent, url: string): DeliveriesTable {
   const { directory, now } = event;
   const body = payload(event);
   return {

@@ -51,7 +51,8 @@ void describe('a receiver', { concurrency: true }, () => {
     assert.equal(state, 'waiting');
     assert.equal(attempt?.status, null);
     assert.equal(attempt?.error, 'no answer within 5 s');
-    assert.ok(took > 4900 && took < 6500, `it took ${took} ms`);
+    // From the start of the attempt; a busy machine lets the request arrive a while after that.
+    assert.ok((attempt?.latency_us ?? 0) > 4_900_000 && took < 6500, `it took ${took} ms`);
   });
 
   test('that answers after 4 s has succeeded', async () => {

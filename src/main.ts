@@ -18,6 +18,7 @@ import { readConfig } from './config.ts';
 import { pathsOf } from './sftp/paths.ts';
 
 const config = () => readConfig(process.env);
+const settled = async () => (await import('./backup/place.ts')).finishRestore(config());
 const stdout = (text: string) => void process.stdout.write(text);
 const stderr = (text: string) => void process.stderr.write(text);
 const print = (line: string) => stdout(`${line}\n`);
@@ -30,13 +31,13 @@ let found = 0;
 const failed = await runProgram(
   [
     // Loaded when they run: the other commands start in half the time without them.
-    serveCommand(async () => (await import('./serve.ts')).serve(config(), process.env)),
+    serveCommand(async () => (await import('./serve.ts')).serve(await settled(), process.env)),
     listenCommand(async (given) => {
       await (
         await import('./listen/run.ts')
       ).runListen(given, { databaseFile: () => config().databaseFile, stdout, stopped });
     }),
-    prepareCommand(async () => (await import('./sftp/sshd.ts')).prepareSshd(config())),
+    prepareCommand(async () => (await import('./sftp/sshd.ts')).prepareSshd(await settled())),
     doctorCommand(async (given) => {
       found = await (await import('./doctor/run.ts')).runDoctor({ ...given, config, clock, print });
     }),

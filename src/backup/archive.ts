@@ -24,6 +24,15 @@ import * as v from 'valibot';
 import { sync } from '../db/copy.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 
+/** The names in the archive. */
+export const PARTS = {
+  database: 'berth.db',
+  hostKeys: 'hostkeys',
+  certificate: 'tls/cert.pem',
+  key: 'tls/key.pem',
+  settings: 'berth.env',
+} as const;
+
 const MANIFEST = 'manifest.json';
 const FORMAT = 1;
 

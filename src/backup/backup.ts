@@ -8,19 +8,11 @@ import { dirname, join, resolve } from 'node:path';
 import { type Clock, formatMicros } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { copyDatabaseFile } from '../db/copy.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';
-import { pack } from './archive.ts';
-
-/** The names in the archive. */
-export const PARTS = {
-  database: 'berth.db',
-  hostKeys: 'hostkeys',
-  certificate: 'tls/cert.pem',
-  key: 'tls/key.pem',
-  settings: 'berth.env',
-} as const;
+import { pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
@@ -35,6 +27,7 @@ export interface BackupOptions {
  * @throws {OperatorError} when there is no database, or the archive cannot be written: an earlier one is as it was.
  */
 export async function backUp(config: Config, options: BackupOptions): Promise<string[]> {
+  refuseUnfinished(config);
   if (!existsSync(config.databaseFile)) {
     throw new OperatorError(`there is no database ${config.databaseFile}: is BERTH_STATE_DIR the service's?`);
   }

@@ -1,13 +1,12 @@
 /**
  * `berth restore`: puts a backup in place while the service is stopped. All of the archive is checked, and the database
- * migrated, before anything of the machine is touched; the database comes last, so that an interrupted restore is repeated.
- * What it replaces is kept beside, as `….before-restore-<time>`. No file of a customer is touched.
+ * migrated, before anything of the machine is touched; `place.ts` says why an interrupted one leaves the old state or the new
+ * one, whole. No file of a customer is touched.
  */
 import {
   chmodSync,
   copyFileSync,
   existsSync,
-  linkSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -15,16 +14,15 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
-import { lockInstance } from '../db/instance-lock.ts';
 import { lookAt } from '../db/look.ts';
 import { openDatabase } from '../db/open.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { type Manifest, unpack } from './archive.ts';
-import { PARTS } from './backup.ts';
+import { PARTS, unpack } from './archive.ts';
+import { commit, isUnfinished, lockState, place, waitingDatabase } from './place.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 
 export interface RestoreOptions {
@@ -50,21 +48,29 @@ export interface Restored extends RestoredRows {
 export async function restore(config: Config, { file, settings, force }: RestoreOptions): Promise<Restored> {
   const archive = resolve(file);
   if (!existsSync(archive)) throw new OperatorError(`there is no backup ${archive}`);
-  const folder = dirname(config.databaseFile);
-  for (const path of [config.stateDir, folder]) mkdirSync(path, { recursive: true, mode: 0o755 });
-  using _lock = lockInstance(join(config.stateDir, 'serve.lock'));
+  for (const path of [config.stateDir, dirname(config.databaseFile)]) mkdirSync(path, { recursive: true, mode: 0o755 });
+  using _lock = lockState(config);
+  if (isUnfinished(config)) {
+    place(config);
+    if (!force)
+      throw new OperatorError('the restore that was interrupted is finished now; for another one say --force');
+  }
   if (!force && (await hasData(config.databaseFile))) {
     throw new OperatorError(
       `${config.databaseFile} holds data: restore with --force, which keeps it beside, or choose another BERTH_STATE_DIR`,
     );
   }
-  const stage = mkdtempSync(join(folder, '.berth-restore-'));
+  const stage = mkdtempSync(join(config.stateDir, '.berth-restore-'));
   try {
-    const manifest = await unpack(archive, stage);
+    const { files, made_at: madeAt } = await unpack(archive, stage);
+    const names = Object.keys(files);
     const rows = await adapt(join(stage, PARTS.database));
-    const placed = place(config, { stage, manifest, settings });
+    makeReady(config, stage, names);
+    const shown = names.includes(PARTS.settings) ? placeSettings(join(stage, PARTS.settings), settings) : undefined;
+    commit(config, stage);
+    const kept = place(config);
     const withoutJail = rows.usernames.filter((username) => !existsSync(pathsOf(config).jail(username)));
-    return { ...rows, ...placed, madeAt: manifest.made_at, withoutJail };
+    return { ...rows, kept, settings: shown, madeAt, withoutJail };
   } finally {
     rmSync(stage, { recursive: true, force: true });
   }
@@ -92,66 +98,31 @@ async function adapt(file: string): Promise<RestoredRows> {
   }
 }
 
-interface Placing {
-  readonly stage: string;
-  readonly manifest: Manifest;
-  readonly settings: string;
-}
-
-function place(
-  config: Config,
-  { stage, manifest, settings }: Placing,
-): { kept: string[]; settings: string | undefined } {
-  const suffix = `before-restore-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
-  const kept: string[] = [];
-  const keep = (path: string, beside = `${path}.${suffix}`): void => {
-    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
-    rmSync(beside, { force: true });
-    linkSync(path, beside);
-    kept.push(beside);
-  };
-  const put = (name: string, path: string, mode: number): void => {
-    const [from, fresh] = [join(stage, name), `${path}.new`];
-    if (existsSync(path) && readFileSync(path).equals(readFileSync(from))) return;
-    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-    copyFileSync(from, fresh);
-    chmodSync(fresh, mode);
-    sync(fresh);
-    keep(path);
-    renameSync(fresh, path);
-    sync(dirname(path));
-  };
-
-  const names = Object.keys(manifest.files);
+/** Takes out of the archive's parts what this machine needs, with final modes, in folders that exist at their place, too. */
+function makeReady(config: Config, stage: string, names: readonly string[]): void {
   const { hostKeys } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
-  for (const name of names.filter((each) => each.startsWith(`${PARTS.hostKeys}/`))) {
-    put(name, join(hostKeys, basename(name)), name.endsWith('.pub') ? 0o644 : 0o600);
-  }
-  if (config.tls.selfSigned && names.includes(PARTS.certificate) && names.includes(PARTS.key)) {
-    put(PARTS.key, config.tls.key, 0o600);
-    put(PARTS.certificate, config.tls.cert, 0o644);
-  }
-  const shown = names.includes(PARTS.settings) ? placeSettings(join(stage, PARTS.settings), settings, put) : undefined;
+  mkdirSync(dirname(config.tls.key), { recursive: true, mode: 0o755 });
+  for (const name of names) chmodSync(join(stage, name), isPublic(name) ? 0o644 : 0o600);
+  for (const end of ['', '-wal', '-shm']) rmSync(waitingDatabase(config) + end, { force: true });
+  copyFileSync(join(stage, PARTS.database), waitingDatabase(config));
+  rmSync(join(stage, PARTS.database));
+}
 
-  const { databaseFile } = config;
-  for (const end of ['', '-wal']) keep(databaseFile + end, `${databaseFile}.${suffix}${end}`);
-  for (const end of ['-wal', '-shm']) rmSync(databaseFile + end, { force: true });
-  sync(join(stage, PARTS.database));
-  renameSync(join(stage, PARTS.database), databaseFile);
-  sync(dirname(databaseFile));
-  return { kept, settings: shown };
+function isPublic(name: string): boolean {
+  return name.endsWith('.pub') || name === PARTS.certificate;
 }
 
 /** The machine's own configuration stays, since it says where things are here; the backup's is put beside it. */
-function placeSettings(
-  from: string,
-  settings: string,
-  put: (name: string, path: string, mode: number) => void,
-): string | undefined {
+function placeSettings(from: string, settings: string): string | undefined {
   const own = existsSync(settings) ? readFileSync(settings) : undefined;
   if (own?.equals(readFileSync(from))) return undefined;
   const path = own === undefined ? settings : `${settings}.restored`;
-  put(PARTS.settings, path, 0o600);
+  const fresh = `${path}.new`;
+  mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+  copyFileSync(from, fresh);
+  chmodSync(fresh, 0o600);
+  sync(fresh);
+  renameSync(fresh, path);
   return path;
 }

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config.ts';
 import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 
 export type WithDatabase = <T>(use: (database: Database) => Promise<T>) => Promise<T>;
@@ -13,6 +14,7 @@ export function withDatabase(config: () => Pick<Config, 'databaseFile' | 'stateD
   return async (use) => {
     const settings = config();
     refuseMissing(settings);
+    refuseUnfinished(settings);
     const database = await open(settings.databaseFile);
     try {
       return await use(database);

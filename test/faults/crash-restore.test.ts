@@ -1,0 +1,116 @@
+/** `berth restore` over a berth that has data, killed after each of its steps: the next start has the old state or the new one. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { createAccount, listAccounts } from '../../src/accounts/accounts.ts';
+import { backUp } from '../../src/backup/backup.ts';
+import { finishRestore } from '../../src/backup/place.ts';
+import { withDatabase } from '../../src/cli/with-database.ts';
+import { systemClock } from '../../src/clock.ts';
+import { type Config, readConfig } from '../../src/config.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { scratch } from '../support/scratch.ts';
+
+const CHILD = fileURLToPath(new URL('./restore-child.ts', import.meta.url));
+/** More than there are. */
+const MOST_STEPS = 80;
+
+/** What makes a state, by name: who has an account, and what clients know the machine by. */
+function identityFiles(config: Config): string[] {
+  return [join(pathsOf(config).hostKeys, 'ssh_host_ed25519_key'), config.tls.cert, config.tls.key];
+}
+
+/** A machine's state of that name. The last account is in the write-ahead log only, as after a crash. */
+async function fill(config: Config, name: string): Promise<void> {
+  mkdirSync(config.stateDir, { recursive: true });
+  const database = await openDatabase(config.databaseFile);
+  const clock = systemClock();
+  await createAccount({ database, clock }, { name: `${name} first`, plan: 'pro' });
+  await database.close();
+  const again = await openDatabase(config.databaseFile);
+  await createAccount({ database: again, clock }, { name: `${name} last`, plan: 'pro' });
+  for (const end of ['', '-wal']) copyFileSync(config.databaseFile + end, `${config.databaseFile}${end}.kept`);
+  await again.close();
+  for (const end of ['', '-wal']) cpSync(`${config.databaseFile}${end}.kept`, config.databaseFile + end);
+  for (const file of identityFiles(config)) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, name);
+  }
+}
+
+/** Whose the state is, with every part that speaks. */
+async function stateOf(config: Config): Promise<string> {
+  const accounts = await withDatabase(() => config)(listAccounts);
+  const names = accounts.map((account) => account.name).toSorted();
+  return [...names, ...identityFiles(config).map((file) => readFileSync(file, 'utf8'))].join(', ');
+}
+
+const whole = (name: string) => `${name} first, ${name} last, ${name}, ${name}, ${name}`;
+
+test('a restore that is killed leaves the old state or the restored one, whole', async (t) => {
+  using source = scratch();
+  using old = scratch();
+  await fill(source.config, 'new');
+  await fill(old.config, 'old');
+  const archive = join(source.dir, 'backup.tar');
+  const settings = join(source.dir, 'none');
+  await backUp(source.config, { file: archive, settings, clock: systemClock() });
+
+  const seen: string[] = [];
+  const die = async (step: number): Promise<boolean> => {
+    using place = scratch();
+    cpSync(old.config.stateDir, place.config.stateDir, { recursive: true });
+    const child = spawn(process.execPath, [CHILD, String(step), archive], {
+      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(source.dir, 'cache'), ...place.environment },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [last, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+    assert.ok(signal === 'SIGKILL' || (last === 'finished' && code === 0), `step ${step}: ${last} ${code}`);
+
+    const config = readConfig(place.environment);
+    finishRestore(config);
+    const state = await stateOf(config);
+    assert.ok(state === whole('old') || state === whole('new'), `after "${last}": ${state}`);
+    if (state === whole('new')) assert.equal(await keptState(config), 'old first, old last', `after "${last}"`);
+    seen[step] = state;
+    return last === 'finished';
+  };
+  for (let step = 1; ; step += 4) {
+    assert.ok(step < MOST_STEPS);
+    if ((await Promise.all([0, 1, 2, 3].map((more) => die(step + more)))).includes(true)) break;
+  }
+  const turn = seen.indexOf(whole('new'));
+  assert.ok(turn > 1 && seen.slice(turn).length > 5, 'both come about');
+  assert.ok(seen.slice(turn).every((state) => state === whole('new')));
+  t.diagnostic(`${seen.length - 1} steps, the restored state from step ${turn} on`);
+});
+
+/** What was replaced is kept, with what was in its write-ahead log. */
+async function keptState(config: Config): Promise<string> {
+  const kept = readdirSync(config.stateDir).find((name) => /^berth\.db\.before-restore-\w+$/.test(name)) ?? '';
+  const databaseFile = join(config.stateDir, kept);
+  const accounts = await withDatabase(() => ({ ...config, databaseFile }))(listAccounts);
+  return accounts
+    .map(({ name }) => name)
+    .toSorted()
+    .join(', ');
+}
+
+test('while one is unfinished no command reads or writes what is about to be replaced, and a start finishes it', async () => {
+  using place = scratch();
+  await fill(place.config, 'old');
+  mkdirSync(join(place.config.stateDir, 'restore.pending'));
+  await assert.rejects(withDatabase(() => place.config)(listAccounts), /a restore was interrupted: start berth/);
+  await assert.rejects(
+    backUp(place.config, { file: join(place.dir, 'b'), settings: '', clock: systemClock() }),
+    /a restore was interrupted/,
+  );
+  finishRestore(place.config);
+  assert.equal(await stateOf(place.config), whole('old'));
+});

@@ -1,0 +1,15 @@
+/**
+ * The process that `crash-restore.test.ts` lets die: a restore by the real modules on a real disk.
+ *
+ *   node restore-child.ts STEP ARCHIVE      STEP: die after that many steps; says `finished` when there are fewer
+ */
+import { dieAfter } from './dying.ts';
+import { restore } from '../../src/backup/restore.ts';
+import { readConfig } from '../../src/config.ts';
+
+const [step = '', file = ''] = process.argv.slice(2);
+const config = readConfig(process.env);
+dieAfter(Number(step));
+await restore(config, { file, settings: `${config.stateDir}/berth.env`, force: true });
+dieAfter(Infinity);
+process.stdout.write('finished');

@@ -11,28 +11,34 @@ import { serveProcess } from '../lock-holder.ts';
 const MUCH = 0.8;
 
 export function limitsCheck(config: Config): Check {
-  return { name: 'limits', run: async () => [...(await watches(config)), ...openFiles(config)] };
+  return {
+    name: 'limits',
+    async run() {
+      const pid = serveProcess(config);
+      return [...(await watches(config, pid)), ...openFiles(pid)];
+    },
+  };
 }
 
-async function watches({ jailDir }: Config): Promise<Finding[]> {
+async function watches({ jailDir }: Config, pid: number | undefined): Promise<Finding[]> {
   try {
     checkWatches(jailDir);
   } catch (error) {
     return [fail(errorMessage(error), 'put it into /etc/sysctl.d/ too; until then slow scans find what changes')];
   }
   const limit = Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'utf8'));
-  const used = await watchesOfRoot();
+  // The limit is for each user; in its unit berth has one of its own.
+  const used = await watchesOf(await userOf(pid ?? process.pid));
   const text = `${used} of ${limit} inotify watches are in use (a folder of a customer takes one)`;
   const remedy = `sysctl fs.inotify.max_user_watches=${limit * 2}, and in /etc/sysctl.d/`;
   return [used > limit * MUCH ? warn(text, remedy) : ok(text)];
 }
 
-/** The limit is for each user: a line `inotify` in proc_pid_fdinfo(5) is a watch. */
-async function watchesOfRoot(): Promise<number> {
+/** A line `inotify` in proc_pid_fdinfo(5) is a watch. */
+async function watchesOf(user: string): Promise<number> {
   let count = 0;
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-    if (!/^Uid:\t0\b/m.test(status)) continue;
+    if ((await userOf(pid)) !== user) continue;
     for (const fd of await readdir(`/proc/${pid}/fdinfo`).catch(() => [])) {
       const info = await readFile(`/proc/${pid}/fdinfo/${fd}`, 'utf8').catch(() => '');
       count += info.match(/^inotify /gm)?.length ?? 0;
@@ -41,12 +47,17 @@ async function watchesOfRoot(): Promise<number> {
   return count;
 }
 
-function openFiles(config: Config): Finding[] {
+/** The effective UID of a process; of one that has ended, the empty string. */
+async function userOf(pid: number | string): Promise<string> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return /^Uid:\t\d+\t(\d+)/m.exec(status)?.[1] ?? '';
+}
+
+function openFiles(pid: number | undefined): Finding[] {
   const [used = 0, , most = 0] = readFileSync('/proc/sys/fs/file-nr', 'utf8').split(/\s+/).map(Number);
   const found: Finding[] = [];
   if (used > most * MUCH)
     found.push(warn(`${used} of the machine's ${most} open files are in use`, `sysctl fs.file-max=${most * 2}`));
-  const pid = serveProcess(config);
   if (pid === undefined) return found;
   const open = readdirSync(`/proc/${pid}/fd`).length;
   const limit = Number(/^Max open files\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);

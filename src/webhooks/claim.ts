@@ -9,7 +9,8 @@
  *
  * `queued` rows are due. Claiming counts the attempt and writes its row before anything is sent, so a crash can repeat
  * an attempt but not exceed four. The lease is the pair of delivery and attempt number: both are needed to finish,
- * and a later claim has another number, so whoever lost the lease cannot finish in somebody else's name.
+ * and a later claim has another number, so whoever lost the lease cannot finish in somebody else's name. (Only who holds
+ * a lease can give its number back, when the receiver was not asked: see `finish.ts`.)
  */
 import { sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';

@@ -8,7 +8,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
-import type { Clock, Micros } from '../clock.ts';
+import { type Clock, DAY, type Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { errorMessage } from '../errors.ts';
@@ -34,6 +34,8 @@ const GATHER_MS = 2;
 const RIPEN_MS = 50;
 /** The longest sleep, in ms: a look at the clock now and then. */
 const SLEEP_MS = 10_000;
+/** For so long after its upload a delivery's attempts do not count when the receiver could not be asked. */
+const SPARED: Micros = DAY;
 /** The wait after the database refused (a full disk, say), in ms. */
 const TROUBLE_MS = 1000;
 
@@ -94,14 +96,15 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
   const attempt = async (delivery: Claimed, at: Micros): Promise<void> => {
     const answer = await send(delivery, at, stop.signal).catch(unexpected);
     const isHandedBack = stop.signal.aborted && answer.status === null;
-    const retryIn = isHandedBack ? 0 : waitAfter(delivery.attempts, retryDelays, Math.random());
     const { id, attempts, destination } = delivery;
     const sinceClose = clock.now() - delivery.inserted_at;
+    const isSpared = answer.isShortage === true && sinceClose < SPARED;
+    const retryIn = isHandedBack ? 0 : waitAfter(isSpared ? 1 : attempts, retryDelays, Math.random());
     options.observe?.({ outcome: outcomeOf(answer, retryIn), sinceClose });
     report(log, delivery, answer, retryIn, sinceClose);
     slots.judge(destination, answer.status !== null && answer.latency < QUICK);
     if (ended.length === 0) endedSince = performance.now();
-    ended.push({ id, attempts, destination, ...answer, retryIn: answer.ok ? undefined : retryIn });
+    ended.push({ id, attempts, destination, isSpared, ...answer, retryIn: answer.ok ? undefined : retryIn });
     underWay -= 1;
     if (isGathered()) sleeper.rouseSoon();
     else sleeper.rouseIn(GATHER_MS);

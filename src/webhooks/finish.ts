@@ -1,5 +1,6 @@
 /**
  * running → delivered, waiting, failed or queued: what came of attempts, many in one transaction.
+ * One that never reached the receiver for want of something of our own does not count.
  * An attempt whose lease is lost (see `claim.ts`), or whose delivery went with its directory, changes nothing.
  */
 import type { Transaction } from 'kysely';
@@ -20,14 +21,16 @@ export interface Finished {
   readonly response: Buffer | null;
   /** The wait before the next attempt, in µs, if there is one: 0 gives the delivery back at once. */
   readonly retryIn: Micros | undefined;
+  /** The receiver was not asked: the attempt is as if it had not been. */
+  readonly isSpared?: boolean;
 }
 
 type Outcome = Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'>;
 
-const conclude = prepared<Pick<Finished, 'id' | 'attempts'> & Outcome>()((db, p) =>
+const conclude = prepared<Pick<Finished, 'id' | 'attempts'> & Outcome & { counted: number }>()((db, p) =>
   db
     .updateTable('deliveries')
-    .set({ state: p('state'), due_at: p('due_at'), finished_at: p('finished_at') })
+    .set({ state: p('state'), attempts: p('counted'), due_at: p('due_at'), finished_at: p('finished_at') })
     .where('id', '=', p('id'))
     .where('state', '=', 'running')
     .where('attempts', '=', p('attempts'))
@@ -48,12 +51,24 @@ const note = prepared<Finished & { now: Micros }>()((db, p) =>
     .where('number', '=', p('attempts')),
 );
 
+const forget = prepared<Pick<Finished, 'id' | 'attempts'>>()((db, p) =>
+  db.deleteFrom('attempts').where('delivery_id', '=', p('id')).where('number', '=', p('attempts')),
+);
+
 /** Records what came of these attempts; `now` is when they count as finished. */
 export async function finish(tx: Transaction<Tables>, finished: readonly Finished[], now: Micros): Promise<void> {
   for (const attempt of finished) {
     const { id, attempts } = attempt;
-    const held = await conclude.first(tx, { id, attempts, ...outcome(attempt, now) });
-    if (held) await note.all(tx, { ...attempt, now });
+    const counted = attempt.isSpared ? attempts - 1 : attempts;
+    const held = await conclude.first(tx, {
+      id,
+      attempts,
+      counted,
+      ...outcome({ ...attempt, attempts: counted }, now),
+    });
+    if (!held) continue;
+    if (attempt.isSpared) await forget.all(tx, { id, attempts });
+    else await note.all(tx, { ...attempt, now });
   }
 }
 

@@ -6,6 +6,7 @@
 import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { isShortage } from './shortage.ts';
 
 /** Addresses of a name, as text; rejects when it has none. Nothing is cached: connections are kept open instead. */
 export type ResolveName = (name: string) => Promise<string[]>;
@@ -19,7 +20,7 @@ export interface NameOptions {
 export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}): ResolveName {
   return async (name) => {
     const wanted = name.toLowerCase().replace(/\.$/, '');
-    const listed = fromHosts(await readFile(hostsFile, 'utf8').catch(() => ''), wanted);
+    const listed = fromHosts(await readFile(hostsFile, 'utf8').catch(nothing), wanted);
     if (listed.length > 0) return listed;
     const dns = new Resolver({ timeout: 1500, tries: 2 });
     if (servers) dns.setServers(servers);
@@ -31,6 +32,12 @@ export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}
       cause: answers[0].status === 'rejected' && answers[0].reason,
     });
   };
+}
+
+/** There may be no such file; but one that cannot be opened just now may list the name. */
+function nothing(error: unknown): string {
+  if (isShortage(error)) throw error;
+  return '';
 }
 
 /** hosts(5): an address, then names, `#` begins a comment. */

@@ -15,6 +15,7 @@ import { setImmediate } from 'node:timers';
 import type { Micros } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedAgents } from './destination-guard.ts';
+import { isShortage } from './shortage.ts';
 import { signatureHeader } from './signature.ts';
 
 /** Specification, "Limits": webhook response time. */
@@ -41,6 +42,8 @@ export interface Answer {
   readonly error: string | null;
   /** The first 1 KiB of the answer's body. */
   readonly response: Buffer | null;
+  /** Set when the receiver was never asked, for want of something of our own (see `shortage.ts`). */
+  readonly isShortage?: boolean;
 }
 
 /** Makes the attempt; never rejects. `at` is the wall clock; aborting `signal` ends the attempt as failed. */
@@ -94,13 +97,15 @@ function outcome(request: ClientRequest, started: number, signal: AbortSignal): 
   let head: Pick<Answer, 'ok' | 'status' | 'latency'> | undefined;
 
   /** The first call counts. */
-  const settle = (reason: string): void => {
+  const settle = (reason: string, error?: Error): void => {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
     const response = Buffer.concat(kept).subarray(0, KEPT_BYTES);
-    resolve(head ? { ...head, error: null, response } : noAnswer(reason, started));
+    resolve(
+      head ? { ...head, error: null, response } : { ...noAnswer(reason, started), isShortage: isShortage(error) },
+    );
   };
-  const fail = (error: Error): void => settle(reasonOf(error));
+  const fail = (error: Error): void => settle(reasonOf(error), error);
   const cut = (reason: string): void => {
     settle(reason);
     request.destroy();

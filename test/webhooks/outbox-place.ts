@@ -5,7 +5,7 @@ import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
 import { createLog } from '../../src/log.ts';
 import type { RetryDelays } from '../../src/webhooks/backoff.ts';
-import { type Dispatcher, startDispatcher } from '../../src/webhooks/deliver.ts';
+import { type Dispatcher, type DispatcherOptions, startDispatcher } from '../../src/webhooks/deliver.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
@@ -17,7 +17,7 @@ export interface OutboxPlace extends AsyncDisposable {
   readonly database: Database;
   readonly clock: Clock;
   /** Runs a dispatcher until the test ends, or until it is closed. */
-  start(): Dispatcher;
+  start(observe?: DispatcherOptions['observe']): Dispatcher;
   /** Enqueues one webhook and returns its delivery's id. */
   put(url: string, changes?: Partial<UploadEvent>): Promise<string>;
   delivery(id: string): Promise<DeliveriesTable>;
@@ -50,9 +50,9 @@ export async function outboxPlace({
   return {
     database,
     clock,
-    start() {
+    start(observe = () => undefined) {
       const log = createLog('silent');
-      const dispatcher = startDispatcher({ database, clock, log, retryDelays, send: sender.send });
+      const dispatcher = startDispatcher({ database, clock, log, retryDelays, send: sender.send, observe });
       cleanUp.defer(() => dispatcher.close());
       return dispatcher;
     },

@@ -3,6 +3,7 @@
  * waited for it on the main thread would hold up all others. Passwords in stock have been shown to nobody.
  *
  * The stock begins with the first password that is taken and grows each time it runs out, so an idle service makes none.
+ * It is filled up when nobody has taken any for a while: hashing beside a burst of creates would slow each of them down.
  */
 import { Worker } from 'node:worker_threads';
 import type { Log } from '../log.ts';
@@ -12,6 +13,10 @@ import { type Credential, newCredential } from './credentials.ts';
 const FEW = 16;
 const MANY = 1024;
 
+/** How long nobody has taken one, in ms, before the stock is filled up; at once when it is down to this share. */
+const QUIET = 250;
+const LOW = 0.25;
+
 export interface PasswordStock {
   /** One that nobody else gets. Made on the spot when none is ready. */
   take(): Credential;
@@ -20,14 +25,15 @@ export interface PasswordStock {
 
 export function createPasswordStock(log: Log): PasswordStock {
   const ready: Credential[] = [];
-  let wanted = FEW;
+  let wanted = 0;
   let ordered = 0;
   let worker: Worker | undefined;
   let closed = false;
+  const quiet = setTimeout(order, QUIET).unref();
 
   function order(): void {
     const missing = wanted - ready.length - ordered;
-    if (closed || missing < wanted / 2) return;
+    if (closed || missing <= 0) return;
     worker ??= start();
     ordered += missing;
     worker.postMessage(missing);
@@ -51,12 +57,14 @@ export function createPasswordStock(log: Log): PasswordStock {
   return {
     take() {
       const credential = ready.pop();
-      if (!credential) wanted = Math.min(wanted * 2, MANY);
-      order();
+      if (!credential) wanted = Math.min(Math.max(wanted * 2, FEW), MANY);
+      if (ready.length + ordered < wanted * LOW) order();
+      else quiet.refresh();
       return credential ?? newCredential();
     },
     async close() {
       closed = true;
+      clearTimeout(quiet);
       await worker?.terminate();
     },
   };

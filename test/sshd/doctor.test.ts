@@ -65,13 +65,13 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   );
   const counts = () => {
     const sqlite = new Sqlite(config.databaseFile, { readonly: true });
-    const rows = ['directories', 'api_keys', 'files'].map((table) =>
+    const rows = ['directories', 'api_keys', 'files', 'unapplied'].map((table) =>
       sqlite.prepare(`select count(*) from ${table}`).pluck().get(),
     );
     sqlite.close();
     return rows;
   };
-  await until('the throw-away directory is gone', () => counts().join() === '1,1,0');
+  await until('the throw-away directory is gone', () => counts().join() === '1,1,0,0');
   assert.deepEqual(
     readdirSync(config.stateDir).filter((name) => name.startsWith('doctor-')),
     [],

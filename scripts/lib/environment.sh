@@ -1,6 +1,7 @@
 # The settings of an installed berth (systemd.exec(5), EnvironmentFile): NAME=VALUE lines, a value perhaps in quotes.
 
-# read_settings FILE: exports what the environment does not have already. A file that is not there has none.
+# read_settings FILE: exports what the environment does not have already. Of a name's lines the last counts, as for systemd. A
+# file that is not there has none.
 read_settings() {
   local line name value
   [[ -r $1 ]] || return 0
@@ -10,7 +11,7 @@ read_settings() {
     value=${value%"${value##*[![:space:]]}"}
     if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
     [[ -v $name ]] || export "$name=$value"
-  done <"$1"
+  done < <({ cat "$1" && echo; } | tac)
 }
 
 # write_settings TEMPLATE: prints it, with the variables of the environment in the place of their defaults.

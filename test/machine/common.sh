@@ -1,12 +1,15 @@
-# What the steps share. Ports are their own, since the machine shares the network of the one that it runs on.
+# What the steps share.
 set -euo pipefail
 cd /root/berth
 
-settings=(BERTH_API_PORT=18443 BERTH_SFTP_PORT=12222 BERTH_METRICS_PORT=19464 BERTH_SFTP_HOST=127.0.0.1
-  BERTH_WEBHOOK_ALLOW=127.0.0.0/8)
-api=https://localhost:18443
 kept=/root/kept # what one step leaves for the next
 mkdir -p $kept
+
+# Ports that were free on the machine whose network this one shares.
+first_port=$(</root/first-port)
+api_port=$first_port sftp_port=$((first_port + 1)) metrics_port=$((first_port + 2)) receiver_port=$((first_port + 3))
+settings="BERTH_API_PORT=$api_port BERTH_SFTP_PORT=$sftp_port BERTH_METRICS_PORT=$metrics_port BERTH_SFTP_HOST=127.0.0.1 BERTH_WEBHOOK_ALLOW=127.0.0.0/8"
+api=https://localhost:$api_port
 
 check() { printf '  %s\n' "$*"; }
 fail() {
@@ -15,11 +18,41 @@ fail() {
   exit 1
 }
 
-# until_so WHAT COMMAND...: within 20 s.
-until_so() {
-  local what=$1 try
+# fenced LANGUAGE FOLDER: the blocks in that language of README.md's chapter on VMs, each to FOLDER/NUMBER.
+fenced() {
+  mkdir -p "$2"
+  awk -v fence="\`\`\`$1" -v folder="$2" '
+    /^## / { here = $0 == "## Run it on a VM" }
+    /^```$/ { open = 0 }
+    open { print >(folder "/" number) }
+    here && $0 == fence { open = 1; number++ }' README.md
+}
+
+# chapter LINE [WORD OTHER_WORD]...: runs the block of the chapter that begins with LINE, with what is different here in the
+# place of an example, and prints what it says. `run` sees to it that every block has its turn.
+chapter() {
+  local line=$1 found text
+  fenced sh $kept/chapter
+  found=$(awk -v line="$line" 'FNR == 1 && $0 == line { print FILENAME }' $kept/chapter/*)
+  [[ $found && $found != *$'\n'* ]] || fail "not one block of README.md's chapter begins with: $line"
+  text=$(<"$found")
   shift
-  for try in {1..200}; do
+  while (($#)); do
+    [[ $text == *"$1"* ]] || fail "README.md's chapter does not say $1 any more"
+    text=${text//"$1"/"$2"}
+    shift 2
+  done
+  sed 's/^/  $ /' <<<"$text" >&2
+  bash -euo pipefail -c "$text" >$kept/output 2>&1 || { cat $kept/output >&2 && fail 'the chapter does not work'; }
+  cat $kept/output
+  echo "${found##*/}" >>$kept/chapter-run
+}
+
+# until_so WHAT COMMAND...: within two minutes; it is a slow machine that needs more than seconds.
+until_so() {
+  local what=$1 until=$((SECONDS + 120))
+  shift
+  while ((SECONDS < until)); do
     "$@" && return
     sleep 0.1
   done
@@ -33,17 +66,19 @@ call() {
 field() { sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
 
 healthy() { [[ $(curl -so /dev/null -w '%{http_code}' --cacert /var/lib/berth/tls/cert.pem $api/healthz) == 200 ]]; }
+host_key() { ssh-keyscan -p $sftp_port -t ed25519 127.0.0.1 2>/dev/null; }
+files_of() { echo "/srv/berth/jails/$(of "$1" sftp_username)/files"; }
 
 # new_directory NAME: made and pointed at the receiver; $kept/NAME holds what the API answered.
 new_directory() {
   call $api/api/v1/directories -d "{\"directory\": {\"name\": \"$1\"}}" >"$kept/$1"
   call -X PATCH "$api/api/v1/directories/$(of "$1" id)" \
-    -d '{"directory": {"webhook_url": "http://127.0.0.1:19000/"}}' >/dev/null
+    -d "{\"directory\": {\"webhook_url\": \"http://127.0.0.1:$receiver_port/\"}}" >/dev/null
 }
 of() { field "$2" <"$kept/$1"; }
 
 # sftp_as NAME [OPTION...]: batch commands on standard input; with its password unless a key is named.
-ssh_options=(-P 12222 -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile=$kept/known_hosts -o LogLevel=ERROR)
+ssh_options=(-P "$sftp_port" -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile=$kept/known_hosts -o LogLevel=ERROR)
 sftp_as() {
   local name=$1
   shift
@@ -54,10 +89,27 @@ sftp_as() {
 }
 with_key=(-o IdentityFile=$kept/id -o PreferredAuthentications=publickey)
 
+# begin_upload NAME FILE: its client stands still in the middle of it, until end_upload lets it go on and waits for its end.
+begin_upload() {
+  head -c 8000000 /dev/urandom >"$kept/$2"
+  sftp_as "$1" -l 16000 <<<"put $kept/$2" >/dev/null & # some 4 s
+  upload=$!
+  until_so 'the upload is under way' test -s "$(files_of "$1")/$2"
+  pkill -STOP -x sftp
+  (($(stat -c %s "$(files_of "$1")/$2") < 8000000)) || fail 'the upload was too fast'
+}
+end_upload() {
+  ! webhook_for "$2" || fail 'announced before its end'
+  pkill -CONT -x sftp
+  wait $upload || fail 'the upload failed'
+  until_so "a webhook for $2" webhook_for "$2"
+  cmp "$kept/$2" "$(files_of "$1")/$2"
+}
+
 # A receiver of webhooks that outlives the step, and what it has got.
 start_receiver() {
   systemctl is-active --quiet receiver ||
-    systemd-run --quiet --collect --unit receiver berth listen --port 19000
-  until_so 'the receiver listens' bash -c ': </dev/tcp/127.0.0.1/19000' 2>/dev/null
+    systemd-run --quiet --collect --unit receiver berth listen --port $receiver_port
+  until_so 'the receiver listens' bash -c ": </dev/tcp/127.0.0.1/$receiver_port" 2>/dev/null
 }
 webhook_for() { journalctl --no-pager --output cat --unit receiver | grep -q "$1"; }

@@ -1,10 +1,11 @@
-# A Debian of its own that boots: systemd as PID 1 in systemd-nspawn, on this machine's network. For scripts to source.
+# A Debian of its own that boots: systemd as PID 1 in systemd-nspawn, on this machine's network. One at a time. For scripts to
+# source; uses ports.sh.
 #
-#   make_machine FOLDER SUITE     its base system, kept as a tar below /var/cache/berth-machine
+#   make_machine FOLDER SUITE     its base system, kept as a tar in /var/cache/berth-machine
 #   boot_machine FOLDER           returns once it is up
 #   inside COMMAND...             runs a command in it
 #   reboot_machine FOLDER
-#   end_machine FOLDER            takes it away
+#   end_machine                   switches it off
 #
 # Root, debootstrap and systemd-container are needed; `can_boot` says why it is impossible here, if it is.
 
@@ -18,21 +19,40 @@ can_boot() {
   [[ -w /sys/fs/cgroup ]] || { echo 'control groups are read-only here' && return 1; }
 }
 
+# free_ports COUNT: the first of so many in a row on which nothing listens, below those that the kernel gives out.
+free_ports() {
+  local first port
+  for ((first = 20000; first < 32000; first += $1)); do
+    for ((port = first; port < first + $1; port++)); do
+      [[ -z $(listening_inode "$port") ]] || continue 2
+    done
+    echo "$first"
+    return
+  done
+}
+
 make_machine() {
-  local folder=$1 suite=$2 cache=/var/cache/berth-machine mirror
-  if [[ ! -f $cache/$suite.tar ]]; then
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')
-    mkdir -p "$cache"
-    rm -rf "$cache/$suite.new"
-    debootstrap --variant=minbase --include=ca-certificates,systemd,systemd-sysv,dbus "$suite" "$cache/$suite.new" "$mirror" >"$cache/$suite.log" 2>&1
-    tar -C "$cache/$suite.new" -cf "$cache/$suite.tar.new" .
-    mv "$cache/$suite.tar.new" "$cache/$suite.tar"
-    rm -rf "$cache/$suite.new"
-  fi
+  local folder=$1 suite=$2 cache=/var/cache/berth-machine
+  mkdir -p "$cache" "$folder"
+  (
+    flock 9
+    [[ -f $cache/$suite.tar ]] || make_base "$cache" "$suite"
+  ) 9>"$cache/lock"
   tar -C "$folder" -xf "$cache/$suite.tar"
   chmod 755 "$folder"
   : >"$folder/etc/machine-id"
   as_here "$folder"
+}
+
+make_base() {
+  local cache=$1 suite=$2 mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | awk '/\/debian\/*$/ && !found++')
+  rm -rf "$cache/$suite.new"
+  debootstrap --variant=minbase --include=ca-certificates,systemd,systemd-sysv,dbus "$suite" "$cache/$suite.new" "$mirror" \
+    >"$cache/$suite.log" 2>&1 || { tail -n 5 "$cache/$suite.log" >&2 && return 1; }
+  tar -C "$cache/$suite.new" -cf "$cache/$suite.tar.new" .
+  mv "$cache/$suite.tar.new" "$cache/$suite.tar"
+  rm -rf "$cache/$suite.new"
 }
 
 # as_here FOLDER: names, certificate authorities and the way to package registries are this machine's.
@@ -49,11 +69,11 @@ as_here() {
 }
 
 boot_machine() {
-  local try
+  local until=$((SECONDS + 300))
   systemd-nspawn --quiet --directory "$1" --boot --register=no --keep-unit --console=read-only \
     </dev/null >"$1.console" 2>&1 &
   nspawn_pid=$!
-  for try in {1..240}; do
+  while ((SECONDS < until)); do
     sleep 0.5
     machine_pid=$(pgrep --parent "$nspawn_pid" | head -n 1 || true)
     [[ $machine_pid && $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
@@ -81,6 +101,8 @@ reboot_machine() {
 }
 
 end_machine() {
-  [[ -z $nspawn_pid ]] || { kill "$nspawn_pid" 2>/dev/null && wait "$nspawn_pid" 2>/dev/null; }
-  rm -rf --one-file-system "$1" "$1.console"
+  [[ $nspawn_pid ]] || return 0
+  kill "$nspawn_pid" 2>/dev/null || true
+  wait "$nspawn_pid" 2>/dev/null || true
+  nspawn_pid=''
 }

@@ -38,6 +38,8 @@ export class Batch {
   readonly recorded: Recorded[] = [];
   /** Webhooks to enqueue with this transaction. */
   readonly uploads: UploadEvent[] = [];
+  /** Set when the last change cannot be applied before the log has been read up to now; to be called then. */
+  uncertain: (() => void) | undefined;
   readonly #tx: Transaction<Tables>;
   readonly #root: FilesRoot;
   readonly #directories = new Map<string, UploadDirectory | undefined>();

@@ -3,6 +3,7 @@
  * down to these; `record.ts` alone turns them into rows and deliveries. Repeating one changes nothing.
  */
 import type { Micros } from '../clock.ts';
+import type { FileStat } from './files.ts';
 
 /** The session that did it. */
 export interface BySession {
@@ -27,10 +28,14 @@ interface About {
 export interface Closed extends About {
   readonly kind: 'closed';
   readonly pid: number;
-  /** Bytes written through the handle when it began with an empty file: the file's size, should it be gone by now. */
+  /** Bytes written through the handle when it began with an empty file: its size, unless some were written twice. */
   readonly size: number | undefined;
-  /** Set when the log says, before this is recorded, that the file was opened anew and emptied: lstat tells of another. */
+  /** The log did not tell the name whole: it may be another file's close, and this one's be recorded already. */
+  readonly isGuess?: boolean;
+  /** Set when the log says, before this is recorded, that the file was opened for writing anew or replaced: lstat tells of that. */
   overwritten?: boolean;
+  /** What lstat said when it did not agree with `size`; set once the log has been read up to that look. */
+  seen?: FileStat;
 }
 
 /** The last handle that wrote the file went without a close, or a write through it was refused. */

@@ -27,6 +27,8 @@ export interface FollowOptions {
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
   emit(changes: readonly Change[]): void;
+  /** Whether a message is one of berth's own marks. */
+  isMark(text: string): boolean;
   /** Something for the history. */
   note(note: SessionNote): void;
   /** The client's address of a session that was there before, undefined when it is none of this berth's. */
@@ -87,6 +89,7 @@ export function createFollower(options: FollowOptions): Follower {
   }
 
   async function read({ at, text }: RawMessage): Promise<Change[]> {
+    if (options.isMark(text)) return [];
     const message = readMessage(text);
     if (!message) {
       log.debug({ text }, 'the transfer log says something unknown');

@@ -42,6 +42,9 @@ export interface InterpreterOptions {
   note(note: SessionNote): void;
 }
 
+/** How many finished uploads are remembered, in case that they are overwritten before they are recorded. */
+const LATEST = 10_000;
+
 /** Requests are logged before they are tried; the answer is logged only when it is a refusal. */
 const UNANSWERED: Partial<Record<LogEvent['kind'], Session['unanswered']>> = {
   open: 'open',
@@ -57,6 +60,8 @@ const UNANSWERED: Partial<Record<LogEvent['kind'], Session['unanswered']>> = {
 export function createInterpreter(options: InterpreterOptions): Interpreter {
   const sessions = new Sessions();
   const handles = new OpenHandles();
+  /** The uploads that were finished last, by the file that each is by now: some have yet to be recorded. */
+  const latest = new Map<string, Closed>();
 
   function interpret({ pid, event }: LogMessage, at: Micros, directory: string | undefined): Change[] {
     if (event.kind === 'session-opened') {
@@ -97,7 +102,7 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
           const truncates = event.flags.has('TRUNCATE');
           const name = event.name.toString('latin1');
           handles.open({ pid, name, path, writes, creates, truncates, openedAt: at });
-          if (writes && truncates) overwriting(directoryId, path);
+          if (writes) overwriting(fileKey(session, path));
         }
         return [];
       }
@@ -111,6 +116,8 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
         if (!from || !to) return [];
         session.moved = handles.moved(sessions.pidsOf(directoryId), from, to);
         handles.moveVerdict(fileKey(session, from), fileKey(session, to));
+        overwriting(fileKey(session, to));
+        closedAt(fileKey(session, to), latest.get(fileKey(session, from)));
         return [{ kind: 'renamed', directoryId, from, path: to, at, by: by(session) }];
       }
       case 'remove':
@@ -205,16 +212,24 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
     const about = { directoryId, path, at, by: by(session), beganAt: verdict.openedAt };
     if (!verdict.complete) return [{ kind: 'cut-off', ...about }];
     const change: Closed = { kind: 'closed', ...about, pid, size: verdict.size };
-    session.closed = change;
+    closedAt(fileKey(session, path), change);
     return [change];
   }
 
+  function closedAt(file: string, change: Closed | undefined): void {
+    latest.delete(file);
+    if (!change) return;
+    latest.set(file, change);
+    const oldest = latest.size > LATEST ? latest.keys().next().value : undefined;
+    if (oldest !== undefined) latest.delete(oldest);
+  }
+
   /** A client may overwrite what it has just closed, and may have done it before the close is recorded. */
-  function overwriting(directoryId: string, path: Buffer): void {
-    for (const pid of sessions.pidsOf(directoryId)) {
-      const closedLast = sessions.get(pid)?.closed;
-      if (closedLast?.path.equals(path)) closedLast.overwritten = true;
-    }
+  function overwriting(file: string): void {
+    const change = latest.get(file);
+    if (!change) return;
+    change.overwritten = true;
+    latest.delete(file);
   }
 
   function end(pid: number, at: Micros): Change[] {

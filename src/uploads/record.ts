@@ -44,6 +44,8 @@ export interface RecorderOptions extends RuleOptions {
   wake(): void;
   /** Called after each commit with what it has put into the history. */
   recorded?(recorded: readonly Recorded[]): void;
+  /** Resolves when everything has been handed over that sshd had logged before the call. */
+  caughtUp(): Promise<void>;
   /** Called when changes of that directory could not be applied. */
   rescan(directoryId: string): void;
 }
@@ -95,10 +97,11 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function step(changes: Change[]): Promise<void> {
     const restoreVanished = options.vanished.save();
     try {
-      const { done, rest } = await apply(changes);
+      const { done, rest, uncertain } = await apply(changes);
       queue = queue.slice(done);
       if (rest) queue = afterOthers(rest, queue);
       if (alone > 0) alone -= 1;
+      if (uncertain) await options.caughtUp().then(uncertain);
     } catch (error) {
       restoreVanished();
       if (isPassing(error)) {
@@ -122,7 +125,9 @@ export function createRecorder(options: RecorderOptions): Recorder {
   }
 
   /** Returns how many changes were applied, and what is left to do of the last of them. */
-  async function apply(changes: Change[]): Promise<{ done: number; rest: Change | undefined }> {
+  async function apply(
+    changes: Change[],
+  ): Promise<{ done: number; rest: Change | undefined; uncertain: Batch['uncertain'] }> {
     let enqueued = 0;
     let recorded: readonly Recorded[] = [];
     const noted = notes.slice(0, NOTES);
@@ -144,7 +149,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         tx,
         recorded.map(({ row }) => row),
       );
-      return { done, rest };
+      return { done, rest, uncertain: batch.uncertain };
     });
     if (enqueued > 0) options.wake();
     notes = notes.slice(noted.length);

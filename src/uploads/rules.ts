@@ -9,6 +9,7 @@ import { fileStat, isFileOf, isSame, unknownInode } from './batch.ts';
 import type { Change, Closed, CutOff, Found, Removed, Renamed, SessionEnded, Touched } from './change.ts';
 import type { FileRow, FileStat } from './files.ts';
 import type { IsTemporary } from './temp-names.ts';
+import { unlessAnother, UNSEEN, uploadedStat } from './uploaded-stat.ts';
 import type { Vanished } from './vanished.ts';
 
 export interface RuleOptions {
@@ -17,12 +18,6 @@ export interface RuleOptions {
   /** Whether a session of the directory holds that inode open for writing. */
   isWritten(directoryId: string, inode: number): boolean;
 }
-
-/** How far mtime may lag behind the clock, in µs: file systems take the time of the kernel's last tick. */
-const MTIME_STEP = 10_000;
-
-/** The mtime of a row whose file is another by now: no file on the disk is the same as this. */
-const UNSEEN = -1;
 
 /** How many rows one transaction changes at most for one change. */
 const STEP = 100;
@@ -33,8 +28,7 @@ export async function applyChange(batch: Batch, change: Change, options: RuleOpt
   if (!directory) return undefined;
   switch (change.kind) {
     case 'closed':
-      await closed(batch, directory, change, options);
-      return undefined;
+      return (await closed(batch, directory, change, options)) ? undefined : change;
     case 'cut-off':
       await cutOff(batch, directory, change);
       return undefined;
@@ -54,35 +48,36 @@ export async function applyChange(batch: Batch, change: Change, options: RuleOpt
   }
 }
 
-async function closed(batch: Batch, directory: UploadDirectory, change: Closed, options: RuleOptions): Promise<void> {
+/** Returns false when it cannot be said yet what was uploaded. */
+async function closed(
+  batch: Batch,
+  directory: UploadDirectory,
+  change: Closed,
+  options: RuleOptions,
+): Promise<boolean> {
   const stats = batch.look(directory, change.path);
   if (!stats?.isFile()) {
     // Renamed or removed in the meantime: the log will say which.
     options.vanished.add(change);
-    return;
+    return true;
   }
   const stat = fileStat(stats);
   const before = await batch.files.at(directory.id, change.path);
   // The scan came first, as it may right after a start.
-  if (before?.source === 'disk' && before.state === 'uploaded' && isSame(before, stat)) return;
+  const mayBeKnown = before?.source === 'disk' || change.isGuess === true;
+  if (mayBeKnown && before?.state === 'uploaded' && isSame(before, stat)) return true;
+  const uploaded = uploadedStat(batch, change, stat);
+  if (!uploaded) return false;
   if (options.isTemporary(change.path)) {
+    // A client may use one temporary name for file after file: this one has been renamed, and the log will say so.
+    if (uploaded.mtime === UNSEEN) options.vanished.add(change);
     const row = { ...newRow(change, stat), state: 'waiting' as const, session_pid: change.pid };
     await batch.files.put(row, before);
-    return;
+    return true;
   }
-  const size = uploadedSize(change, stat);
-  // What lstat tells of has not been announced: should its own close be lost in a crash, a scan must not take it for this.
-  const seen = size === stat.size_bytes ? stat : { ...stat, mtime: UNSEEN };
-  await batch.files.put(newRow(change, seen), before);
-  batch.announce(directory, { ...change, bytes: size });
-}
-
-/**
- * A client may overwrite a file right after it closed it, and lstat then tells of the second upload. So when the log says
- * so, or the file changed at about the close or later, this upload's size is what went through its own handle.
- */
-function uploadedSize({ size, at, overwritten }: Closed, stat: FileStat): number {
-  return size !== undefined && (overwritten || stat.mtime + MTIME_STEP >= at) ? size : stat.size_bytes;
+  await batch.files.put(newRow(change, unlessAnother(uploaded, stat)), before);
+  batch.announce(directory, { ...change, bytes: uploaded.size_bytes });
+  return true;
 }
 
 async function cutOff(batch: Batch, directory: UploadDirectory, change: CutOff): Promise<void> {
@@ -104,8 +99,7 @@ async function renamed(
   const stats = batch.look(directory, change.path);
   const vanished = options.vanished.take(directory.id, change.from);
   if (vanished) {
-    await arrivedElsewhere(batch, directory, vanished, change, options);
-    return undefined;
+    return (await arrivedElsewhere(batch, directory, vanished, change, options)) ? undefined : change;
   }
   const row = await batch.files.at(directory.id, change.from);
   if (row) {
@@ -117,18 +111,21 @@ async function renamed(
   return undefined;
 }
 
-/** A file was closed and renamed before we looked: it counts as if we had looked in between. */
+/**
+ * A file was closed and renamed before we looked: it counts as if we had looked in between. Returns false when it cannot be
+ * said yet what was uploaded.
+ */
 async function arrivedElsewhere(
   batch: Batch,
   directory: UploadDirectory,
   upload: Closed,
   change: Renamed,
   options: RuleOptions,
-): Promise<void> {
+): Promise<boolean> {
   const stats = batch.look(directory, change.path);
   if (!stats?.isFile()) {
     options.vanished.add(upload, change.path); // renamed once more, or removed
-    return;
+    return true;
   }
   const stat = fileStat(stats);
   const before = await batch.files.at(directory.id, change.path);
@@ -139,17 +136,23 @@ async function arrivedElsewhere(
     options.isWritten(directory.id, stat.inode);
   if (isAnother) {
     options.vanished.add(upload);
-    return;
+    return true;
   }
   const temporary = options.isTemporary(upload.path);
   if (temporary && options.isTemporary(change.path)) {
     await batch.files.put({ ...newRow(change, stat), state: 'waiting', session_pid: upload.pid }, before);
-    return;
+    return true;
+  }
+  const uploaded = uploadedStat(batch, upload, stat);
+  if (!uploaded) {
+    options.vanished.add(upload, change.from);
+    return false;
   }
   const { path, at } = temporary ? change : upload;
-  await batch.files.put(newRow({ ...change, at }, stat), before);
-  batch.announce(directory, { by: upload.by, beganAt: upload.beganAt, path, at, bytes: stat.size_bytes });
+  await batch.files.put(newRow({ ...change, at }, unlessAnother(uploaded, stat)), before);
+  batch.announce(directory, { by: upload.by, beganAt: upload.beganAt, path, at, bytes: uploaded.size_bytes });
   if (!temporary) batch.note(directory, { ...change, event: 'renamed' });
+  return true;
 }
 
 /** The row follows its file. A waiting file that got a final name is complete now. */

@@ -1,7 +1,6 @@
 /** The SFTP sessions that are live, by the process that serves them, and the directory each belongs to. */
 
 import type { Micros } from '../clock.ts';
-import type { Closed } from './change.ts';
 import type { Moved } from './open-handles.ts';
 
 export interface Session {
@@ -16,8 +15,6 @@ export interface Session {
   serves: boolean;
   /** What it asked for last and sshd has not answered in the log: a refusal may be the answer to that. */
   unanswered: 'open' | 'change' | undefined;
-  /** The upload that it finished last. */
-  closed?: Closed;
   /** The handles whose files its last request renamed, unless sshd refuses it. */
   moved: readonly Moved[];
 }

@@ -7,6 +7,7 @@ import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import type { Recorded } from './batch.ts';
 import { createFollower } from './follow.ts';
+import { createMarks } from './marks.ts';
 import { createPlaces } from './places.ts';
 import { startOrphans } from './orphans.ts';
 import { uploadQueries } from './queries.ts';
@@ -75,6 +76,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const withPlace = createPlaces(queries);
   const stop = new AbortController();
 
+  const marks = createMarks(() => transferLog.allSockets);
   const recorder = createRecorder({
     database,
     log,
@@ -88,6 +90,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       options.recorded(recorded);
     },
     rescan: (directoryId) => rounds.request(directoryId),
+    caughtUp: marks.passed,
   });
   const follower = createFollower({
     clock,
@@ -97,6 +100,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     firstUid: options.firstUid,
     live: (username) => watched.use(username),
     addressOf: options.addressOf,
+    isMark: marks.take,
     note: recorder.note,
     emit(changes) {
       for (const change of changes) if (change.kind === 'closed') settler.explained(change.directoryId, change.path);

@@ -17,6 +17,8 @@ const SOCKET_PATH_LIMIT = 107;
 export interface TransferLog {
   /** The socket to link jails to. */
   currentSocket(): string;
+  /** All of its sockets. */
+  readonly allSockets: readonly string[];
   /** Opens a further socket, for when the current one has as many links as the file system allows; it is then current. */
   moreSockets(): Promise<string>;
   /** Whether the thread runs. */
@@ -52,13 +54,12 @@ export async function openTransferLog(
     else answer?.reject(new OperatorError(`the transfer log cannot listen on ${message.path}: ${message.reason}`));
   });
 
-  let count = 0;
   let current = '';
+  const sockets: string[] = [];
   const send = (message: ToWorker): void => worker.postMessage(message);
 
   async function listen(): Promise<string> {
-    count += 1;
-    const path = join(folder, `log-${count}.sock`);
+    const path = join(folder, `log-${sockets.length + 1}.sock`);
     if (Buffer.byteLength(path) > SOCKET_PATH_LIMIT) {
       throw new OperatorError(
         `the path ${path} is too long for a socket (${SOCKET_PATH_LIMIT}): use a shorter BERTH_JAIL_DIR`,
@@ -69,6 +70,7 @@ export async function openTransferLog(
       send({ kind: 'listen', path });
     });
     current = path;
+    sockets.push(path);
     return path;
   }
 
@@ -81,6 +83,7 @@ export async function openTransferLog(
   }
   return {
     currentSocket: () => current,
+    allSockets: sockets,
     moreSockets: () => (opening ??= listen().finally(() => (opening = undefined))),
     listening: () => running,
     async close() {

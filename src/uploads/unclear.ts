@@ -48,7 +48,9 @@ export async function resolveClose(options: UnclearOptions, close: UnclearClose)
     if (options.isWritten(place.id, stats.ino)) return;
     const about = { directoryId: place.id, path, at: close.at };
     options.emit([
-      close.forced ? { kind: 'cut-off', ...about } : { kind: 'closed', ...about, pid: close.pid, size: undefined },
+      close.forced
+        ? { kind: 'cut-off', ...about }
+        : { kind: 'closed', ...about, pid: close.pid, size: undefined, isGuess: true },
     ]);
   }
 

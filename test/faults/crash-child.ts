@@ -51,6 +51,7 @@ async function recorder() {
     vanished: new Vanished(),
     wake: () => undefined,
     rescan: () => undefined,
+    caughtUp: async () => undefined,
   });
 }
 

@@ -33,8 +33,10 @@ const MESSAGE_LIMIT = 8192;
 /** sshd writes at once after connecting. A connection that stays silent must not hold up the others, in ms. */
 const SILENCE_LIMIT = 1000;
 
-/** Between two batches, in ms: each costs both threads more than a message does. The first after a pause goes at once. */
+/** Between two batches of many, in ms: each costs both threads more than a message does. */
 const GATHER = 2;
+/** After a pause so many batches go at once: a small file is two messages, and its webhook waits for the second. */
+const AT_ONCE = 4;
 
 interface Incoming {
   readonly at: Micros;
@@ -49,7 +51,8 @@ const clock = systemClock();
 const servers: Server[] = [];
 let queue: Incoming[] = [];
 let flushing = false;
-let flushed = Number.NEGATIVE_INFINITY;
+/** When the next batch may go; what lies in the past is credit. */
+let due = Number.NEGATIVE_INFINITY;
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'listen') listen(message.path);
@@ -86,14 +89,15 @@ function finish(incoming: Incoming): void {
   incoming.done = true;
   if (flushing || !queue[0]?.done) return;
   flushing = true;
-  if (performance.now() - flushed < GATHER) setTimeout(flush, GATHER);
+  const wait = due - performance.now();
+  if (wait > 0) setTimeout(flush, wait);
   // After the reads of this turn, so that a burst becomes one batch.
   else setImmediate(flush);
 }
 
 function flush(): void {
   flushing = false;
-  flushed = performance.now();
+  due = Math.max(due, performance.now() - AT_ONCE * GATHER) + GATHER;
   const next = queue.findIndex((incoming) => !incoming.done);
   const ready = next === -1 ? queue : queue.slice(0, next);
   queue = next === -1 ? [] : queue.slice(next);

@@ -96,6 +96,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       database,
       clock,
       log,
+      databaseFile: config.databaseFile,
       jailDir: config.jailDir,
       logFolder: paths.corner,
       tempNames: config.tempNames,

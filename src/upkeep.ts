@@ -9,7 +9,7 @@ import { applyCommitted } from './directories/unapplied.ts';
 import type { Log } from './log.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
-import { reconcile } from './sftp/reconcile.ts';
+import { linkAll, reconcile } from './sftp/reconcile.ts';
 import type { Uploads } from './uploads/start.ts';
 
 /** How often what could not be applied to the disk is tried again, in ms. */
@@ -25,8 +25,8 @@ export interface UpkeepOptions {
 }
 
 /**
- * Once after the start: every jail and credential is compared with its row, which also links the jails to the transfer
- * log; then every file is looked at and watched. Never rejects.
+ * Once after the start: every jail is linked to the transfer log, then every file is looked at and watched; when nothing
+ * can be missed any more, every jail and credential is compared with its row, at leisure. Never rejects.
  */
 export async function coverAll(
   options: UpkeepOptions & { readonly paths: Paths; readonly local: LocalHost; readonly uploads: Uploads },
@@ -34,20 +34,23 @@ export async function coverAll(
   const { database, host, local, log, uploads } = options;
   const hosted = hostedQueries(database.reads);
   try {
-    const result = await reconcile({
+    const disk = {
       paths: options.paths,
       log,
       host: local,
       rows: hosted.after,
-      async reapply(id) {
+      async reapply(id: string) {
         const directory = await hosted.current(id);
         if (directory) await applyCommitted({ database, host }, directory);
       },
       signal: options.signal,
-    });
+    };
+    const directories = await linkAll(disk);
     // Sessions that began before their jail was linked to the log are not known to it.
     await uploads.adoptSessions();
     await uploads.coverAll();
+    log.info({ directories }, 'every directory is watched or covered by scans');
+    const result = await reconcile(disk);
     log.info({ directories: result.checked, mended: result.mended }, 'every directory has been looked at');
   } catch (error) {
     log.error({ err: error }, 'the look at all directories failed; the next start repeats it');

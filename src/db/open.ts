@@ -75,6 +75,13 @@ export async function openDatabase(
   }
 }
 
+/** A connection of a thread's own for hot reads of a database that is open already. */
+export function openReads(file: string): Reads & { close(): void } {
+  const reader = connect(file, { readonly: true });
+  const builder = new Kysely<Tables>({ dialect: new BerthSqliteDialect(reader) });
+  return { ...sqliteReads(reader, builder), close: () => void reader.close() };
+}
+
 function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {
   const sqlite = new Sqlite(file, { timeout: BUSY_TIMEOUT, ...options });
   sqlite.pragma('temp_store = memory');

@@ -26,8 +26,8 @@ export interface HostOptions {
 export interface LocalHost extends DirectoryHost {
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
-  /** Gives the user's jail the transfer log's socket, if there is a jail without it. */
-  relink(username: string): Promise<void>;
+  /** Gives the user's jail the transfer log's socket, if it is without it. False when there is no jail. */
+  relink(username: string): Promise<boolean>;
   /** After the transfer log was started anew: gives the jails of live sessions its socket. The others follow by `apply`. */
   relinkLiveSessions(): Promise<void>;
   /** Takes away what lets that user log in; true when there was anything. The jail stays. */
@@ -47,12 +47,13 @@ export function createDirectoryHost({ paths, log, sockets, onRemoved }: HostOpti
     while (linkLogSocket(paths, username, sockets) === 'full') await sockets.moreSockets();
   }
 
-  async function relink(username: string): Promise<void> {
+  async function relink(username: string): Promise<boolean> {
     try {
       await linkLog(username);
+      return true;
     } catch (error) {
-      // Deleted meanwhile.
-      if (errorCode(error) !== 'ENOENT') throw error;
+      if (errorCode(error) === 'ENOENT') return false; // deleted meanwhile, or lost
+      throw error;
     }
   }
 

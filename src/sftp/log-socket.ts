@@ -30,9 +30,14 @@ export function linkLogSocket(paths: Paths, username: string, sockets: LogSocket
   const log = join(paths.jail(username), 'dev', 'log');
   // Beside it under another name first: a session must find either socket, and never none.
   const fresh = `${log}.new`;
-  removeFile(fresh);
   try {
-    linkSync(socket, fresh);
+    try {
+      linkSync(socket, fresh);
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') throw error;
+      removeFile(fresh); // of an attempt that was cut off
+      linkSync(socket, fresh);
+    }
   } catch (error) {
     if (errorCode(error) === 'EMLINK') return 'full';
     throw error;

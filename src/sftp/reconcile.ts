@@ -3,13 +3,13 @@
  * compared, and mended where they differ. Credentials that no row explains are taken away and reported. Data that no row
  * explains is reported and never touched: a restored older database must not cost customers their files.
  *
- * Runs in batches beside the service, with reads only where all is well. `reapply` reads the row anew, so a change made
- * through the API meanwhile is not undone.
+ * Runs beside the service, with reads only where all is well. `reapply` reads the row anew, so a change made through the
+ * API meanwhile is not undone.
  */
 import { opendir } from 'node:fs/promises';
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -38,7 +38,27 @@ export interface Reconciled {
   readonly strangers: readonly string[];
 }
 
-const BATCH = 50;
+/** Rows that are read at once. */
+const BATCH = 200;
+
+/** How long the event loop is held at once, in ms. */
+const TURN = 5;
+
+/** How long everything else has it after each turn of comparing, in ms: nobody waits for that. */
+const REST = 5;
+
+/**
+ * Gives every jail the transfer log's socket: until then nobody hears what its sessions do, so it comes before all else.
+ * A directory without a jail is applied. Returns how many directories there are.
+ */
+export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise<number> {
+  let count = 0;
+  await eachRow(options, setImmediate, async (row) => {
+    count++;
+    if (!(await options.host.relink(row.sftp_username))) await options.reapply(row.id);
+  });
+  return count;
+}
 
 /** Compares everything once. Stops early, with what it has found, when the signal says so. */
 export async function reconcile(options: ReconcileOptions): Promise<Reconciled> {
@@ -61,30 +81,45 @@ export async function reconcile(options: ReconcileOptions): Promise<Reconciled> 
   return { checked: known.size, mended, failed, credentialsRemoved, strangers };
 }
 
-async function mendRows({ log, host, rows, reapply, signal }: ReconcileOptions) {
+async function mendRows(options: ReconcileOptions) {
+  const { host, reapply, signal } = options;
   const known = new Set<string>();
   let mended = 0;
+  const rest = (): Promise<void> => setTimeout(REST, undefined, { signal }).catch(() => undefined);
+  const failed = await eachRow(options, rest, async (row) => {
+    known.add(row.sftp_username);
+    if (host.isApplied(row)) return;
+    await reapply(row.id);
+    mended++;
+  });
+  return { known, mended, failed };
+}
+
+/** Takes a step for every row, and a pause after each turn. Returns for how many rows it failed. */
+async function eachRow(
+  { log, rows, signal }: Pick<ReconcileOptions, 'log' | 'rows' | 'signal'>,
+  pause: () => Promise<void>,
+  step: (row: HostedDirectory) => Promise<void>,
+): Promise<number> {
   let failed = 0;
-  for (let after = ''; !signal.aborted;) {
-    const batch = await rows(after, BATCH);
+  let began = performance.now();
+  for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
+    const batch: HostedDirectory[] = await rows(after, BATCH);
     for (const row of batch) {
-      known.add(row.sftp_username);
       try {
-        // After every start, and no reason to write anything else.
-        await host.relink(row.sftp_username);
-        if (host.isApplied(row)) continue;
-        await reapply(row.id);
-        mended++;
+        await step(row);
       } catch (error) {
         failed++;
         log.error({ directory: row.id, reason: errorMessage(error) }, 'a directory could not be brought into order');
       }
+      if (performance.now() - began < TURN) continue;
+      await pause();
+      if (signal.aborted) return failed;
+      began = performance.now();
     }
-    after = batch.at(-1)?.id ?? '';
-    if (after === '') break;
-    await yieldToOthers();
+    after = batch.at(-1)?.id;
   }
-  return { known, mended, failed };
+  return failed;
 }
 
 function report(log: Log, credentialsRemoved: readonly string[], strangers: readonly string[]): void {

@@ -8,13 +8,19 @@ import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
 import type { UploadQueries } from './queries.ts';
 import { scanDirectory } from './scan.ts';
+import { type ScanThread, startScanThread } from './scan-thread.ts';
+import type { ScanWorkerData } from './scan-worker.ts';
 import type { Place, Settler } from './settle.ts';
+import { turns } from './turns.ts';
 import type { Watched } from './watched.ts';
 
 const PAGE = 200;
 
 /** Changes on their way to the database beyond which a scan waits. */
 const BACKLOG = 1000;
+
+/** From this many directories on, a round has a thread of its own; for fewer it costs more than it saves. */
+const THREAD_FROM = 500;
 
 const ROUND_PAUSE = 60_000;
 
@@ -33,10 +39,14 @@ export interface RoundsOptions {
   readonly queries: Pick<UploadQueries, 'directoriesAfter' | 'directoryCount' | 'directoryById' | 'filesAfter'>;
   readonly settler: Settler;
   readonly watched: Pick<Watched, 'begin' | 'add' | 'complete'>;
+  /** What a thread that scans has to know. */
+  readonly thread: ScanWorkerData;
   drained(left: number): Promise<void>;
   readonly signal: AbortSignal;
   /** Between rounds while not everything is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
+  /** How many directories make a round that has a thread of its own. */
+  readonly threadFrom?: number | undefined;
 }
 
 export interface Rounds {
@@ -48,16 +58,25 @@ export interface Rounds {
 }
 
 export function createRounds(options: RoundsOptions): Rounds {
-  const { log, queries, signal, watched, roundPause = ROUND_PAUSE } = options;
+  const { log, queries, signal, watched, roundPause = ROUND_PAUSE, threadFrom = THREAD_FROM } = options;
   const requested = new Map<string, Promise<void>>();
   /** What the last scan of a directory cost, in ms. Only of those that were requested. */
   const costs = new Map<string, number>();
   let turn = Promise.resolve();
   let further: Promise<void> | undefined;
 
+  const scanning = {
+    filesRoot: options.filesRoot,
+    settler: options.settler,
+    breathe: () => options.drained(BACKLOG),
+    tooDeep: ({ id }: Place) =>
+      log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
+    signal,
+  };
+
   /** Scans wait for each other. */
-  function scan(place: Place): Promise<number> {
-    const result = turn.then(() => scanNow(place));
+  function inTurn<T>(scan: () => Promise<T>): Promise<T> {
+    const result = turn.then(scan);
     turn = result.then(
       () => undefined,
       () => undefined,
@@ -65,38 +84,48 @@ export function createRounds(options: RoundsOptions): Rounds {
     return result;
   }
 
-  async function scanNow(place: Place): Promise<number> {
-    const began = performance.now();
-    await scanDirectory(
-      {
-        filesRoot: options.filesRoot,
-        queries,
-        settler: options.settler,
-        breathe: () => options.drained(BACKLOG),
-        tooDeep: () => log.warn({ directory: place.id }, 'folders are nested too deeply; what lies below is not seen'),
-        signal,
-      },
-      place,
-    );
-    return performance.now() - began;
+  /** Returns what it cost, in ms. */
+  const scan = (place: Place): Promise<number> =>
+    inTurn(async () => {
+      const began = performance.now();
+      await scanDirectory({ ...scanning, queries }, place);
+      return performance.now() - began;
+    });
+
+  function startThread(): ScanThread {
+    return startScanThread({
+      ...options.thread,
+      ...scanning,
+      log,
+      failed: ({ id }, reason) => log.error({ directory: id, reason }, 'cannot scan a directory'),
+    });
+  }
+
+  async function scanHere(places: readonly Place[]): Promise<void> {
+    for (const place of places) {
+      if (signal.aborted) return;
+      await scan(place).catch((error: unknown) =>
+        log.error({ err: error, directory: place.id }, 'cannot scan a directory'),
+      );
+    }
   }
 
   async function round(): Promise<void> {
-    watched.begin(await queries.directoryCount());
-    let after = '';
-    while (!signal.aborted) {
-      const page = await queries.directoriesAfter(after, PAGE);
+    const directories = await queries.directoryCount();
+    watched.begin(directories);
+    await using thread = directories >= threadFrom ? startThread() : undefined;
+    const breath = turns();
+    let after: string | undefined = '';
+    while (after !== undefined && !signal.aborted) {
+      const page: Place[] = await queries.directoriesAfter(after, PAGE);
+      // Watched before they are looked at, so that nothing falls in between.
       for (const place of page) {
-        if (signal.aborted) return;
-        // Watched before it is looked at, so that nothing falls in between.
         watched.add(place.sftp_username);
-        await scan(place).catch((error: unknown) =>
-          log.error({ err: error, directory: place.id }, 'cannot scan a directory'),
-        );
+        await breath();
       }
-      const last = page.at(-1);
-      if (!last) return;
-      after = last.id;
+      if (thread) await inTurn(() => thread.scan(page));
+      else await scanHere(page);
+      after = page.at(-1)?.id;
     }
   }
 
@@ -121,11 +150,11 @@ export function createRounds(options: RoundsOptions): Rounds {
 
   function request(id: string, pause: number): void {
     if (requested.has(id) || signal.aborted) return;
-    const scanning = scanLater(id, pause).catch((error: unknown) => {
+    const later = scanLater(id, pause).catch((error: unknown) => {
       log.error({ err: error, directory: id }, 'cannot scan a directory, trying again');
       request(id, RETRY_PAUSE);
     });
-    requested.set(id, scanning);
+    requested.set(id, later);
   }
 
   return {

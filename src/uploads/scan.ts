@@ -11,8 +11,11 @@ import { type FilesRoot, fileStat, isSame } from './batch.ts';
 import type { RecordedFile, UploadQueries } from './queries.ts';
 import type { Place, Settler } from './settle.ts';
 
-/** Files after which a scan looks whether the database keeps up; rows that are read at once. */
-const PAGE = 100;
+/** Files after which a scan looks whether the database keeps up. */
+const SOME = 100;
+
+/** Rows that are read at once: some 2 ms. */
+const PAGE = 500;
 
 /** Rows of a directory that a scan holds in memory at most. */
 const EXPECTED = 50_000;
@@ -40,17 +43,22 @@ export async function scanDirectory(options: ScanOptions, place: Place): Promise
   await walkFiles(root, Buffer.alloc(0), {
     signal,
     tooDeep: (folder) => options.tooDeep(place, folder),
-    async visit(path, stats) {
+    visit(path, stats) {
       files += 1;
-      // What is as recorded needs no further look; what is not may have been recorded since.
-      if (!expected.takeSame(path, stats)) await settler.examine(place, path, stats);
-      if (files % PAGE === 0) await options.breathe();
+      // What is as recorded needs no further look, and no turn of the event loop; what is not may have been recorded since.
+      if (expected.takeSame(path, stats)) return files % SOME === 0 ? options.breathe() : undefined;
+      return settler.examine(place, path, stats).then(() => (files % SOME === 0 ? options.breathe() : undefined));
     },
   });
 
   const breath = turns();
+  let missing = 0;
   const check = async ({ path }: Pick<RecordedFile, 'path'>): Promise<void> => {
-    if (!lstatBeneath(root, path)?.isFile()) settler.missing(place, path);
+    if (!lstatBeneath(root, path)?.isFile()) {
+      settler.missing(place, path);
+      missing += 1;
+      if (missing % SOME === 0) await options.breathe();
+    }
     await breath();
   };
   for (const row of expected.left()) {
@@ -94,7 +102,8 @@ async function expectedFiles({ queries, signal }: ScanOptions, place: Place) {
 
 export interface WalkOptions {
   readonly signal: AbortSignal;
-  visit(path: Buffer, stats: Stats): Promise<void>;
+  /** Waited for when it returns something to wait for. */
+  visit(path: Buffer, stats: Stats): Promise<void> | undefined;
   tooDeep?(folder: Buffer): void;
   /** Whether to look at an entry at all; all of them when left out. */
   wanted?(path: Buffer): boolean;
@@ -107,12 +116,14 @@ export async function walkFiles(root: string, start: Buffer, options: WalkOption
   async function walk(folder: Folder, prefix: Buffer, depth: number): Promise<void> {
     for (const { name, kind } of await listFolder(folder)) {
       if (options.signal.aborted) return;
-      await breath();
+      const rest = breath();
+      if (rest) await rest;
       const path = prefix.length === 0 ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
       if (options.wanted?.(path) === false) continue;
       if (kind === 'file') {
         const stats = lstatEntry(folder, name);
-        if (stats?.isFile()) await options.visit(path, stats);
+        const visiting = stats?.isFile() === true ? options.visit(path, stats) : undefined;
+        if (visiting) await visiting;
       } else if (kind === 'folder') {
         if (depth >= DEPTH_LIMIT) options.tooDeep?.(path);
         else await enter(() => openEntry(folder, name), path, depth + 1);

@@ -8,6 +8,7 @@ import type { Log } from '../log.ts';
 import type { Recorded } from './batch.ts';
 import { createFollower } from './follow.ts';
 import { createMarks } from './marks.ts';
+import { jailFiles } from './jail-files.ts';
 import { createPlaces } from './places.ts';
 import { startOrphans } from './orphans.ts';
 import { uploadQueries } from './queries.ts';
@@ -21,12 +22,14 @@ import { openTransferLog } from './transfer-log.ts';
 import { resolveClose } from './unclear.ts';
 import { Vanished } from './vanished.ts';
 import { createWatched } from './watched.ts';
-import { createWatcher, jailFiles } from './watcher.ts';
+import { createWatcher } from './watcher.ts';
 
 export interface UploadsOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;
+  /** The file of that database, for the threads that read it too. */
+  readonly databaseFile: string;
   readonly jailDir: string;
   /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
   readonly logFolder: string;
@@ -149,6 +152,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     settler,
     watched,
     drained: recorder.drained,
+    thread: { databaseFile: options.databaseFile, jailDir },
     signal: stop.signal,
     roundPause: options.roundPause,
   });

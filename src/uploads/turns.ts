@@ -6,13 +6,13 @@ const TURN = 5;
 
 /**
  * A function to await after each step: it yields to the event loop when the steps since the last time took 5 ms, however
- * many they were.
+ * many they were. Until then it returns nothing to wait for.
  */
-export function turns(): () => Promise<void> {
+export function turns(): () => Promise<void> | undefined {
   let began = performance.now();
-  return async () => {
-    if (performance.now() - began < TURN) return;
+  async function yieldToOthers(): Promise<void> {
     await setImmediate();
     began = performance.now();
-  };
+  }
+  return () => (performance.now() - began < TURN ? undefined : yieldToOthers());
 }

@@ -2,11 +2,13 @@
  * Watches the jails with chokidar, for changes that no session explains. It only points at files: the settler looks
  * for itself.
  */
-import { join, relative } from 'node:path';
+import { relative } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
+
+export { jailFiles } from './jail-files.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
@@ -94,9 +96,4 @@ export function createWatcher(options: WatcherOptions): Watcher {
       await Promise.all(closing);
     },
   };
-}
-
-/** Where the jails' files are: `<jails>/<username>/files`. */
-export function jailFiles(jailDir: string): FilesRoot {
-  return (username) => join(jailDir, username, 'files');
 }

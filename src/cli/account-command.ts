@@ -2,24 +2,15 @@
 import { Argument, Command, Option } from 'commander';
 import { createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
-import type { Clock } from '../clock.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
-import { type Print, shownTime, table } from './output.ts';
-import type { WithDatabase } from './with-database.ts';
+import { shownTime, table } from './output.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 interface Json {
   json?: true;
 }
 
-export function accountCommand({
-  withDatabase,
-  clock,
-  print,
-}: {
-  withDatabase: WithDatabase;
-  clock: Clock;
-  print: Print;
-}): Command {
+export function accountCommand({ withDatabase, clock, print }: DatabaseCommand): Command {
   const command = new Command('account').description('Accounts and their plans');
 
   command

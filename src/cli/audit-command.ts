@@ -1,11 +1,10 @@
 /** `berth audit`: what was changed through the API. */
 import { Command } from 'commander';
-import type { Clock } from '../clock.ts';
 import { type AuditRow, listAudit } from '../reports/audit.ts';
 import { filterOf, type FilterOptions, withFilters } from './filters.ts';
-import { type Print, shownTime } from './output.ts';
+import { shownTime } from './output.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
-import type { WithDatabase } from './with-database.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 const HELP = `
 Which key changed what, by which request (its x-request-id). Values are shown of harmless fields only, and of a webhook
@@ -35,15 +34,7 @@ interface Options extends FilterOptions {
   readonly key?: string;
 }
 
-export function auditCommand({
-  withDatabase,
-  clock,
-  print,
-}: {
-  withDatabase: WithDatabase;
-  clock: Clock;
-  print: Print;
-}): Command {
+export function auditCommand({ withDatabase, clock, print }: DatabaseCommand): Command {
   return withFilters(new Command('audit').description('changes made through the API'))
     .option('--key <id>', 'only those made with this key')
     .addHelpText('after', HELP)

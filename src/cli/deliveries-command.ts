@@ -1,12 +1,11 @@
 /** `berth deliveries`: webhooks, and sending one again. */
 import { Command } from 'commander';
-import type { Clock } from '../clock.ts';
 import { type DeliveryRow, listDeliveries } from '../reports/deliveries.ts';
 import { replay } from '../webhooks/replay.ts';
 import { filterOf, type FilterOptions, withFilters } from './filters.ts';
-import { type Print, shownTime } from './output.ts';
+import { shownTime } from './output.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
-import type { WithDatabase } from './with-database.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 const HELP = `
 States: queued (due), running, waiting (for a retry), delivered, failed (given up after four attempts).
@@ -57,15 +56,7 @@ interface Options extends FilterOptions {
   readonly replay?: string;
 }
 
-export function deliveriesCommand({
-  withDatabase,
-  clock,
-  print,
-}: {
-  withDatabase: WithDatabase;
-  clock: Clock;
-  print: Print;
-}): Command {
+export function deliveriesCommand({ withDatabase, clock, print }: DatabaseCommand): Command {
   return withFilters(new Command('deliveries').description('webhooks: what is to be sent, was sent or failed'))
     .option('--failed', 'only those that were given up')
     .option('--replay <id>', 'send this one again')

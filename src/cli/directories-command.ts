@@ -1,11 +1,10 @@
 /** `berth directories`. */
 import { Command } from 'commander';
-import type { Clock } from '../clock.ts';
 import { type DirectoryRow, listDirectories } from '../reports/directories.ts';
 import { filterOf, type FilterOptions, withFilters } from './filters.ts';
-import { type Print, shownTime } from './output.ts';
+import { shownTime } from './output.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
-import type { WithDatabase } from './with-database.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 const HELP = `
 Newest first.
@@ -35,15 +34,7 @@ const STYLE: RowStyle<DirectoryRow> = {
   }),
 };
 
-export function directoriesCommand({
-  withDatabase,
-  clock,
-  print,
-}: {
-  withDatabase: WithDatabase;
-  clock: Clock;
-  print: Print;
-}): Command {
+export function directoriesCommand({ withDatabase, clock, print }: DatabaseCommand): Command {
   return withFilters(new Command('directories').description('all directories of this machine'))
     .addHelpText('after', HELP)
     .action(async (options: FilterOptions) => {

@@ -2,10 +2,10 @@
 import { Command, Option } from 'commander';
 import { type ApiKey, createKey, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
 import type { Environment } from '../accounts/key-format.ts';
-import { type Clock, formatMicros } from '../clock.ts';
+import { formatMicros } from '../clock.ts';
 import type { Role } from '../db/schema.ts';
-import { type Print, shownTime, table } from './output.ts';
-import type { WithDatabase } from './with-database.ts';
+import { shownTime, table } from './output.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 interface Json {
   json?: true;
@@ -16,12 +16,9 @@ export function keyCommand({
   clock,
   environment,
   print,
-}: {
-  withDatabase: WithDatabase;
-  clock: Clock;
+}: DatabaseCommand & {
   /** Which of the two prefixes new keys get. */
   environment: () => Environment;
-  print: Print;
 }): Command {
   const command = new Command('key').description('API keys');
 

@@ -1,13 +1,12 @@
 /** `berth transfers`: what SFTP clients did. */
 import { Command, Option } from 'commander';
-import type { Clock } from '../clock.ts';
 import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../reports/transfers.ts';
 import { filterOf, type FilterOptions, withFilters } from './filters.ts';
 import { follow, type Stopped } from './follow.ts';
-import { type Print, shownTime } from './output.ts';
+import { shownTime } from './output.ts';
 import { columns, fullTime, printRows, type RowStyle } from './rows.ts';
-import type { WithDatabase } from './with-database.ts';
+import type { DatabaseCommand } from './with-database.ts';
 
 const HELP = `
 Who did what, from which address. "uploaded" is one for each webhook event; what was found on the disk has no address.
@@ -50,12 +49,7 @@ interface Options extends FilterOptions {
   readonly follow?: true;
 }
 
-export function transfersCommand(deps: {
-  withDatabase: WithDatabase;
-  clock: Clock;
-  print: Print;
-  stopped: Stopped;
-}): Command {
+export function transfersCommand(deps: DatabaseCommand & { stopped: Stopped }): Command {
   const { withDatabase, clock, print, stopped } = deps;
   return withFilters(new Command('transfers').description('uploads, downloads, renames, removals and sessions'))
     .addOption(new Option('--event <event>', 'only these').choices(TRANSFER_EVENTS))

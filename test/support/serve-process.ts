@@ -18,7 +18,10 @@ export interface ServeProcess extends AsyncDisposable {
   kill(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts it; returns once it answers on its port, which has to be a fixed one. */
+/** How long it may take until it answers, in s. */
+const ANSWERS_WITHIN = 30;
+
+/** Starts it; returns once it answers on its port, which has to be a fixed one. Leaves nothing behind when it does not. */
 export async function startServe(config: Config, environment: Record<string, string>): Promise<ServeProcess> {
   const child = spawn(process.execPath, [MAIN, 'serve'], {
     env: { PATH: process.env['PATH'], ...coverage(), ...environment },
@@ -30,14 +33,23 @@ export async function startServe(config: Config, environment: Record<string, str
   }
   const ended = once(child, 'exit');
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  await until(
-    'berth serve answers',
-    async () => {
-      if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
-      return isHealthy(config);
-    },
-    30,
-  );
+  async function end(): Promise<void> {
+    if (!hasEnded()) child.kill('SIGKILL');
+    await ended;
+  }
+  try {
+    await until(
+      'berth serve answers',
+      async () => {
+        if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
+        return isHealthy(config);
+      },
+      ANSWERS_WITHIN,
+    );
+  } catch (error) {
+    await end();
+    throw error;
+  }
   return {
     pid: child.pid ?? 0,
     process: child,
@@ -47,10 +59,7 @@ export async function startServe(config: Config, environment: Record<string, str
       await ended;
       return child.exitCode;
     },
-    async [Symbol.asyncDispose]() {
-      if (!hasEnded()) child.kill('SIGKILL');
-      await ended;
-    },
+    [Symbol.asyncDispose]: end,
   };
 }
 

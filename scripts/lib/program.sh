@@ -15,16 +15,18 @@ stage_program() {
 }
 
 stage_node() {
-  local to=$1 before=$2 lock=scripts/node/package-lock.json
+  local to=$1 before=$2 lock=scripts/node/package-lock.json from
   mkdir -p "$to/node/bin"
   if [[ -x $before/node/bin/node ]] && cmp -s "$before/$lock" "$to/$lock"; then
-    cp -a "$before/node/bin/node" "$to/node/bin/node"
+    cp -a "$before/node" "$to"
   else
     need_npm
     say 'getting Node 24 from the npm registry'
     find_node || true
     npm_ci "$to/scripts/node"
-    mv "$to/scripts/node/node_modules/node-linux-$(node_arch)/bin/node" "$to/node/bin/node"
+    from=$to/scripts/node/node_modules/node-linux-$(node_arch)
+    mv "$from/bin/node" "$to/node/bin/node"
+    [[ ! -e $from/LICENSE ]] || mv "$from/LICENSE" "$to/node/LICENSE"
     rm -rf "$to/scripts/node/node_modules"
   fi
   node=$to/node/bin/node

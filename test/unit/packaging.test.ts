@@ -27,3 +27,9 @@ test('the man page and the completion name every command', () => {
   assert.deepEqual(words.toSorted(), commands.toSorted());
   for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
 });
+
+test("the examples for nginx and caddy are the README's, which the test in a booted machine tries", () => {
+  const block = (language: string) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(read('README.md'))?.[1];
+  assert.equal(block('nginx'), read('packaging/examples/nginx.conf'));
+  assert.equal(block('caddy'), read('packaging/examples/Caddyfile'));
+});

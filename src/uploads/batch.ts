@@ -3,6 +3,7 @@ import type { Stats } from 'node:fs';
 import type { Transaction } from 'kysely';
 import { lstatBeneath } from '../beneath.ts';
 import { type Micros, SECOND } from '../clock.ts';
+import { prepared } from '../db/prepared.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../db/schema.ts';
 import type { Transfer } from '../history/transfers.ts';
 import type { UploadEvent } from '../webhooks/outbox.ts';
@@ -32,6 +33,17 @@ interface Happening {
   readonly beganAt?: Micros | undefined;
 }
 
+const live = prepared<{ id: string }>()((db, p) =>
+  db
+    .selectFrom('directories')
+    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'webhook_secret', 'sftp_username'])
+    .where('id', '=', p('id'))
+    .where('deleted_at', 'is', null),
+);
+const evenDeleted = prepared<{ id: string }>()((db, p) =>
+  db.selectFrom('directories').select(['id', 'account_id', 'external_id', 'sftp_username']).where('id', '=', p('id')),
+);
+
 export class Batch {
   readonly files: Files;
   /** Rows for the history, to be written with this transaction. */
@@ -52,24 +64,7 @@ export class Batch {
 
   /** The directory, or undefined when it has been deleted: then nothing in it matters any more. */
   async directory(id: string): Promise<UploadDirectory | undefined> {
-    if (!this.#directories.has(id)) {
-      const columns = [
-        'id',
-        'account_id',
-        'slug',
-        'external_id',
-        'webhook_url',
-        'webhook_secret',
-        'sftp_username',
-      ] as const;
-      const row = await this.#tx
-        .selectFrom('directories')
-        .select(columns)
-        .where('id', '=', id)
-        .where('deleted_at', 'is', null)
-        .executeTakeFirst();
-      this.#directories.set(id, row);
-    }
+    if (!this.#directories.has(id)) this.#directories.set(id, await live.first(this.#tx, { id }));
     return this.#directories.get(id);
   }
 
@@ -99,7 +94,7 @@ export class Batch {
 
   /** What sessions did that changes no file. A deleted directory's sessions end too. */
   async noteSession({ event, directoryId, at, by, path, bytes, beganAt }: SessionNote): Promise<void> {
-    const directory = (await this.directory(directoryId)) ?? (await this.#evenDeleted(directoryId));
+    const directory = (await this.directory(directoryId)) ?? (await evenDeleted.first(this.#tx, { id: directoryId }));
     if (!directory) return;
     const row = {
       ...whose(directory, by),
@@ -111,11 +106,6 @@ export class Batch {
       began_at: beganAt ?? null,
     };
     this.recorded.push({ row, externalId: directory.external_id });
-  }
-
-  #evenDeleted(id: string): Promise<Whose | undefined> {
-    const columns = ['id', 'account_id', 'external_id', 'sftp_username'] as const;
-    return this.#tx.selectFrom('directories').select(columns).where('id', '=', id).executeTakeFirst();
   }
 }
 

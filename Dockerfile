@@ -2,10 +2,11 @@
 #
 #   docker build -t berth .
 #   docker run -d --name berth -p 8443:8443 -p 2222:2222 -v berth-state:/var/lib/berth -v berth-jails:/srv/berth/jails \
-#     --sysctl net.core.somaxconn=65535 -e BERTH_SFTP_HOST=sftp.example.com berth
+#     --cap-add SYS_PTRACE --sysctl net.core.somaxconn=65535 -e BERTH_SFTP_HOST=sftp.example.com berth
 #   docker exec berth berth account create 'Acme Corp' --plan business
 #
-# A container may not raise net.core.somaxconn itself: without --sysctl it says so, and sessions wait earlier when berth is stuck.
+# SYS_PTRACE, beyond Docker's defaults, shows which files a session holds open. A container may not raise net.core.somaxconn itself:
+# without --sysctl it says so, and sessions wait earlier when berth is stuck.
 
 FROM node:24-trixie-slim AS modules
 WORKDIR /opt/berth

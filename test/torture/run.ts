@@ -8,7 +8,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Beside the scripts: what they share. */
-const NO_SCRIPTS = new Set(['crowded', 'run', 'swapping', 'uploader']);
+const NO_SCRIPTS = new Set(['crowded', 'run', 'stock-sshd', 'swapping', 'uploader']);
 
 const [wanted, ...options] = process.argv.slice(2);
 const names = readdirSync(import.meta.dirname)

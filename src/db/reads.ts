@@ -3,7 +3,7 @@
  * transaction that is still open on the writing connection, and wait for none.
  */
 import { setImmediate } from 'node:timers';
-import type Sqlite from 'better-sqlite3';
+import Sqlite from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import type { Tables } from './schema.ts';
 import { type Build, withSlots } from './slots.ts';
@@ -17,6 +17,8 @@ export type Awaitable<T> = T | Promise<T>;
 export interface Read<P, R> {
   all(parameters: P): Awaitable<R[]>;
   first(parameters: P): Awaitable<R | undefined>;
+  /** What `all` gives, of one moment too, some rows at a time: very many would hold up everything else. */
+  lots(parameters: P, size: number): AsyncIterable<R[]>;
 }
 
 export interface Reads {
@@ -49,7 +51,25 @@ export function sqliteReads(sqlite: Sqlite.Database, builder: Kysely<Tables>): R
         return {
           all: (parameters) => statement(query.sql).all(values(parameters)) as R[],
           first: (parameters) => statement(query.sql).get(values(parameters)) as R | undefined,
+          lots: (parameters, size) => inLots<R>(sqlite.name, query.sql, values(parameters), size),
         };
       },
   };
+}
+
+/** On a connection of its own: while a statement is half-way, its connection stays at the moment at which it began. */
+async function* inLots<R>(file: string, sql: string, values: readonly unknown[], size: number): AsyncGenerator<R[]> {
+  const sqlite = new Sqlite(file, { readonly: true });
+  try {
+    let lot: R[] = [];
+    for (const row of sqlite.prepare(sql).iterate(values)) {
+      lot.push(row as R);
+      if (lot.length < size) continue;
+      yield lot;
+      lot = [];
+    }
+    if (lot.length > 0) yield lot;
+  } finally {
+    sqlite.close();
+  }
 }

@@ -19,7 +19,7 @@ import { health, type HealthCheck } from './health.ts';
 export interface AppDependencies extends IdentifyDependencies {
   /** What the rules work with. */
   readonly rules: CreateDependencies;
-  readonly uploads: Pick<UploadQueries, 'list'>;
+  readonly uploads: Pick<UploadQueries, 'list' | 'listInLots'>;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }

@@ -8,13 +8,13 @@ import type { ApiEnv } from './authentication.ts';
 
 const MAX_LIMIT = 1000;
 
-interface RequestedPage {
+export interface RequestedPage {
   readonly limit: number | undefined;
   readonly after: string | undefined;
 }
 
 /** @throws {ValidationError} when `limit` is no whole number from 1 to 1000. */
-function requestedPage(c: Context<ApiEnv>): RequestedPage {
+export function requestedPage(c: Context<ApiEnv>): RequestedPage {
   const after = c.req.query('after');
   const text = c.req.query('limit');
   if (text === undefined) return { limit: undefined, after };

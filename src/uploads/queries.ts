@@ -27,6 +27,8 @@ export interface DirectoryPlace {
 export interface UploadQueries {
   /** The files currently in a directory, newest first. @throws {ValidationError} when `after` is none of them. */
   list(directoryId: string, page: Page): Promise<UploadRow[]>;
+  /** The same, all that come after `after`, some at a time. They are those of one moment. */
+  listInLots(directoryId: string, after: string | undefined, size: number): AsyncIterable<UploadRow[]>;
   /** What is recorded of one file. */
   fileAt(directoryId: string, path: Buffer): Promise<FileStat | undefined>;
   /** Recorded files of a directory in the order of their paths, after one. */
@@ -110,12 +112,20 @@ export function uploadQueries(reads: Reads): UploadQueries {
   const byUid = reads.prepare<{ uid: number }>()((db, p) => place(db).where('uid', '=', p('uid')));
   const byId = reads.prepare<{ id: string }>()((db, p) => place(db).where('id', '=', p('id')));
 
+  async function begin(directory: string, after: string | undefined) {
+    const from = after === undefined ? NEWEST : await placeOf.first({ directory, id: after });
+    // An empty page would look like the end of the list.
+    if (!from) throw new ValidationError({ after: ['is invalid'] });
+    return from;
+  }
+
   return {
     async list(directory, { limit = Number.MAX_SAFE_INTEGER, after }) {
-      const from = after === undefined ? NEWEST : await placeOf.first({ directory, id: after });
-      // An empty page would look like the end of the list.
-      if (!from) throw new ValidationError({ after: ['is invalid'] });
-      return newestFirst.all({ directory, limit, ...from });
+      return newestFirst.all({ directory, limit, ...(await begin(directory, after)) });
+    },
+    async *listInLots(directory, after, size) {
+      const from = await begin(directory, after);
+      yield* newestFirst.lots({ directory, limit: Number.MAX_SAFE_INTEGER, ...from }, size);
     },
     fileAt: async (directory, path) => fileAt.first({ directory, path }),
     filesAfter: async (directory, after, limit) => filesAfter.all({ directory, after, limit }),

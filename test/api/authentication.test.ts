@@ -34,6 +34,10 @@ function counting(onQuery: () => void): (reads: Reads) => Reads {
             onQuery();
             return read.first(parameters);
           },
+          lots(parameters, size) {
+            onQuery();
+            return read.lots(parameters, size);
+          },
         };
       },
   });

@@ -69,6 +69,40 @@ test('200: limit and after walk through the list by the Link header', async () =
   assert.deepEqual(seen.sort(), ['f0', 'f1', 'f2', 'f3', 'f4'], 'each once, though all are of the same moment');
 });
 
+test('200: a long list, which is put together bit by bit, is what its pages are', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const rows = Array.from({ length: 1001 }, (_, i) => ({
+    id: randomUUID(),
+    directory_id: id,
+    path: Buffer.from(`f${i}`),
+    size_bytes: i,
+    state: 'uploaded' as const,
+    uploaded_at: Math.floor(i / 7),
+    inode: i,
+    mtime: 1,
+    source: 'log' as const,
+    session_pid: null,
+  }));
+  for (let i = 0; i < rows.length; i += 200) {
+    await api.database.db
+      .insertInto('files')
+      .values(rows.slice(i, i + 200))
+      .execute();
+  }
+  const whole = await api.send('GET', `/directories/${id}/uploads`);
+  const page = await api.send('GET', `/directories/${id}/uploads?limit=1000`);
+  const uploads = dataOf<{ id: string }[]>(page);
+  const [rest] = dataOf<{ id: string }[]>(
+    await api.send('GET', `/directories/${id}/uploads?after=${uploads.at(-1)?.id}`),
+  );
+  assert.equal(whole.text, JSON.stringify({ data: [...uploads, rest] }));
+  assert.equal(whole.headers['content-length'], String(Buffer.byteLength(whole.text)));
+  const after = await api.send('GET', `/directories/${id}/uploads?after=${uploads[0]?.id}`);
+  assert.deepEqual(dataOf(after), [...uploads.slice(1), rest]);
+});
+
 test('422: a limit that is no number', async () => {
   using place = scratch();
   await using api = await hosted(place);

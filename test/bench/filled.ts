@@ -9,6 +9,12 @@ import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 
+interface Filled {
+  readonly id: string;
+  readonly sftp_username: string;
+  readonly uid: number;
+}
+
 export interface Filling {
   readonly directories: number;
   readonly filesEach: number;
@@ -16,6 +22,11 @@ export interface Filling {
 
 /** Fills a database that has an account, while berth is stopped. Every directory has the password hash `*`. */
 export async function fill(config: Config, accountId: string, { directories, filesEach }: Filling): Promise<void> {
+  await fillDirectories(config, accountId, directories);
+  fillFiles(config, filesEach);
+}
+
+async function fillDirectories(config: Config, accountId: string, directories: number): Promise<void> {
   mkdirSync(config.stateDir, { recursive: true });
   const opened = await openDatabase(config.databaseFile);
   await opened.close();
@@ -29,9 +40,6 @@ export async function fill(config: Config, accountId: string, { directories, fil
     insert into directories (id, account_id, name, slug, metadata, sftp_host, sftp_port, sftp_username, uid,
       password_hash, webhook_secret, max_connections, retention_days, auth_mode, inserted_at, updated_at)
     values (?, ?, 'Bench', 'bench', '{}', '127.0.0.1', 22, ?, ?, '*', 'secret', 10, 0, 'password', ?, ?)`);
-  const file = sqlite.prepare(`
-    insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
-    values (?, ?, ?, 0, 'uploaded', ?, ?, ?, 'log')`);
   const first = FIRST_UID + 1_000_000;
   for (let start = 0; start < directories; start += 1000) {
     sqlite.exec('begin');
@@ -41,17 +49,38 @@ export async function fill(config: Config, accountId: string, { directories, fil
       directory.run(row.id, accountId, row.sftp_username, row.uid, i, i);
       const settings = { password_hash: '*', auth_mode: 'password', public_key: null, max_connections: 10 } as const;
       await host.apply({ ...row, ...settings });
-      const files = `${paths.jail(row.sftp_username)}/files`;
-      for (let n = 0; n < filesEach; n += 1) {
-        const fd = openSync(`${files}/file-${n}`, 'wx');
-        fchownSync(fd, row.uid, row.uid);
-        const { ino, mtimeMs } = fstatSync(fd);
-        closeSync(fd);
-        file.run(randomUUID(), row.id, Buffer.from(`file-${n}`), n, ino, Math.floor(mtimeMs * 1000));
-      }
     }
     sqlite.exec('commit');
   }
   await host.close();
+  sqlite.close();
+}
+
+/** Puts that many files into every directory, while berth is stopped. */
+export function fillFiles(config: Config, filesEach: number): void {
+  const sqlite = new Sqlite(config.databaseFile);
+  sqlite.pragma('synchronous = off');
+  const paths = pathsOf(config);
+  const directories = sqlite.prepare<[number], Filled>(
+    'select id, sftp_username, uid from directories where uid > ? order by uid limit 1000',
+  );
+  const file = sqlite.prepare(`
+    insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
+    values (?, ?, ?, 0, 'uploaded', ?, ?, ?, 'log')`);
+  for (let after: number | undefined = filesEach > 0 ? 0 : undefined; after !== undefined;) {
+    const some: Filled[] = directories.all(after);
+    sqlite.exec('begin');
+    for (const { id, sftp_username: username, uid } of some) {
+      for (let n = 0; n < filesEach; n += 1) {
+        const fd = openSync(`${paths.jail(username)}/files/file-${n}`, 'wx');
+        fchownSync(fd, uid, uid);
+        const { ino, mtimeMs } = fstatSync(fd);
+        closeSync(fd);
+        file.run(randomUUID(), id, Buffer.from(`file-${n}`), n, ino, Math.floor(mtimeMs * 1000));
+      }
+    }
+    sqlite.exec('commit');
+    after = some.at(-1)?.uid;
+  }
   sqlite.close();
 }

@@ -30,12 +30,16 @@ export async function startStockSshd(dir: string, hostKeys: string, users: reado
   config.push(`Port ${port}`, 'MaxStartups 400:30:500', `HostKey ${join(hostKeys, 'ssh_host_ed25519_key')}`);
   writeFileSync(join(base, 'config'), `${config.join('\n')}\n`);
   const steps = `set -e
-    mount --make-rprivate / 2>/dev/null || true
+    # In a plain chroot, / is no mount point: what is below it may still be shared with the machine around (openssh/in-namespace).
+    if ! mount --make-rprivate / 2>/dev/null; then
+      mount --bind "$1" "$1"
+      if grep -F " $1 " /proc/self/mountinfo | grep -q ' shared:'; then exit 1; fi
+    fi
     mkdir -p "$1/etc" /run/sshd && cp -a /etc/. "$1/etc/" && mount --bind "$1/etc" /etc
     base=$1; shift; hash=$(openssl passwd -6 correct-horse)
     for user; do useradd -M -d "$base/home" -p "$hash" "$user"; done
     exec /usr/sbin/sshd -D -e -f "$base/config"`;
-  const child = spawn('unshare', ['--mount', 'sh', '-c', steps, '-', base, ...users], {
+  const child = spawn('unshare', ['--mount', '--propagation', 'unchanged', 'sh', '-c', steps, '-', base, ...users], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const ended = once(child, 'close');

@@ -19,10 +19,12 @@ can_boot() {
   [[ -w /sys/fs/cgroup ]] || { echo 'control groups are read-only here' && return 1; }
 }
 
-# free_ports COUNT: the first of so many in a row on which nothing listens, below those that the kernel gives out.
+# free_ports COUNT: the first of so many in a row on which nothing listens, below those that the kernel gives out. Found by
+# chance, so that another run that begins now hardly takes the same.
 free_ports() {
   local first port
-  for ((first = 20000; first < 32000; first += $1)); do
+  while :; do
+    first=$((20000 + RANDOM % 12000))
     for ((port = first; port < first + $1; port++)); do
       [[ -z $(listening_inode "$port") ]] || continue 2
     done

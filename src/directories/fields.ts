@@ -43,8 +43,7 @@ const metadata = v.pipe(
     (value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value),
     INVALID,
   ),
-  v.transform((value) => writeJson(value ?? {})),
-  v.string(INVALID),
+  v.transform((value) => JSON.stringify(value ?? {})),
   v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
 );
 
@@ -123,16 +122,6 @@ function checked<S extends v.GenericSchema>(schema: S, fields: Fields): v.InferO
   if (result.success) return result.output;
   const problems = Object.entries(v.flatten(result.issues).nested ?? {});
   throw new ValidationError(Object.fromEntries(problems.map(([field, messages]) => [field, messages ?? [INVALID]])));
-}
-
-/** The JSON of it, or undefined when it is nested too deeply to be written. */
-function writeJson(value: unknown): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
 }
 
 /** A URL as it stands: the parser would drop blanks and control characters. */

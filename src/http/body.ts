@@ -62,7 +62,8 @@ function parse(body: Buffer): unknown {
   try {
     return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch (error) {
-    throw new BerthError('malformed_json', 'Request body is not valid JSON', { cause: error });
+    const problem = error instanceof RangeError ? 'nested too deeply' : 'not valid JSON';
+    throw new BerthError('malformed_json', `Request body is ${problem}`, { cause: error });
   }
 }
 

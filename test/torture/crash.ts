@@ -94,6 +94,7 @@ await serve.kill('SIGTERM');
 await sshd[Symbol.asyncDispose]();
 assert.equal(result.lost, 0, 'finished uploads were not announced');
 assert.ok(result.duplicates < files / 100, 'one in a hundred or more came twice');
+assert.ok(values.target === 'both' || result.announced_incomplete === 0, 'half a file was announced');
 assert.ok(result.most_attempts <= 4);
 assert.ok(result.rows_equal_disk && result.storage_equals_disk);
 
@@ -115,7 +116,11 @@ async function isSettled(): Promise<boolean> {
     .execute();
   const rows = await database.db.selectFrom('files').select('path').where('state', '=', 'uploaded').execute();
   const recorded = new Set(rows.map(({ path }) => path.toString()));
-  return open.length === 0 && [...finished.keys()].every((name) => recorded.has(name));
+  return open.length === 0 && [...finished].every(([name, { sizes }]) => sizes.length === 0 || recorded.has(name));
+}
+
+function versionsOf(sizes: (file: Finished) => readonly number[]): Set<string> {
+  return new Set([...finished].flatMap(([name, file]) => sizes(file).map((size) => `${name} ${size}`)));
 }
 
 async function judge() {
@@ -133,8 +138,11 @@ async function judge() {
     seen.add(version).add(id);
   }
   if (announcedAnew.length > 0) process.stderr.write(`announced anew: ${announcedAnew.join(', ')}\n`);
-  const known = new Set([...finished].flatMap(([name, { sizes }]) => sizes.map((size) => `${name} ${size}`)));
-  const lost = [...finished].filter(([name, { sizes }]) => !versions.has(`${name} ${sizes.at(-1)}`));
+  const known = versionsOf(({ sizes }) => sizes);
+  const whole = versionsOf(({ begun }) => begun);
+  const lost = [...finished].filter(
+    ([name, { sizes }]) => sizes.length > 0 && !versions.has(`${name} ${sizes.at(-1)}`),
+  );
   const onDisk = new Map(
     globSync('**/*', { cwd: directory.files })
       .map((name) => [name, lstatSync(`${directory.files}/${name}`)] as const)
@@ -157,11 +165,17 @@ async function judge() {
     seconds: Math.round((performance.now() - started) / 1000),
     lost: lost.length,
     duplicates: announced.length - versions.size,
-    /** The same delivery once more, since its receipt was not recorded before the crash. */
+    /**
+     * The same delivery once more, under the same `webhook-id`: it was under way when the process died, and nobody can know
+     * whether it had arrived. Receivers can tell it by that id.
+     */
     repeated: announced.length - deliveries.size,
-    /** Another delivery of the same version. */
+    /** Another delivery of the same version, which no receiver can tell from another upload. */
     announced_anew: announcedAnew.length,
-    announced_incomplete: [...versions].filter((version) => !known.has(version)).length,
+    /** Whole, but sshd died before it could tell the client so. */
+    announced_unconfirmed: [...versions].filter((version) => whole.has(version) && !known.has(version)).length,
+    /** Half-written: session and berth died, and none was left to tell this file from one that somebody put there. */
+    announced_incomplete: [...versions].filter((version) => !whole.has(version)).length,
     most_attempts: most,
     rows_equal_disk:
       rows.length === onDisk.size && rows.every(({ path, size_bytes }) => onDisk.get(path.toString()) === size_bytes),

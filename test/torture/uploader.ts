@@ -11,6 +11,8 @@ const DATA = Buffer.alloc(CHUNK, 'berth torture ');
 export interface Finished {
   /** Sizes of the versions that were finished, oldest first. */
   readonly sizes: number[];
+  /** Sizes of all that were begun: sshd may have finished one and died before it could say so. */
+  readonly begun: number[];
 }
 
 /** Uploads `count` files named after `name`; `finished` grows as they are done. */
@@ -68,12 +70,13 @@ async function uploadOne(
   for (let version = 0; version < versions; version++) {
     // Versions are told apart by their size.
     let size = randomSize();
-    if (finished.get(name)?.sizes.includes(size)) size += 1;
+    const file = finished.get(name) ?? { sizes: [], begun: [] };
+    finished.set(name, file);
+    while (file.begun.includes(size)) size += 1;
+    file.begun.push(size);
     await put(session, kind === 1 ? `${name}.filepart` : name, size);
     if (kind === 1) await session.replace(`${name}.filepart`, name);
-    const file = finished.get(name) ?? { sizes: [] };
     file.sizes.push(size);
-    finished.set(name, file);
   }
 }
 

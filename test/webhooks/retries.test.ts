@@ -123,6 +123,16 @@ test('a redirect is a failure, and its target hears nothing', async () => {
   assert.equal(target.connections(), 0);
 });
 
+test('credentials in the URL are sent as basic authentication', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const dispatcher = place.start();
+  await place.put(target.url.replace('//', '//us%40er:pass@'));
+  dispatcher.wake();
+  const { headers } = await target.next();
+  assert.equal(headers.authorization, `Basic ${btoa('us@er:pass')}`);
+});
+
 test('what is no URL fails with a reason, and a refused connection too', async () => {
   await using place = await outboxPlace();
   await using closed = await receiver();
@@ -130,9 +140,12 @@ test('what is no URL fails with a reason, and a refused connection too', async (
   await closed[Symbol.asyncDispose]();
   const dispatcher = place.start();
   const [bad, refused] = [await place.put('http://'), await place.put(url)];
+  const undecodable = await place.put(url.replace('//', '//%ff:secret@'));
   dispatcher.wake();
   await place.until(bad, 'failed');
   await place.until(refused, 'failed');
   assert.equal((await place.attempts(bad))[0]?.error, 'the URL is not valid');
+  await place.until(undecodable, 'failed');
+  assert.equal((await place.attempts(undecodable))[0]?.error, 'URI malformed');
   assert.match((await place.attempts(refused))[3]?.error ?? '', /ECONNREFUSED/);
 });

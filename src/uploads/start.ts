@@ -20,7 +20,7 @@ import { createSettler } from './settle.ts';
 import { temporaryNames } from './temp-names.ts';
 import { logTransfers } from './transfer-lines.ts';
 import { openTransferLog } from './transfer-log.ts';
-import { resolveClose } from './unclear.ts';
+import { createUnclear } from './unclear.ts';
 import { Vanished } from './vanished.ts';
 import { createWatched } from './watched.ts';
 import { createWatcher } from './watcher.ts';
@@ -114,20 +114,20 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     },
     unclear(id, username, event, pid, at) {
       if (event.about === 'other') return rounds.request(id);
-      const close = {
-        place: { id, sftp_username: username },
-        start: event.start,
-        forced: event.about === 'forced close',
-      };
-      const resolving = resolveClose(
-        { filesRoot, queries, isWritten: follower.isWritten, emit: recorder.push, signal: stop.signal },
-        { ...close, pid, at },
-      );
-      resolving.catch((error: unknown) => {
-        log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
-        rounds.request(id);
-      });
+      const place = { id, sftp_username: username };
+      unclear.resolve({ place, start: event.start, forced: event.about === 'forced close', pid, at });
     },
+  });
+  const unclear = createUnclear({
+    filesRoot,
+    queries,
+    isWritten: follower.isWritten,
+    emit: recorder.push,
+    scan(id, error) {
+      log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
+      rounds.request(id);
+    },
+    signal: stop.signal,
   });
   const settler = createSettler({
     clock,
@@ -196,6 +196,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await follower.close();
       settler.close();
       orphans.close();
+      await unclear.close();
       await rounds.close();
       await retention.close();
       await watcher.close();

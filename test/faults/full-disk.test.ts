@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { smallDisk } from './small-disk.ts';
 
@@ -73,6 +74,38 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
   );
   assert.equal(berth.receiver.requests.length, 1);
 });
+
+for (const [what, mounted] of [
+  ['jails and database', (place: Scratch) => place.dir],
+  ['the database alone', (place: Scratch) => place.config.stateDir],
+] as const) {
+  test(`several creates at once on a full disk (${what}): each is refused and nothing is left; then each goes through`, async () => {
+    using outside = scratch();
+    using place = scratch({ ...QUIET, BERTH_RUNTIME_DIR: join(outside.dir, 'run') });
+    using disk = smallDisk(mounted(place), 'size=24m');
+    await using berth = await startBerth(place);
+    const directory = await berth.directory();
+    const create = (): Promise<ApiAnswer> =>
+      berth.send('POST', '/directories', { json: { directory: { name: 'At once' } } });
+    const createAll = (): Promise<ApiAnswer[]> => Promise.all(Array.from({ length: 8 }, create));
+    disk.fill();
+    for (const { status, json } of [...(await createAll()), ...(await createAll())]) {
+      assert.deepEqual([status, json], [507, { error: 'Not enough storage space' }]);
+    }
+    assert.deepEqual(onDisk(berth), only(directory.username));
+
+    disk.free();
+    const statuses = (await createAll()).map(({ status }) => status);
+    assert.deepEqual(
+      statuses,
+      Array.from({ length: 8 }, () => 201),
+    );
+    const { json } = await berth.send('GET', '/directories');
+    const { data } = json as { data: { sftp_username: string }[] };
+    assert.deepEqual(onDisk(berth).jails?.toSorted(), data.map(({ sftp_username: name }) => name).toSorted());
+    assert.equal(data.length, 9);
+  });
+}
 
 test('only the state’s disk is full: uploads arrive, and are announced when there is room again', async () => {
   using place = scratch(QUIET);

@@ -1,17 +1,13 @@
 /**
- * One attempt: a POST, bounded in time and bytes whatever the receiver does.
+ * One attempt: a POST by got, bounded in time and bytes whatever the receiver does.
  *
  * It succeeds when the head of a 2xx answer is there 5 s after the start, name look-up and handshakes included
  * (specification, "Success, retries, duplicates"). Redirects are not followed and nothing is retried here. Of the
  * answer's body the first KiB is kept; past 64 KiB or 1 s the connection is closed, which changes no outcome.
  * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
- *
- * Node's own client, since of a library's conveniences (redirects, retries, unpacking, refusing a status) none is
- * wanted here, and they cost several times what the request itself does.
  */
-import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { setImmediate } from 'node:timers';
+import got, { type Request } from 'got';
 import type { Micros } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedAgents } from './destination-guard.ts';
@@ -56,31 +52,31 @@ export interface Sender {
 }
 
 export function createSender(agents: GuardedAgents, version: string): Sender {
-  const open = (url: URL, { id, signature }: Outgoing, at: Micros): ClientRequest => {
-    const headers = {
-      'user-agent': `berth/${version}`,
-      'content-type': 'application/json',
-      'x-service-signature': signatureHeader(signature),
-      'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(at / 1_000_000)),
-    };
-    return url.protocol === 'https:'
-      ? httpsRequest(url, { method: 'POST', agent: agents.https, headers })
-      : httpRequest(url, { method: 'POST', agent: agents.http, headers });
-  };
+  const client = got.extend({
+    method: 'POST',
+    agent: { http: agents.http, https: agents.https },
+    followRedirect: false,
+    decompress: false,
+    throwHttpErrors: false,
+    strictContentLength: false,
+    retry: { limit: 0 },
+    headers: { 'user-agent': `berth/${version}`, 'content-type': 'application/json' },
+  });
   return {
-    async send(delivery, at, signal) {
+    send(delivery, at, signal) {
       const started = performance.now();
-      const url = URL.parse(delivery.url);
-      if (!url || !/^https?:$/.test(url.protocol)) return noAnswer('the URL is not valid', started);
-      try {
-        const request = open(url, delivery, at);
-        const answer = outcome(request, started, signal);
-        request.end(delivery.body);
-        return await answer;
-      } catch (error) {
-        return noAnswer(errorMessage(error), started); // credentials that cannot be decoded, say
+      if (!/^https?:$/.test(URL.parse(delivery.url)?.protocol ?? '')) {
+        return Promise.resolve(noAnswer('the URL is not valid', started));
       }
+      const request = client.stream(delivery.url, {
+        body: delivery.body,
+        headers: {
+          'x-service-signature': signatureHeader(delivery.signature),
+          'webhook-id': delivery.id,
+          'webhook-timestamp': String(Math.floor(at / 1_000_000)),
+        },
+      });
+      return outcome(request, started, signal);
     },
     close() {
       agents.http.destroy();
@@ -90,24 +86,25 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
 }
 
 /** Follows the request to its end or to a limit, whichever comes first. */
-function outcome(request: ClientRequest, started: number, signal: AbortSignal): Promise<Answer> {
+function outcome(request: Request, started: number, signal: AbortSignal): Promise<Answer> {
   const { promise, resolve } = Promise.withResolvers<Answer>();
   const kept: Buffer[] = [];
   let received = 0;
   let head: Pick<Answer, 'ok' | 'status' | 'latency'> | undefined;
 
-  /** The first call counts. */
-  const settle = (reason: string, error?: Error): void => {
+  const settle = (answer: Answer): void => {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
-    const response = Buffer.concat(kept).subarray(0, KEPT_BYTES);
-    resolve(
-      head ? { ...head, error: null, response } : { ...noAnswer(reason, started), isShortage: isShortage(error) },
-    );
+    // Late errors of a request that was cut off concern nobody.
+    request.on('error', () => undefined);
+    resolve(answer);
   };
-  const fail = (error: Error): void => settle(reasonOf(error), error);
+  const settleWithHead = (): void => {
+    if (head) settle({ ...head, error: null, response: Buffer.concat(kept).subarray(0, KEPT_BYTES) });
+  };
   const cut = (reason: string): void => {
-    settle(reason);
+    if (head) settleWithHead();
+    else settle(noAnswer(reason, started));
     request.destroy();
   };
   const abort = (): void => cut('berth stopped during this attempt');
@@ -115,21 +112,22 @@ function outcome(request: ClientRequest, started: number, signal: AbortSignal): 
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, HEAD_MS);
 
-  request.once('response', (response: IncomingMessage) => {
-    const { statusCode: status = 0 } = response;
-    head = { ok: status >= 200 && status < 300, status, latency: since(started) };
+  request.on('response', ({ statusCode }: { statusCode: number }) => {
+    if (head) return;
+    head = { ok: statusCode >= 200 && statusCode < 300, status: statusCode, latency: since(started) };
     clearTimeout(timer);
     timer = setTimeout(() => cut(''), BODY_MS);
-    response.on('data', (chunk: Buffer) => {
-      if (received < KEPT_BYTES) kept.push(chunk);
-      received += chunk.length;
-      if (received > BODY_BYTES) cut('');
-    });
-    response.once('end', () => settle(''));
-    response.on('error', fail);
   });
-  // Stays, since a request that was cut off may still fail.
-  request.on('error', fail);
+  request.on('data', (chunk: Buffer) => {
+    if (received < KEPT_BYTES) kept.push(chunk);
+    received += chunk.length;
+    if (received > BODY_BYTES) cut('');
+  });
+  request.once('end', settleWithHead);
+  request.once('error', (error) => {
+    if (head) settleWithHead();
+    else settle({ ...noAnswer(reasonOf(error), started), isShortage: isShortage(error.cause) });
+  });
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
   return promise;
@@ -145,6 +143,6 @@ function since(started: number): Micros {
 
 /** With several addresses tried, Node's own error has no text; each of them says what happened. */
 function reasonOf(error: Error): string {
-  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error;
   return errorMessage(cause) || error.name;
 }

@@ -12,8 +12,27 @@ import { openDatabase } from '../../src/db/open.ts';
 export interface FilledBerth extends AsyncDisposable {
   readonly api: ApiClient;
   readonly sftpPort: number;
-  /** Milliseconds that each of `count` calls took, one after the other. */
-  timed(count: number, call: (index: number) => Promise<unknown>): Promise<number[]>;
+}
+
+/**
+ * Milliseconds that each of `count` calls took: one of the large berth, one of the small, and each of them first every
+ * other time. What the machine does meanwhile then falls on both alike.
+ */
+export async function timedInTurns(
+  count: number,
+  large: (index: number) => Promise<unknown>,
+  small: (index: number) => Promise<unknown>,
+): Promise<{ large: number[]; small: number[] }> {
+  const times: { large: number[]; small: number[] } = { large: [], small: [] };
+  const calls = { large, small };
+  for (let i = 0; i < count; i += 1) {
+    for (const which of i % 2 === 0 ? (['large', 'small'] as const) : (['small', 'large'] as const)) {
+      const began = performance.now();
+      await calls[which](i);
+      times[which].push(performance.now() - began);
+    }
+  }
+  return times;
 }
 
 /** Ready when every directory has been looked at. */
@@ -31,15 +50,6 @@ export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   return {
     api,
     sftpPort: sshd.port,
-    async timed(count, call) {
-      const times: number[] = [];
-      for (let i = 0; i < count; i += 1) {
-        const began = performance.now();
-        await call(i);
-        times.push(performance.now() - began);
-      }
-      return times;
-    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

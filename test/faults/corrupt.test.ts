@@ -15,10 +15,14 @@ import {
 } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
+import { clientOf, startServe } from '../support/serve-process.ts';
 import { directory, hostOf } from '../support/sftp-user.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -109,4 +113,46 @@ for (const [name, lose] of [
     }
     assert.equal(existsSync(file) ? statSync(file).size : 0, 0);
   });
+}
+
+test('a page that is damaged while serve runs: requests that need it fail with a line that says so, and the file stays', async () => {
+  using place = scratch();
+  const port = await freePort();
+  const config: Config = { ...place.config, api: { host: '127.0.0.1', port } };
+  const file = place.config.databaseFile;
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const key = await issueKey(place.config);
+  await using serve = await startServe(config, { ...place.environment, BERTH_API_PORT: String(port) });
+  using client = clientOf(config, key);
+  const create = () => client.send('POST', '/directories', { json: { directory: { name: 'Acme' } } });
+  assert.equal((await create()).status, 201);
+  // What was read before is kept in memory: a change by another process makes serve read anew.
+  const damaged = damageTables(file);
+  const answers = await Promise.all([client.send('GET', '/directories'), create(), client.send('GET', '//healthz')]);
+  const failed = answers.filter(({ status }) => status >= 500);
+  assert.ok(failed.length > 0, answers.map(({ status, text }) => `${status} ${text}`).join());
+  for (const { json } of failed) assert.deepEqual(Object.keys(json as object), ['error']);
+  assert.match(serve.output(), /malformed|damaged|not a database/);
+  assert.ok(statSync(file).size >= damaged.size);
+  await serve.kill('SIGTERM');
+  const { status, lines } = berth(place, 'serve');
+  assert.equal(status, 1);
+  assert.match(lines.at(-1) ?? '', /berth\.db is damaged/);
+});
+
+/** Overwrites all pages but the first, once the write-ahead log is in the file. */
+function damageTables(file: string): { size: number } {
+  const sqlite = new Sqlite(file);
+  sqlite.pragma('wal_checkpoint(truncate)');
+  sqlite.close();
+  const { size } = statSync(file);
+  for (let at = 4096; at < size; at += 4096) overwrite(file, at);
+  const other = new Sqlite(file);
+  try {
+    other.exec('begin immediate; pragma user_version = 7; commit');
+  } catch {
+    // As damaged as it is.
+  }
+  other.close();
+  return { size };
 }

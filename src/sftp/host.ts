@@ -28,7 +28,7 @@ export interface LocalHost extends DirectoryHost {
   isApplied(directory: HostedDirectory): boolean;
   /** Gives the user's jail the transfer log's socket, if it is without it. False when there is no jail. */
   relink(username: string): Promise<boolean>;
-  /** After the transfer log was started anew: gives the jails of live sessions its socket. The others follow by `apply`. */
+  /** After the transfer log was started anew: gives the jails of live sessions its socket; `linkAll` follows. */
   relinkLiveSessions(): Promise<void>;
   /** Takes away what lets that user log in; true when there was anything. The jail stays. */
   removeCredentials(username: string): boolean;

@@ -91,8 +91,11 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
   writeFileSync(join(customer.dir, 'a.txt'), 'hello');
   const wrong = randomBytes(12).toString('hex');
   secrets.set('a wrong password', wrong);
+  // A password in the username's place: stock sshd writes usernames to its log; nobody else learns of it.
+  const mistyped = randomBytes(12).toString('hex');
   const failed = [
     { ...login, password: wrong },
+    { ...login, username: mistyped, password },
     { ...login, username: 'nobody-1', password },
   ];
   // PAM takes two seconds for each.
@@ -135,6 +138,18 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
 
   assert.match(serve.output(), /webhook failed/);
   assert.match(sshd.output(), /Failed password/);
+  assert.ok(sshd.output().includes(mistyped));
+  const kept = globSync('{state,run}/**/*', { cwd: place.dir }).filter((file) =>
+    lstatSync(join(place.dir, file)).isFile(),
+  );
+  assert.ok(kept.length > 5);
+  for (const file of kept) {
+    assert.ok(
+      !readFileSync(join(place.dir, file), 'latin1').includes(mistyped),
+      `${file} has what was typed as a username`,
+    );
+  }
+  assert.ok(![...shown, serve.output()].join('').includes(mistyped), 'what was typed as a username was shown');
   const everything = [...shown, serve.output(), sshd.output()].join('\n');
   for (const [name, text] of secrets) assert.ok(text.length >= 20 && !everything.includes(text), `${name} was shown`);
 });

@@ -4,7 +4,6 @@
  * The order matters. What an earlier process left undone about credentials is applied before the API answers; looking
  * at every directory comes after, in the background, so that a start takes as long with a hundred thousand of them.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
 import { createLastUsed } from './accounts/last-used.ts';
@@ -14,7 +13,6 @@ import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
 import { applyUnapplied } from './directories/apply-unapplied.ts';
-import { atLeisure, type Leisure } from './directories/at-leisure.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createPasswordStock } from './directories/password-stock.ts';
@@ -117,11 +115,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
     closed,
   );
-  const watching = parts.adopt(
-    atLeisure((username) => void uploads.watchLate(username)),
-    closed,
-  );
-  const host = watched(local, { ...uploads, watching, isThere: (username) => existsSync(paths.jail(username)) });
+  const host = watched(local, uploads);
   const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), closed);
 
   await local.relinkLiveSessions();
@@ -179,24 +173,15 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
 }
 
-interface Watching extends Pick<Uploads, 'watch' | 'unwatch'> {
-  readonly watching: Pick<Leisure, 'add' | 'remove'>;
-  /** Whether that user has a jail. */
-  isThere(username: string): boolean;
-}
-
-/** The host with the watcher told of each directory that comes or goes; of a new one, which is empty, at leisure. */
-function watched(host: DirectoryHost, { watch, unwatch, watching, isThere }: Watching): DirectoryHost {
+/** The host with the watcher told of each directory that comes or goes. */
+function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
   return {
     async apply(directory) {
-      const username = directory.sftp_username;
-      const tell = isThere(username) ? watch : watching.add;
       await host.apply(directory);
-      tell(username);
+      uploads.watch(directory.sftp_username);
     },
     async remove(directory) {
-      watching.remove(directory.sftp_username);
-      unwatch(directory.sftp_username);
+      uploads.unwatch(directory.sftp_username);
       await host.remove(directory);
     },
   };

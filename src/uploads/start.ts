@@ -2,7 +2,6 @@
  * Uploads, wired: the transfer log and the watcher see what happens, the rules say what it means, the recorder writes
  * it down. The map is in ../README.md.
  */
-import { isAbsent, listFolder, openFolder } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
@@ -64,8 +63,6 @@ export interface Uploads {
   coverAll(): Promise<void>;
   /** A directory has become live. */
   watch(username: string): void;
-  /** A directory that became live a while ago: what is in it by now is looked at too. */
-  watchLate(username: string): Promise<void>;
   unwatch(username: string): void;
   /** For those who look at the service from outside. */
   state(): UploadsState;
@@ -179,10 +176,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await retention.check();
     },
     watch: watched.add,
-    async watchLate(username) {
-      watched.add(username);
-      if (await holdsAnything(filesRoot(username))) await withPlace(username, (place) => rounds.request(place.id));
-    },
     unwatch: watched.remove,
     healthy: () => transferLog.listening(),
     state: () => ({
@@ -203,14 +196,4 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       await recorder.close();
     },
   };
-}
-
-/** Whether there is anything in a folder; what cannot be told, a scan will. */
-async function holdsAnything(root: string): Promise<boolean> {
-  try {
-    using folder = openFolder(root);
-    return (await listFolder(folder)).length > 0;
-  } catch (error) {
-    return !isAbsent(error);
-  }
 }

@@ -8,8 +8,6 @@ import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
 
-export { jailFiles } from './jail-files.ts';
-
 export interface WatcherOptions {
   readonly log: Log;
   readonly filesRoot: FilesRoot;

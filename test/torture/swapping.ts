@@ -21,7 +21,7 @@ import type { FileStat } from '../../src/uploads/files.ts';
 import { uploadQueries } from '../../src/uploads/queries.ts';
 import { startRetention } from '../../src/uploads/retention.ts';
 import { scanDirectory } from '../../src/uploads/scan.ts';
-import { jailFiles } from '../../src/uploads/watcher.ts';
+import { jailFiles } from '../../src/uploads/jail-files.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';

@@ -121,7 +121,9 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isWritten: follower.isWritten,
     emit: recorder.push,
     scan(id, error) {
-      log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
+      if (error !== undefined) {
+        log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
+      }
       rounds.request(id);
     },
     signal: stop.signal,

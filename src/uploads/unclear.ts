@@ -39,7 +39,7 @@ export interface UnclearOptions {
   readonly queries: Pick<UploadQueries, 'fileAt'>;
   isWritten(directoryId: string, inode: number): boolean;
   emit(changes: readonly Change[]): void;
-  /** The directory cannot be looked at that way: to be scanned instead. */
+  /** To be scanned instead: the directory cannot be looked at, or, without an error, too many lines wait for it. */
   scan(directoryId: string, error?: unknown): void;
   readonly signal: AbortSignal;
 }

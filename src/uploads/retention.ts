@@ -21,6 +21,8 @@ import type { Place } from './settle.ts';
 /** Milliseconds between checks. */
 const INTERVAL = 3_600_000;
 const PAGE = 100;
+/** Changes on their way to the database beyond which retention waits. Some are always, while a user goes on uploading. */
+const BACKLOG = 1000;
 
 export interface RetentionOptions {
   readonly reads: Reads;
@@ -30,8 +32,8 @@ export interface RetentionOptions {
   isWritten(directoryId: string, inode: number): boolean;
   emit(changes: readonly Change[]): void;
   suspect(place: Place, path: Buffer): void;
-  /** Waits until what was emitted is recorded. */
-  drained(): Promise<void>;
+  /** Waits until at most so many changes are on their way to the database. */
+  drained(left: number): Promise<void>;
 }
 
 export interface Retention {
@@ -107,7 +109,7 @@ export function startRetention(options: RetentionOptions): Retention {
       const last = rows.at(-1);
       if (!last) break;
       cursor = { at: last.uploaded_at, id: last.id };
-      await options.drained();
+      await options.drained(BACKLOG);
       await setImmediate();
     }
     if (removed > 0) log.info({ directory: place.id, files: removed }, 'retention removed files');

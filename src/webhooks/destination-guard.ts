@@ -29,7 +29,9 @@ type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex |
 
 /** An idle connection is given up before most servers close it: a request into a closing one would be a lost attempt. */
 const IDLE_MS = 1000;
-const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 16 };
+/** As many as a destination may have attempts under way (`slots.ts`): they end in groups, and the next begin in groups. */
+const FREE_SOCKETS = 32;
+const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: FREE_SOCKETS };
 
 /**
  * @param allow CIDRs that are let through although they would be refused.

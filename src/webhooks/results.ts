@@ -6,7 +6,7 @@ import type { Claimed } from './claim.ts';
 import type { Finished } from './finish.ts';
 
 /** How long attempts that have ended wait for others, to be recorded with one commit, in ms. */
-export const GATHER_MS = 2;
+export const GATHER_MS = 5;
 
 export type Result = Finished & Pick<Claimed, 'destination'>;
 

@@ -12,7 +12,7 @@ const TOTAL = 768;
 /** … of destinations that are not proven. */
 const UNPROVEN_TOTAL = 512;
 const UNPROVEN_EACH = 2;
-const PROVEN_EACH = 16;
+const PROVEN_EACH = 32;
 /** Attempts that suspects begin, together: per second, and at once after a pause. */
 const SUSPECTS_PER_SECOND = 100;
 const SUSPECTS_AT_ONCE = 20;

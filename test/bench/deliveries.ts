@@ -14,7 +14,7 @@ import { type Bench, inTurns, rateFigure } from './harness.ts';
 import { serveBerth } from './served.ts';
 
 /** What `webhooks/slots.ts` gives a receiver that answers quickly. */
-const AT_A_TIME = 16;
+const AT_A_TIME = 32;
 
 export const deliveries: Bench = {
   name: 'deliveries',

@@ -10,17 +10,17 @@ function attempt(slots: Slots, destination: string, quick: boolean): void {
   slots.judge(destination, quick);
 }
 
-test('quick answers widen a destination to sixteen at a time, a slow one ends that', () => {
+test('quick answers widen a destination to thirty-two at a time, a slow one ends that', () => {
   const slots = createSlots(() => 0);
   const rooms = [slots.room('a')];
-  for (let count = 0; count < 4; count += 1) {
+  for (let count = 0; count < 5; count += 1) {
     attempt(slots, 'a', true);
     rooms.push(slots.room('a'));
   }
-  assert.deepEqual(rooms, [2, 4, 8, 16, 16]);
-  slots.take('a', 15);
+  assert.deepEqual(rooms, [2, 4, 8, 16, 32, 32]);
+  slots.take('a', 31);
   assert.equal(slots.room('a'), 1);
-  slots.give('a', 15);
+  slots.give('a', 31);
   attempt(slots, 'a', false);
   assert.equal(slots.room('a'), 2);
 });

@@ -14,7 +14,7 @@ const UNPROVEN_TOTAL = 512;
 const UNPROVEN_EACH = 2;
 const PROVEN_EACH = 32;
 /** Attempts that suspects begin, together: per second, and at once after a pause. */
-const SUSPECTS_PER_SECOND = 100;
+const SUSPECTS_PER_SECOND = 50;
 const SUSPECTS_AT_ONCE = 20;
 /** They begin in groups, and so mostly end in groups: each commit for them is one that a healthy receiver may wait for. */
 const SUSPECTS_TOGETHER = 10;

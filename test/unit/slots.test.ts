@@ -56,11 +56,11 @@ test('suspects begin at a bounded pace, together and in groups', () => {
     begun += room;
   }
   assert.equal(begun, 20);
-  assert.equal(slots.heldBackFor(), 100);
+  assert.equal(slots.heldBackFor(), 200);
   assert.equal(slots.heldBackFor(), undefined);
-  now = 90;
+  now = 190;
   assert.equal(slots.room('dead-29'), 0);
-  now = 100;
+  now = 200;
   assert.equal(slots.room('dead-29'), 2);
   assert.equal(slots.room('new'), 2);
 });

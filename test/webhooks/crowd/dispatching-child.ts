@@ -12,6 +12,9 @@ const { dead, each } = JSON.parse(process.argv[2] ?? '') as { dead: string[]; ea
 /** Attempts under way when the crowd has what it can get: two for each dead receiver but the refused ones. */
 const crowded = Math.floor(dead.length * 1.4);
 
+/** At the start of each turn: what came due while this process stood still, all of it at once, is nothing that a running one has. */
+const UNCOUNTED = 10;
+
 await using place = await outboxPlace({ retryDelays: [10, 60, 300] });
 await using healthy = await receiver();
 const event = (url: string): UploadEvent => {
@@ -40,11 +43,12 @@ await done.promise;
 
 async function deliver(count: number): Promise<number[]> {
   const latencies: number[] = [];
-  for (let i = 0; i < count; i += 1) {
+  for (let i = -UNCOUNTED; i < count; i += 1) {
     await place.database.db.transaction().execute((tx) => enqueue(tx, event(healthy.url)));
     const committed = performance.now();
     dispatcher.wake();
-    latencies.push((await healthy.next()).at - committed);
+    const { at } = await healthy.next();
+    if (i >= 0) latencies.push(at - committed);
   }
   return latencies;
 }

@@ -1,4 +1,4 @@
-/** The one key with which a user may log in, where `openssh/authorized-keys` looks for it; no file when there is none. */
+/** The one key with which a user may log in, where sshd looks for it (AuthorizedKeysFile); no file when there is none. */
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
@@ -18,7 +18,7 @@ export function writeAuthorizedKey(paths: Paths, user: User): void {
   const file = join(paths.authorizedKeys, user.sftp_username);
   const key = allowedKey(user);
   if (key === undefined) removeFile(file);
-  // The helper runs as nobody.
+  // sshd reads it as the user.
   else replaceFile(file, `${key}\n`, 0o644);
 }
 

@@ -40,7 +40,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
 }
 
 /**
- * Whether a name can be a username of berth: what the key helper and the admission hook accept. Every name that ends up
+ * Whether a name can be a username of berth: what the admission hook accepts. Every name that ends up
  * in a path passes here, so none can name another folder.
  */
 export function isUsername(name: string): boolean {

@@ -40,8 +40,8 @@ function isPrivileged(): boolean {
 }
 
 /**
- * sshd goes into a jail, and runs a helper, only when every folder above is root's and nobody else may write to it
- * (sshd_config(5), ChrootDirectory and AuthorizedKeysCommand).
+ * sshd goes into a jail, and PAM runs its hook, only when every folder above is root's and nobody else may write to it
+ * (sshd_config(5), ChrootDirectory).
  */
 function checkComponents(variable: string, dir: string): void {
   for (const component of [...ancestors(dir)].toReversed()) {

@@ -53,7 +53,6 @@ async function writeFiles(config: Config, paths: Paths): Promise<void> {
     ensureFolder(folder, 0o755);
 
   const templates = [
-    ['authorized-keys', 0o755],
     ['admit', 0o755],
     ['etc/nsswitch.conf', 0o644],
     ['etc/pam.d/sshd', 0o644],

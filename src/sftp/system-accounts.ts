@@ -11,7 +11,6 @@ const ACCOUNTS = [
   { name: 'root', id: 0, group: 'root' },
   // sshd's network process, shut in before the login (README.privsep of OpenSSH).
   { name: 'sshd', id: SSHD_UID, group: 'sshd' },
-  // Runs the key helper.
   { name: 'nobody', id: NOBODY_UID, group: 'nogroup' },
 ];
 

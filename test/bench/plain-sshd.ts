@@ -1,6 +1,6 @@
 /**
  * The best that SFTP could be here: the same sshd with the same host keys and crypt cost, but a plain local user, no
- * admission hook, no key helper and no transfer log. It is prepared as berth's own is and then stripped.
+ * admission hook, no key file each and no transfer log. It is prepared as berth's own is and then stripped.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -51,11 +51,7 @@ function strip(sshd: Sshd, password: string, publicKey: string): void {
   edit('etc/pam.d/sshd', (text) => text.replace(/^.*pam_exec.*$/m, ''));
   edit('etc/nsswitch.conf', (text) => text.replaceAll(/ systemd/g, ''));
   edit('sshd_config', (text) =>
-    text
-      .replace(/^AuthorizedKeysCommand .*$/m, '')
-      .replace(/^AuthorizedKeysCommandUser .*$/m, '')
-      .replace('AuthorizedKeysFile none', `AuthorizedKeysFile ${keys}`)
-      .replace(' -l INFO', ''),
+    text.replace(/^AuthorizedKeysFile .*$/m, `AuthorizedKeysFile ${keys}`).replace(' -l INFO', ''),
   );
   appendFileSync(join(folder, 'etc/passwd'), `plain:x:${UID}:${UID}::${home(sshd)}:/usr/sbin/nologin\n`);
   appendFileSync(join(folder, 'etc/group'), `plain:x:${UID}:\n`);

@@ -19,7 +19,7 @@ export interface Scratch extends Disposable {
 export function scratch(overrides: Record<string, string> = {}): Scratch {
   mkdirSync(ROOT, { recursive: true, mode: 0o755 });
   const dir = mkdtempSync(join(ROOT, 't-'));
-  // mkdtemp makes it 0700, but SFTP users and the key helper have to pass through.
+  // mkdtemp makes it 0700, but SFTP users have to pass through.
   chmodSync(dir, 0o755);
   const environment = {
     BERTH_STATE_DIR: join(dir, 'state'),

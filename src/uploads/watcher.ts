@@ -5,8 +5,10 @@
 import { relative } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { errorCode } from '../errors.ts';
+import { lstatBeneath } from '../beneath.ts';
 import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
+import { createHotFiles, type HotFiles } from './hot-files.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
@@ -38,6 +40,7 @@ const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ign
 export function createWatcher(options: WatcherOptions): Watcher {
   const { log, filesRoot } = options;
   const watchers = new Map<string, FSWatcher>();
+  const hotFiles = new Map<string, HotFiles>();
   const closing = new Set<Promise<void>>();
   let complete = true;
 
@@ -46,7 +49,10 @@ export function createWatcher(options: WatcherOptions): Watcher {
     const on = (report: (username: string, path: Buffer) => void) => (path: string) => {
       if (path !== root) report(username, Buffer.from(relative(root, path)));
     };
-    const watcher = watch(root, OPTIONS);
+    const isFile = (path: string): boolean => lstatBeneath(root, Buffer.from(relative(root, path)))?.isFile() ?? false;
+    const hot = createHotFiles(isFile, on(options.changed));
+    const watcher = watch(root, { ...OPTIONS, ignored: (path) => path !== root && hot.isHot(path) });
+    hotFiles.set(username, hot);
     watcher.on('add', on(options.changed));
     watcher.on('change', on(options.changed));
     watcher.on('unlink', on(options.missing));
@@ -79,6 +85,8 @@ export function createWatcher(options: WatcherOptions): Watcher {
     const watcher = watchers.get(username);
     if (!watcher) return;
     watchers.delete(username);
+    hotFiles.get(username)?.close();
+    hotFiles.delete(username);
     const closed = watcher.close().finally(() => closing.delete(closed));
     closing.add(closed);
   }

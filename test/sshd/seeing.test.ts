@@ -41,6 +41,8 @@ async function everything(berth: TestBerth, directory: TestDirectory): Promise<v
   const reading = await session.open('renamed', 'r');
   await new Promise((resolve) => session.raw.read(reading, Buffer.alloc(5), 0, 5, 0, resolve));
   await session.close(reading);
+  // What has gone before berth could look at it was never there.
+  await until('both uploads are recorded', async () => (await berth.uploads(directory)).length === 2);
   await session.remove('second');
 }
 

@@ -27,7 +27,7 @@ interface Happening {
   readonly event: TransferEvent;
   readonly at: Micros;
   readonly path: Buffer;
-  readonly from?: Buffer;
+  readonly from?: Buffer | undefined;
   readonly bytes?: number;
   readonly by?: BySession | undefined;
   readonly beganAt?: Micros | undefined;

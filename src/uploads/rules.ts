@@ -148,10 +148,10 @@ async function arrivedElsewhere(
     options.vanished.add(upload, change.from);
     return false;
   }
-  const { path, at } = temporary ? change : upload;
+  const { path, at, from } = temporary ? change : { ...upload, from: undefined };
   await batch.files.put(newRow({ ...change, at }, unlessAnother(uploaded, stat)), before);
-  batch.announce(directory, { by: upload.by, beganAt: upload.beganAt, path, at, bytes: uploaded.size_bytes });
-  if (!temporary) batch.note(directory, { ...change, event: 'renamed' });
+  batch.announce(directory, { by: upload.by, beganAt: upload.beganAt, path, from, at, bytes: uploaded.size_bytes });
+  if (!temporary) batch.note(directory, { ...change, event: 'renamed', bytes: uploaded.size_bytes });
   return true;
 }
 

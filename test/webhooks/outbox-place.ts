@@ -7,6 +7,7 @@ import { createLog } from '../../src/log.ts';
 import type { RetryDelays } from '../../src/webhooks/backoff.ts';
 import { type Dispatcher, type DispatcherOptions, startDispatcher } from '../../src/webhooks/deliver.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
+import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
 import { scratch } from '../support/scratch.ts';
@@ -30,18 +31,21 @@ export interface PlaceOptions {
   readonly retryDelays?: RetryDelays;
   readonly allow?: readonly string[];
   readonly clock?: Clock;
+  /** How receivers' names are resolved; as in the product when left out. */
+  readonly resolve?: ResolveName;
 }
 
 export async function outboxPlace({
   retryDelays = [0.02, 0.02, 0.02],
   allow = ['127.0.0.0/8'],
   clock = systemClock(),
+  resolve = resolver(),
 }: PlaceOptions = {}): Promise<OutboxPlace> {
   await using stack = new AsyncDisposableStack();
   const place = stack.use(scratch());
   const database = await openDatabase(`${place.dir}/berth.db`);
   stack.defer(() => database.close());
-  const sender = createSender(guardedAgents(allow), '1.2.3');
+  const sender = createSender(guardedAgents(allow, resolve), '1.2.3');
   stack.defer(() => sender.close());
   const cleanUp = stack.move();
 

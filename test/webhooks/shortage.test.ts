@@ -2,13 +2,16 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { DAY, systemClock } from '../../src/clock.ts';
+import { resolver } from '../../src/webhooks/names.ts';
 import { isShortage } from '../../src/webhooks/shortage.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
 import { outboxPlace, type PlaceOptions } from './outbox-place.ts';
 
 interface Descriptors extends AsyncDisposable {
@@ -76,7 +79,11 @@ test('attempts without a descriptor do not count: six of them, and then it is de
 });
 
 test('nor does a name count that could not be looked up for the same reason', async () => {
-  const { state, attempts, requests } = await starved((port) => `http://localhost:${port}/hook`, 5);
+  using hosts = scratch();
+  const hostsFile = join(hosts.dir, 'hosts');
+  writeFileSync(hostsFile, '127.0.0.1 receiver.test\n');
+  const options = { resolve: resolver({ hostsFile }) };
+  const { state, attempts, requests } = await starved((port) => `http://receiver.test:${port}/hook`, 5, options);
   assert.deepEqual({ state, attempts, requests }, { state: 'delivered', attempts: 1, requests: 1 });
 });
 

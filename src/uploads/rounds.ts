@@ -6,6 +6,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import type { FilesRoot } from './batch.ts';
+import { createInTurn } from './in-turn.ts';
 import type { UploadQueries } from './queries.ts';
 import { scanDirectory } from './scan.ts';
 import { type ScanThread, startScanThread } from './scan-thread.ts';
@@ -62,7 +63,8 @@ export function createRounds(options: RoundsOptions): Rounds {
   const requested = new Map<string, Promise<void>>();
   /** What the last scan of a directory cost, in ms. Only of those that were requested. */
   const costs = new Map<string, number>();
-  let turn = Promise.resolve();
+  /** Scans wait for each other. */
+  const inTurn = createInTurn();
   let further: Promise<void> | undefined;
 
   const scanning = {
@@ -73,16 +75,6 @@ export function createRounds(options: RoundsOptions): Rounds {
       log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
     signal,
   };
-
-  /** Scans wait for each other. */
-  function inTurn<T>(scan: () => Promise<T>): Promise<T> {
-    const result = turn.then(scan);
-    turn = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    return result;
-  }
 
   /** Returns what it cost, in ms. */
   const scan = (place: Place): Promise<number> =>
@@ -165,7 +157,7 @@ export function createRounds(options: RoundsOptions): Rounds {
     },
     request: (id) => request(id, Math.max(REQUEST_PAUSE, 10 * (costs.get(id) ?? 0))),
     async close() {
-      await Promise.all([...requested.values(), turn, further]);
+      await Promise.all([...requested.values(), inTurn.idle(), further]);
     },
   };
 }

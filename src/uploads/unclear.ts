@@ -13,6 +13,7 @@ import { CutNames } from './cut-names.ts';
 import { type FilesRoot, fileStat, isSame } from './batch.ts';
 import type { Change } from './change.ts';
 import { filePath } from './file-path.ts';
+import { createInTurn } from './in-turn.ts';
 import type { UploadQueries } from './queries.ts';
 import { walkFiles } from './scan.ts';
 import type { Place } from './settle.ts';
@@ -53,7 +54,7 @@ export interface Unclear {
 export function createUnclear(options: UnclearOptions): Unclear {
   const { signal } = options;
   const looks = new Map<string, { waiting: UnclearClose[]; done: Promise<void> }>();
-  let turn = Promise.resolve();
+  const inTurn = createInTurn();
 
   function resolve(close: UnclearClose): void {
     const { id } = close.place;
@@ -67,12 +68,7 @@ export function createUnclear(options: UnclearOptions): Unclear {
 
   async function lookAt(id: string, waiting: UnclearClose[]): Promise<void> {
     while (waiting.length > 0 && !signal.aborted) {
-      const looking = turn.then(() => resolveAll(options, waiting.splice(0)));
-      turn = looking.then(
-        () => undefined,
-        () => undefined,
-      );
-      const took = await looking.catch((error: unknown) => {
+      const took = await inTurn(() => resolveAll(options, waiting.splice(0))).catch((error: unknown) => {
         options.scan(id, error);
         return 0;
       });

@@ -39,20 +39,19 @@ const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ign
  */
 export function createWatcher(options: WatcherOptions): Watcher {
   const { log, filesRoot } = options;
-  const watchers = new Map<string, FSWatcher>();
-  const hotFiles = new Map<string, HotFiles>();
+  const watchers = new Map<string, { readonly watcher: FSWatcher; readonly hot: HotFiles }>();
   const closing = new Set<Promise<void>>();
   let complete = true;
 
-  function start(username: string): FSWatcher {
+  function start(username: string): { watcher: FSWatcher; hot: HotFiles } {
     const root = filesRoot(username);
+    const below = (path: string): Buffer => Buffer.from(relative(root, path));
     const on = (report: (username: string, path: Buffer) => void) => (path: string) => {
-      if (path !== root) report(username, Buffer.from(relative(root, path)));
+      if (path !== root) report(username, below(path));
     };
-    const isFile = (path: string): boolean => lstatBeneath(root, Buffer.from(relative(root, path)))?.isFile() ?? false;
+    const isFile = (path: string): boolean => lstatBeneath(root, below(path))?.isFile() ?? false;
     const hot = createHotFiles(isFile, on(options.changed));
     const watcher = watch(root, { ...OPTIONS, ignored: (path) => path !== root && hot.isHot(path) });
-    hotFiles.set(username, hot);
     watcher.on('add', on(options.changed));
     watcher.on('change', on(options.changed));
     watcher.on('unlink', on(options.missing));
@@ -65,7 +64,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
       // Without watches, rounds of scans cover all; of any other trouble only what it hid is missing.
       if (errorCode(error) !== 'ENOSPC') options.unclear(username);
     });
-    return watcher;
+    return { watcher, hot };
   }
 
   function failed(error: unknown): void {
@@ -82,12 +81,11 @@ export function createWatcher(options: WatcherOptions): Watcher {
   }
 
   function remove(username: string): void {
-    const watcher = watchers.get(username);
-    if (!watcher) return;
+    const started = watchers.get(username);
+    if (!started) return;
     watchers.delete(username);
-    hotFiles.get(username)?.close();
-    hotFiles.delete(username);
-    const closed = watcher.close().finally(() => closing.delete(closed));
+    started.hot.close();
+    const closed = started.watcher.close().finally(() => closing.delete(closed));
     closing.add(closed);
   }
 

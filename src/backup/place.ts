@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { lockInstance } from '../db/instance-lock.ts';
-import { pendingRestore } from '../db/unfinished-restore.ts';
+import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { PARTS } from './archive.ts';
 
@@ -101,8 +101,4 @@ export function finishRestore(config: Config): Config {
   using _lock = lockState(config);
   if (isUnfinished(config)) place(config);
   return config;
-}
-
-export function isUnfinished(config: Config): boolean {
-  return existsSync(pendingRestore(config));
 }

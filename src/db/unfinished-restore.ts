@@ -11,8 +11,12 @@ export function pendingRestore({ stateDir }: Place): string {
   return join(stateDir, 'restore.pending');
 }
 
+export function isUnfinished(place: Place): boolean {
+  return existsSync(pendingRestore(place));
+}
+
 /** @throws {OperatorError} when what is in place now is about to be replaced. */
 export function refuseUnfinished(place: Place): void {
-  if (!existsSync(pendingRestore(place))) return;
+  if (!isUnfinished(place)) return;
   throw new OperatorError('a restore was interrupted: start berth, which finishes it first (systemctl start berth)');
 }

@@ -2,7 +2,7 @@
 import { existsSync, lstatSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
-import { pendingRestore } from '../../db/unfinished-restore.ts';
+import { isUnfinished } from '../../db/unfinished-restore.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 
 /** A write-ahead log this large is not taken into the database: somebody holds a read open. */
@@ -15,7 +15,7 @@ export function databaseCheck(config: Config): Check {
     async run() {
       if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth for a new one, or: berth restore FILE')];
       const problems: Finding[] = [];
-      if (existsSync(pendingRestore(config)))
+      if (isUnfinished(config))
         problems.push(fail('a restore was interrupted', 'systemctl restart berth, which finishes it first'));
       const mode = lstatSync(file).mode & 0o777;
       if ((mode & 0o077) !== 0)

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/config.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
-import { freePort } from '../support/free-port.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
@@ -30,15 +29,10 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
     respond: (response, request, index) =>
       response.writeHead(index === 0 ? 500 : 204).end(JSON.stringify(request.headers)),
   });
-  const environment = {
-    ...place.environment,
-    BERTH_API_PORT: String(await freePort()),
-    BERTH_SFTP_PORT: String(sshd.port),
+  const { config, environment } = await fixedPorts(place, sshd, {
     BERTH_RATE_LIMIT: '1000',
-    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
     BERTH_WEBHOOK_RETRY_DELAYS: '0.05,0.05,0.05',
-  };
-  const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+  });
   await using serve = await startServe(config, environment);
 
   /** What must not show, by what it is. */

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { issueKey } from '../support/berth.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { freePort } from '../support/free-port.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import type { Scratch } from '../support/scratch.ts';
 import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
 import { type Sshd, startSshd } from '../support/sshd.ts';
@@ -29,19 +29,11 @@ export interface Served extends AsyncDisposable {
 }
 
 /** The configuration of a berth that can be started as a process: its ports are fixed. */
-export async function fixedConfig(
+export function fixedConfig(
   place: Scratch,
   sshd?: Sshd,
 ): Promise<{ config: Config; environment: Record<string, string> }> {
-  const port = await freePort();
-  const environment = {
-    ...place.environment,
-    BERTH_API_PORT: String(port),
-    BERTH_SFTP_PORT: String(sshd?.port ?? 0),
-    BERTH_RATE_LIMIT: '1000000',
-    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
-  };
-  return { config: { ...(sshd?.config ?? place.config), api: { host: '127.0.0.1', port } }, environment };
+  return fixedPorts(place, sshd, { BERTH_RATE_LIMIT: '1000000' });
 }
 
 export async function serveBerth(place: Scratch, { sftp = false } = {}): Promise<Served & { readonly sshd?: Sshd }> {

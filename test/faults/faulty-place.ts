@@ -1,7 +1,7 @@
 /** `berth serve` as a process, an sshd, a receiver and one directory: for tests of what happens to the process. */
 import type { Config } from '../../src/config.ts';
 import { issueKey } from '../support/berth.ts';
-import { freePort } from '../support/free-port.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import { receiver, type Receiver, type ReceiverOptions } from '../support/receiver.ts';
 import type { Scratch } from '../support/scratch.ts';
 import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -22,13 +22,7 @@ export async function faultyPlace(place: Scratch, options: ReceiverOptions = {})
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver(options));
   const sshd = parts.use(await startSshd(place));
-  const environment = {
-    ...place.environment,
-    BERTH_API_PORT: String(await freePort()),
-    BERTH_SFTP_PORT: String(sshd.port),
-    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
-  };
-  const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+  const { config, environment } = await fixedPorts(place, sshd);
   const key = await issueKey(config);
   let serve = await startServe(config, environment);
   parts.defer(() => serve[Symbol.asyncDispose]());

@@ -10,10 +10,9 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../../src/config.ts';
 import { errorCode } from '../../src/errors.ts';
 import { issueKey, webhookOf } from '../support/berth.ts';
-import { freePort } from '../support/free-port.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
@@ -54,13 +53,7 @@ test('sftp of 600 files ends although serve is stopped and its backlog is full, 
   using place = scratch({ BERTH_LOG_LEVEL: 'silent' });
   await using hook = await receiver();
   await using sshd = await startSshd(place);
-  const environment = {
-    ...place.environment,
-    BERTH_API_PORT: String(await freePort()),
-    BERTH_SFTP_PORT: String(sshd.port),
-    BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
-  };
-  const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+  const { config, environment } = await fixedPorts(place, sshd);
   const key = await issueKey(config);
   const supervisor = spawn('bash', ['-c', SUPERVISOR, 'supervisor', PROJECT, process.execPath], {
     env: { PATH: process.env['PATH'], ...environment },

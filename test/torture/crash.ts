@@ -10,10 +10,9 @@ import { globSync, lstatSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { issueKey } from '../support/berth.ts';
-import { freePort } from '../support/free-port.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
@@ -40,14 +39,7 @@ const started = performance.now();
 using place = scratch({ BERTH_LOG_LEVEL: 'fatal' });
 await using hook = await receiver();
 let sshd = await startSshd(place);
-const environment = {
-  ...place.environment,
-  BERTH_API_PORT: String(await freePort()),
-  BERTH_SFTP_PORT: String(sshd.port),
-  BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
-  BERTH_WEBHOOK_RETRY_DELAYS: '0.5,1,2',
-};
-const config: Config = { ...sshd.config, api: { host: '127.0.0.1', port: Number(environment.BERTH_API_PORT) } };
+const { config, environment } = await fixedPorts(place, sshd, { BERTH_WEBHOOK_RETRY_DELAYS: '0.5,1,2' });
 const key = await issueKey(config);
 let serve = await startServe(config, environment);
 

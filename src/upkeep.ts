@@ -1,11 +1,10 @@
 /** What goes on in the background of a running service: the disk is compared with the database, and mended. */
 import { setTimeout } from 'node:timers/promises';
 import type { Database } from './db/open.ts';
-import { applyUnapplied } from './directories/apply-unapplied.ts';
 import type { DirectoryHost } from './directories/host.ts';
-import { hostedQueries } from './directories/hosted-queries.ts';
+import { currentDirectory, hostedAfter } from './directories/hosted-queries.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
-import { applyCommitted } from './directories/unapplied.ts';
+import { applyCommitted, applyUnapplied } from './directories/unapplied.ts';
 import type { Log } from './log.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
@@ -32,15 +31,14 @@ export async function coverAll(
   options: UpkeepOptions & { readonly paths: Paths; readonly local: LocalHost; readonly uploads: Uploads },
 ): Promise<void> {
   const { database, host, local, log, uploads } = options;
-  const hosted = hostedQueries(database.reads);
   try {
     const disk = {
       paths: options.paths,
       log,
       host: local,
-      rows: hosted.after,
+      rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
       async reapply(id: string) {
-        const directory = await hosted.current(id);
+        const directory = await currentDirectory(database.reads, id);
         if (directory) await applyCommitted({ database, host }, directory);
       },
       signal: options.signal,

@@ -1,5 +1,5 @@
 /**
- * Opens the database: one connection that writes, through Kysely, and one that reads what is committed.
+ * Opens the database: one connection that writes, and one that reads what is committed and waits for nobody.
  *
  * Promises: a commit is on the disk when it returns (WAL with `synchronous=FULL`); the file and what SQLite puts
  * beside it are 0600; a damaged database or one of a newer berth is refused with a line that says so, and never
@@ -12,21 +12,14 @@ import { OperatorError } from '../errors.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
 import { migrate, type Migrations } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
-import { type Reads, sqliteReads } from './reads.ts';
-import { sharedCommits, type Write } from './shared-commit.ts';
 import type { Tables } from './schema.ts';
 import { BerthSqliteDialect } from './sqlite.ts';
 
-/** How long a writer waits for another process (the CLI, say) to end its transaction, in ms. */
-const BUSY_TIMEOUT = 5000;
-
 export interface Database {
-  /** Writes, and reads that have to see their own transaction. */
+  /** Writes, and reads that have to see their own transaction. One transaction at a time. */
   readonly db: Kysely<Tables>;
-  /** Writes that share their commit with others; what `db.transaction()` does, faster under load. */
-  readonly write: Write;
-  /** Hot reads of what is committed. */
-  readonly reads: Reads;
+  /** Reads of what is committed. */
+  readonly reads: Kysely<Tables>;
   close(): Promise<void>;
 }
 
@@ -56,13 +49,12 @@ export async function openDatabase(
     writer.pragma('foreign_keys = on');
     const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(writer) });
     await migrate({ db, sqlite: writer, file }, known);
-    const reader = connect(file, { readonly: true });
+    const reads = openReads(file);
     return {
       db,
-      write: sharedCommits(db),
-      reads: sqliteReads(reader, db),
+      reads,
       async close() {
-        reader.close();
+        await reads.destroy();
         await db.destroy();
       },
     };
@@ -75,17 +67,16 @@ export async function openDatabase(
   }
 }
 
-/** A connection of a thread's own for hot reads of a database that is open already. */
-export function openReads(file: string): Reads & { close(): void } {
-  const reader = connect(file, { readonly: true });
-  const builder = new Kysely<Tables>({ dialect: new BerthSqliteDialect(reader) });
-  return { ...sqliteReads(reader, builder), close: () => void reader.close() };
+/** A connection that only reads; a thread needs one of its own. */
+export function openReads(file: string): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new BerthSqliteDialect(connect(file, { readonly: true })) });
 }
 
 function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {
-  const sqlite = new Sqlite(file, { timeout: BUSY_TIMEOUT, ...options });
+  // No timeout of SQLite's own, which would stop the thread: the dialect waits.
+  const sqlite = new Sqlite(file, { timeout: 0, ...options });
   sqlite.pragma('temp_store = memory');
-  sqlite.pragma('cache_size = -16000');
+  sqlite.pragma('cache_size = -4000');
   return sqlite;
 }
 

@@ -1,21 +1,29 @@
 /**
- * SQLite as a Kysely dialect, with the two things that Kysely's own leaves open: transactions take the write lock
- * when they begin (a reader that becomes a writer half-way can fail with SQLITE_BUSY, which no timeout waits for),
- * and statements are compiled once.
+ * SQLite as a Kysely dialect, with what Kysely's own leaves open: transactions take the write lock when they begin (a
+ * reader that becomes a writer half-way can fail with SQLITE_BUSY, which no timeout waits for), a lock that another
+ * process holds is waited for without stopping the thread, and statements are compiled once.
  */
+import { setTimeout } from 'node:timers/promises';
 import type Sqlite from 'better-sqlite3';
 import {
   CompiledQuery,
   type DatabaseConnection,
   type Driver,
+  type QueryResult,
   SqliteAdapter,
   SqliteDialect,
   type SqliteDialectConfig,
   SqliteDriver,
 } from 'kysely';
+import { LRUCache } from 'lru-cache';
+import { errorCode } from '../errors.ts';
 
 /** More than the distinct queries in the code; lists of varying length could otherwise fill it. */
 const STATEMENT_LIMIT = 500;
+
+/** How long a writer waits for another process (the CLI, say) to end its transaction, and how often it looks, in ms. */
+const BUSY_PATIENCE = 5000;
+const BUSY_PAUSE = 5;
 
 class ImmediateDriver extends SqliteDriver {
   readonly #sqlite: Sqlite.Database;
@@ -23,6 +31,10 @@ class ImmediateDriver extends SqliteDriver {
   constructor(config: SqliteDialectConfig, sqlite: Sqlite.Database) {
     super(config);
     this.#sqlite = sqlite;
+  }
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    return patient(await super.acquireConnection(), this.#sqlite);
   }
 
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -33,6 +45,25 @@ class ImmediateDriver extends SqliteDriver {
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#sqlite.inTransaction) await super.rollbackTransaction(connection);
   }
+}
+
+function patient(connection: DatabaseConnection, sqlite: Sqlite.Database): DatabaseConnection {
+  return {
+    async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+      for (let deadline: number | undefined; ;) {
+        try {
+          return await connection.executeQuery<R>(query);
+        } catch (error) {
+          // Who holds the lock already need not wait for it.
+          if (errorCode(error) !== 'SQLITE_BUSY' || sqlite.inTransaction) throw error;
+          deadline ??= performance.now() + BUSY_PATIENCE;
+          if (performance.now() > deadline) throw error;
+          await setTimeout(BUSY_PAUSE);
+        }
+      }
+    },
+    streamQuery: (query, chunkSize) => connection.streamQuery(query, chunkSize),
+  };
 }
 
 class TransactionalDdlAdapter extends SqliteAdapter {
@@ -51,25 +82,16 @@ export class BerthSqliteDialect extends SqliteDialect {
   }
 
   override createDriver(): Driver {
-    const prepare = cachedPrepare(this.#sqlite);
-    return new ImmediateDriver({ database: { prepare, close: () => void this.#sqlite.close() } }, this.#sqlite);
+    const sqlite = this.#sqlite;
+    const statements = new LRUCache<string, Sqlite.Statement>({
+      max: STATEMENT_LIMIT,
+      memoMethod: (sql) => sqlite.prepare(sql),
+    });
+    const database = { prepare: (sql: string) => statements.memo(sql), close: () => void sqlite.close() };
+    return new ImmediateDriver({ database }, sqlite);
   }
 
   override createAdapter(): SqliteAdapter {
     return new TransactionalDdlAdapter();
   }
-}
-
-/** `prepare` of that database, with the statements kept by their text. */
-export function cachedPrepare(sqlite: Sqlite.Database): (sql: string) => Sqlite.Statement {
-  const statements = new Map<string, Sqlite.Statement>();
-  return (sql) => {
-    let statement = statements.get(sql);
-    if (statement) return statement;
-    statement = sqlite.prepare(sql);
-    const oldest = statements.size < STATEMENT_LIMIT ? undefined : statements.keys().next().value;
-    if (oldest !== undefined) statements.delete(oldest);
-    statements.set(sql, statement);
-    return statement;
-  };
 }

@@ -4,22 +4,21 @@
  * directory that the next start completes.
  */
 import { randomUUID } from 'node:crypto';
-import type { Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
-import { type Credential, generateWebhookSecret, newCredential } from './credentials.ts';
-import { countOf, insertDirectory, insertPrincipal, planOf } from './create-queries.ts';
+import { generateWebhookSecret, newCredential } from './credentials.ts';
 import { takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import type { DirectoryHost } from './host.ts';
 import { generateUsername, slugOf } from './naming.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { applyNew, markUnapplied } from './unapplied.ts';
+import { applyCommitted, markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
@@ -32,8 +31,6 @@ export interface CreateDependencies {
   readonly clock: Clock;
   readonly host: DirectoryHost;
   readonly removal: RowRemoval;
-  /** Where new passwords come from; without it, each is made and hashed on the spot. */
-  readonly passwords?: { take(): Credential };
   /** The address that clients are told. */
   readonly sftp: { readonly host: string; readonly port: number };
 }
@@ -50,10 +47,10 @@ export async function createDirectory(
   asker?: Asker,
 ): Promise<{ directory: DirectoriesTable; password: string }> {
   const valid = newDirectory(fields);
-  const { password, hash: password_hash } = deps.passwords?.take() ?? newCredential();
+  const { password, hash: password_hash } = newCredential();
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
-    deps.database.write(async (tx) => {
+    deps.database.db.transaction().execute(async (tx) => {
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
       const now = deps.clock.now();
@@ -77,14 +74,14 @@ export async function createDirectory(
         updated_at: now,
         deleted_at: null,
       };
-      await insertDirectory.all(tx, row);
+      await tx.insertInto('directories').values(row).execute();
       await markUnapplied(tx, row.id);
       if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       return row;
     }),
   );
   try {
-    await refusingWhenFull(() => applyNew(deps, directory));
+    await refusingWhenFull(() => applyCommitted(deps, directory));
   } catch (error) {
     await undo(deps, directory, asker);
     throw error;
@@ -94,12 +91,17 @@ export async function createDirectory(
 
 /** The count is taken in the transaction, and these wait for each other: simultaneous creates cannot pass the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
-  const account = await planOf.first(tx, { accountId });
+  const account = await tx.selectFrom('accounts').select('plan').where('id', '=', accountId).executeTakeFirst();
   // An account that has gone is refused by the row's foreign key.
   const limit = account && DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;
-  const counted = await countOf.first(tx, { accountId });
-  if (!counted || counted.count >= limit) {
+  const { count } = await tx
+    .selectFrom('directories')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  if (count >= limit) {
     throw new BerthError('directory_limit', 'Directory limit reached for your plan');
   }
 }
@@ -108,7 +110,21 @@ async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<v
 async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
   for (;;) {
     const username = generateUsername(slug);
-    const inserted = await insertPrincipal.first(tx, { username, firstUid: FIRST_UID });
+    const inserted = await tx
+      .insertInto('principals')
+      .columns(['uid', 'username'])
+      .expression((from) =>
+        from
+          .selectFrom('principals')
+          .select(({ fn, val }) => [
+            fn.coalesce(sql<number>`max(uid) + 1`, val(FIRST_UID)).as('uid'),
+            val(username).as('username'),
+          ])
+          .where(sql<boolean>`true`), // tells the conflict's ON from a join's (sqlite.org, "UPSERT", section 2.1)
+      )
+      .onConflict((conflict) => conflict.column('username').doNothing())
+      .returning('uid')
+      .executeTakeFirst();
     if (inserted) return { uid: inserted.uid, username };
   }
 }

@@ -39,7 +39,7 @@ export async function takeAway(
   id: string,
   audited?: { readonly asker: Asker; readonly action: 'delete' | 'undo-create' },
 ): Promise<void> {
-  const directory = await deps.database.write(async (tx) => {
+  const directory = await deps.database.db.transaction().execute(async (tx) => {
     const now = deps.clock.now();
     const deleted = await tx
       .updateTable('directories')

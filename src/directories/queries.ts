@@ -1,6 +1,7 @@
-/** Hot reads of directories. Deleted ones do not exist here, and neither do other accounts'. */
-import type { Reads } from '../db/reads.ts';
-import type { DirectoriesTable } from '../db/schema.ts';
+/** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
+import type { Kysely } from 'kysely';
+import { compiled } from '../db/compiled.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { ValidationError } from '../errors.ts';
 
 /** What the API shows of a directory (specification, "Resources"); its hash and key never leave the database. */
@@ -53,63 +54,47 @@ export interface DirectoryQueries {
   list(accountId: string, filter: Page & { readonly externalId?: string | undefined }): Promise<ListedDirectory[]>;
 }
 
-/** Stands before every row of a list that goes down from the newest. */
-const NEWEST = { inserted_at: Number.MAX_SAFE_INTEGER, id: '' };
+const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
+  db
+    .selectFrom('directories')
+    .select(SHOWN)
+    .where('id', '=', p('id'))
+    .where('account_id', '=', p('accountId'))
+    .where('deleted_at', 'is', null),
+);
 
-export function directoryQueries(reads: Reads): DirectoryQueries {
-  const byId = reads.prepare<{ accountId: string; id: string }>()((db, p) =>
-    db
-      .selectFrom('directories')
-      .select(SHOWN)
-      .where('id', '=', p('id'))
-      .where('account_id', '=', p('accountId'))
-      .where('deleted_at', 'is', null),
-  );
-  // A deleted directory still marks a place in the list for as long as its row is there.
-  const place = reads.prepare<{ accountId: string; id: string }>()((db, p) =>
-    db
+export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
+  /** A deleted directory still marks a place in the list for as long as its row is there. */
+  async function placeOf(accountId: string, id: string) {
+    const place = await reads
       .selectFrom('directories')
       .select(['inserted_at', 'id'])
-      .where('id', '=', p('id'))
-      .where('account_id', '=', p('accountId')),
-  );
-  interface ListParameters {
-    accountId: string;
-    inserted_at: number;
-    id: string;
-    limit: number;
+      .where('id', '=', id)
+      .where('account_id', '=', accountId)
+      .executeTakeFirst();
+    if (!place) throw new ValidationError({ after: ['is invalid'] });
+    return place;
   }
-  const all = reads.prepare<ListParameters>()((db, p) =>
-    db
-      .selectFrom('directories')
-      .select(LISTED)
-      .where('account_id', '=', p('accountId'))
-      .where('deleted_at', 'is', null)
-      .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(p('inserted_at'), p('id'))))
-      .orderBy('inserted_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(p('limit')),
-  );
-  const byExternalId = reads.prepare<ListParameters & { externalId: string }>()((db, p) =>
-    db
-      .selectFrom('directories')
-      .select(LISTED)
-      .where('account_id', '=', p('accountId'))
-      .where('external_id', '=', p('externalId'))
-      .where('deleted_at', 'is', null)
-      .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(p('inserted_at'), p('id'))))
-      .orderBy('inserted_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(p('limit')),
-  );
 
   return {
-    byId: async (accountId, id) => byId.first({ accountId, id }),
-    async list(accountId, { externalId, after, limit = Number.MAX_SAFE_INTEGER }) {
-      const from = after === undefined ? NEWEST : await place.first({ accountId, id: after });
-      if (!from) throw new ValidationError({ after: ['is invalid'] });
-      const parameters = { accountId, ...from, limit };
-      return externalId === undefined ? all.all(parameters) : byExternalId.all({ ...parameters, externalId });
+    byId: (accountId, id) => byId.first(reads, { accountId, id }),
+    async list(accountId, { externalId, after, limit }) {
+      let query = reads
+        .selectFrom('directories')
+        .select(LISTED)
+        .where('account_id', '=', accountId)
+        .where('deleted_at', 'is', null)
+        .orderBy('inserted_at', 'desc')
+        .orderBy('id', 'desc');
+      if (externalId !== undefined) query = query.where('external_id', '=', externalId);
+      if (limit !== undefined) query = query.limit(limit);
+      if (after === undefined) return query.execute();
+      const place = await placeOf(accountId, after);
+      return query
+        .where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('inserted_at', 'id'), '<', tuple(place.inserted_at, place.id)),
+        )
+        .execute();
     },
   };
 }

@@ -3,7 +3,7 @@
  * it, and uploads do not touch it.
  *
  * Settings that the host knows are committed together with a mark, then applied; when that fails, the caller gets the
- * error, and the host follows as soon as it can (`apply-unapplied.ts`). Repeating the request applies it anew.
+ * error, and the host follows as soon as it can (`unapplied.ts`). Repeating the request applies it anew.
  */
 import type { Updateable } from 'kysely';
 import type { Clock } from '../clock.ts';
@@ -76,7 +76,7 @@ async function change(
 ): Promise<DirectoriesTable> {
   const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
   return refusingWhenFull(async () => {
-    const directory = await deps.database.write(async (tx) => {
+    const directory = await deps.database.db.transaction().execute(async (tx) => {
       const before = await tx
         .selectFrom('directories')
         .selectAll()

@@ -1,11 +1,11 @@
 /** Writes the transfer history, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
-import { prepared } from '../db/prepared.ts';
+import { compiled } from '../db/compiled.ts';
 import type { Tables, TransfersTable } from '../db/schema.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 
-const insert = prepared<Transfer>()((db, p) =>
+const insert = compiled<Transfer>()((db, p) =>
   db.insertInto('transfers').values({
     at: p('at'),
     event: p('event'),

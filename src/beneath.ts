@@ -10,6 +10,7 @@ import { setImmediate } from 'node:timers/promises';
 import { errorCode } from './errors.ts';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const SLASH = 0x2f;
 
 /** An open folder. Close it, or hold it with `using`. */
@@ -42,6 +43,16 @@ export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder
 /** Opens one entry of an open folder as a folder. */
 export function openEntry(parent: Folder, name: Buffer): Folder {
   return hold(openSync(at(parent.fd, name), FOLDER));
+}
+
+/**
+ * Opens the file at `path` below `root` for reading, without waiting for whatever it is. Close what it returns.
+ * @throws the system's error.
+ */
+export function openFile(root: string, path: Buffer): number {
+  const cut = path.lastIndexOf(SLASH);
+  using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
+  return openSync(at(folder.fd, path.subarray(cut + 1)), FILE);
 }
 
 /** What lies at `path` below `root`, or undefined when nothing does, or only by way of a link. */

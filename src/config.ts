@@ -36,6 +36,8 @@ export interface Config {
   };
   /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
   readonly tempNames: readonly string[];
+  /** Whether an upload is put on the disk before it is announced. */
+  readonly syncUploads: boolean;
   /** Where Prometheus reads the metrics, in plain HTTP. */
   readonly metrics: { readonly host: string; readonly port: number | 'off' };
   /** How long transfers, audit rows and finished deliveries are kept. */
@@ -95,7 +97,8 @@ const Environment = v.object({
   BERTH_TRUSTED_PROXIES: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
-  BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*.'),
+  BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*'),
+  BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
   BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
   BERTH_HISTORY_DAYS: v.optional(count, '90'),
@@ -146,6 +149,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
     webhooks: { allow: env.BERTH_WEBHOOK_ALLOW, retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS },
     tempNames: env.BERTH_TEMP_NAMES,
+    syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
     historyDays: env.BERTH_HISTORY_DAYS,
     watchLimit: env.BERTH_WATCH_LIMIT,

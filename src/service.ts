@@ -7,15 +7,16 @@
 import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
 import { createLastUsed } from './accounts/last-used.ts';
+import { type Background, createBackground } from './background.ts';
 import { type Clock, systemClock } from './clock.ts';
+import { leadMeter } from './clock-steps.ts';
 import type { Config } from './config.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
-import { applyUnapplied } from './directories/apply-unapplied.ts';
+import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
-import { createPasswordStock } from './directories/password-stock.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { createAddressLimit } from './http/address-limit.ts';
 import { createApp } from './http/app.ts';
@@ -77,6 +78,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
   const stop = new AbortController();
   const metrics = parts.adopt(createMetrics(), closed);
+  const background = createBackground(log);
 
   const sender = createSender(guardedAgents(config.webhooks.allow), version);
   parts.defer(() => sender.close());
@@ -94,12 +96,15 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const uploads = parts.adopt(
     await startUploads({
       database,
+      background,
       clock,
       log,
       databaseFile: config.databaseFile,
       jailDir: config.jailDir,
       logFolder: paths.corner,
       tempNames: config.tempNames,
+      sync: config.syncUploads,
+      lead: leadMeter(clock, () => performance.now()),
       firstUid: FIRST_UID,
       watchLimit: config.watchLimit,
       roundPause,
@@ -109,7 +114,6 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     }),
     closed,
   );
-  const passwords = parts.adopt(createPasswordStock(log), closed);
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
   const local = parts.adopt(
     createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
@@ -123,14 +127,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await applyUnapplied({ database, host, removal, log });
 
   const app = createApp({
-    rules: { database, clock, host, removal, passwords, sftp: config.sftp },
+    rules: { database, clock, host, removal, sftp: config.sftp },
     uploads: uploadQueries(database.reads),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed,
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
     addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
     clientAddress: clientAddress(config.trustedProxies),
-    checkHealth: () => checkHealth(database, uploads),
+    checkHealth: () => checkHealth(database, background, uploads),
     log,
   });
   const pair = config.tls.mode === 'proxy' ? undefined : await loadTlsPair(config.tls);
@@ -187,9 +191,11 @@ function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'
   };
 }
 
-async function checkHealth(database: Database, uploads: Pick<Uploads, 'healthy'>): Promise<void> {
-  await database.reads.version();
-  if (!uploads.healthy()) throw new Error('the transfer log is not read');
+async function checkHealth(database: Database, background: Background, uploads: Pick<Uploads, 'state'>): Promise<void> {
+  await database.reads.selectFrom('accounts').select('id').limit(1).execute();
+  if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
+  const failing = background.failing();
+  if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);
 }
 
 function closed(part: { close(): unknown }): Promise<void> {

@@ -21,7 +21,7 @@ class Slot {
 }
 
 /** `compiled<{ id: string }>()((db, p) => db.deleteFrom('files').where('id', '=', p('id')))`. */
-export function compiled<P extends object>() {
+export function compiled<P extends object = object>() {
   return <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>): Compiled<P, R> => {
     // The text depends on the dialect, which the adapter stands for.
     const known = new WeakMap<object, CompiledQuery<R>>();

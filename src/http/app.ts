@@ -1,6 +1,5 @@
 /** The API's routes (specification, "Endpoints"). What each needs is handed to it here, and nothing more. */
 import { Hono } from 'hono';
-import { whileUnchanged } from '../db/while-unchanged.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/queries.ts';
 import type { Log } from '../log.ts';
@@ -10,7 +9,7 @@ import { createOne } from './directories/create.ts';
 import { destroyPublicKey } from './directories/destroy-public-key.ts';
 import { destroyDirectory } from './directories/destroy.ts';
 import { listUploads } from './directories/list-uploads.ts';
-import { type ListAnswer, listDirectories } from './directories/list.ts';
+import { listDirectories } from './directories/list.ts';
 import { showDirectory } from './directories/show.ts';
 import { updateDirectory } from './directories/update.ts';
 import { errorResponse, refusal } from './error-response.ts';
@@ -19,30 +18,24 @@ import { health, type HealthCheck } from './health.ts';
 export interface AppDependencies extends IdentifyDependencies {
   /** What the rules work with. */
   readonly rules: CreateDependencies;
-  readonly uploads: Pick<UploadQueries, 'list' | 'listInLots'>;
+  readonly uploads: Pick<UploadQueries, 'list'>;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }
-
-/** Characters of answers that each kind of read keeps between two commits. */
-const REMEMBERED = 4_000_000;
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
-  const { reads } = rules.database;
-  const directories = directoryQueries(reads);
-  const shown = whileUnchanged<string>(reads, { limit: REMEMBERED, size: (text) => text.length });
-  const lists = whileUnchanged<ListAnswer>(reads, { limit: REMEMBERED, size: ({ data }) => data.length });
+  const directories = directoryQueries(rules.database.reads);
   const identify = identifier(deps);
   const api = authorized(identify);
   const app = new Hono<ApiEnv>();
 
   app.get('/healthz', health(deps.checkHealth, log));
-  app.get('/api/v1/directories', api(listDirectories(directories, lists)));
+  app.get('/api/v1/directories', api(listDirectories(directories)));
   app.post('/api/v1/directories', api(createOne(rules)));
-  app.get('/api/v1/directories/:id', api(showDirectory(directories, shown)));
+  app.get('/api/v1/directories/:id', api(showDirectory(directories)));
   app.patch('/api/v1/directories/:id', api(updateDirectory(directories, rules)));
   app.delete('/api/v1/directories/:id', api(destroyDirectory(rules)));
   app.get('/api/v1/directories/:id/uploads', api(listUploads(directories, deps.uploads)));

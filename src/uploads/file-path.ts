@@ -1,33 +1,61 @@
-/** Names as SFTP clients send them, turned into paths below `files/`. */
+/**
+ * Paths of files below `files/`, without a leading slash. Names are bytes and not always UTF-8, so a path is a string
+ * with one character a byte (Latin-1).
+ */
+import { join } from 'node:path';
+
+export type FilePath = string;
 
 const ROOT = 'files';
 
 /**
- * The path below `files/` that a name in a request means, without a leading slash; undefined when it lies elsewhere
- * (`/dev/log`, `/files` itself). Sessions start in `/files`, and no link exists in a jail, so `..` can be resolved
- * as text.
+ * The path that a name in a client's request means; undefined when it lies elsewhere (`/dev/log`, `/files` itself).
+ * Sessions start in `/files`, and no link exists in a jail, so `..` can be resolved as text.
  */
-export function filePath(name: Buffer): Buffer | undefined {
-  // Latin-1 keeps every byte as one character.
-  const text = name.toString('latin1');
-  const parts: string[] = text.startsWith('/') ? [] : [ROOT];
-  for (const part of text.split('/')) {
+export function filePath(name: string): FilePath | undefined {
+  const parts: string[] = name.startsWith('/') ? [] : [ROOT];
+  for (const part of name.split('/')) {
     if (part === '' || part === '.') continue;
     if (part === '..') parts.pop();
     else parts.push(part);
   }
   if (parts[0] !== ROOT || parts.length < 2) return undefined;
-  return Buffer.from(parts.slice(1).join('/'), 'latin1');
+  return parts.slice(1).join('/');
 }
 
-/** The last component of a path. */
-export function baseName(path: Buffer): Buffer {
-  return path.subarray(path.lastIndexOf(0x2f) + 1);
+export function bytesOf(path: FilePath): Buffer {
+  return Buffer.from(path, 'latin1');
+}
+
+export function pathOf(bytes: Buffer): FilePath {
+  return bytes.toString('latin1');
+}
+
+/** The last component. */
+export function baseName(path: FilePath): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** The folder that a path lies in, '' for `files/` itself. */
+export function parentOf(path: FilePath): FilePath {
+  return path.slice(0, Math.max(path.lastIndexOf('/'), 0));
+}
+
+export function isBelow(path: FilePath, folder: FilePath): boolean {
+  return path.startsWith(`${folder}/`);
 }
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** The path as text: bytes that are not UTF-8 become U+FFFD. */
-export function displayName(path: Buffer): string {
-  return utf8.decode(path);
+/** The path as people read it: bytes that are not UTF-8 become U+FFFD. */
+export function displayName(path: FilePath | Buffer): string {
+  return utf8.decode(typeof path === 'string' ? bytesOf(path) : path);
+}
+
+/** The folder that holds an SFTP user's files. */
+export type FilesRoot = (username: string) => string;
+
+/** `<jails>/<username>/files`. */
+export function jailFiles(jailDir: string): FilesRoot {
+  return (username) => join(jailDir, username, ROOT);
 }

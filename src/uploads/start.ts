@@ -1,46 +1,67 @@
 /**
- * Uploads, wired: the transfer log and the watcher see what happens, the rules say what it means, the recorder writes
- * it down. The map is in ../README.md.
+ * Uploads, wired: the transfer log, the watcher and scans put evidence into the ledger; the recorder looks and writes.
+ * The map is in ../README.md.
  */
-import type { Clock } from '../clock.ts';
+import { LRUCache } from 'lru-cache';
+import type { Background } from '../background.ts';
+import { lstatBeneath } from '../beneath.ts';
+import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
-import type { Recorded } from './batch.ts';
-import { createFollower } from './follow.ts';
-import { createMarks } from './marks.ts';
-import { jailFiles } from './jail-files.ts';
-import { createPlaces } from './places.ts';
-import { startOrphans } from './orphans.ts';
+import { createDurable, NOT_DURABLE } from './disk/durable.ts';
+import { createHeldFiles } from './disk/held-files.ts';
+import { createScanner } from './disk/scanner.ts';
+import type { Found } from './disk/scan-worker.ts';
+import { createWatcher } from './disk/watcher.ts';
+import { bytesOf, jailFiles } from './file-path.ts';
+import { CutNames } from './log/cut-names.ts';
+import { createFollower } from './log/follower.ts';
+import { createInterpreter } from './log/interpret.ts';
+import { isAlive } from './log/processes.ts';
+import { Sessions } from './log/sessions.ts';
+import { openTransferLog } from './log/transfer-log.ts';
+import { createWriteBarrier } from './log/write-barrier.ts';
 import { uploadQueries } from './queries.ts';
-import { createRecorder } from './record.ts';
-import { startRetention } from './retention.ts';
-import { createRounds } from './rounds.ts';
-import { createSettler } from './settle.ts';
+import type { HistoryRow } from './record/history.ts';
+import { createLedger, type Place } from './record/ledger.ts';
+import { REST } from './record/look.ts';
+import { createRecorder } from './record/recorder.ts';
+import { Ghosts } from './record/write.ts';
+import { applyRetention } from './retention.ts';
 import { temporaryNames } from './temp-names.ts';
-import { logTransfers } from './transfer-lines.ts';
-import { openTransferLog } from './transfer-log.ts';
-import { createUnclear } from './unclear.ts';
-import { Vanished } from './vanished.ts';
-import { createWatched } from './watched.ts';
-import { createWatcher } from './watcher.ts';
+import { createWaiting } from './waiting.ts';
+
+/** Looks on their way to the database beyond which a scan waits. */
+const SCAN_BACKLOG = 1000;
+/** How often dead sessions, files that wait for one, and old files are looked for, in ms. */
+const SESSION_SWEEP = 5000;
+const WAITING_SWEEP = 2000;
+const RETENTION = 3_600_000;
+/** Usernames are never used again, so which directory one stands for can be remembered. */
+const PLACES = 20_000;
 
 export interface UploadsOptions {
   readonly database: Database;
+  readonly background: Background;
   readonly clock: Clock;
   readonly log: Log;
-  /** The file of that database, for the threads that read it too. */
+  /** The file of that database, for the thread that reads it too. */
   readonly databaseFile: string;
   readonly jailDir: string;
   /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
   readonly logFolder: string;
   readonly tempNames: readonly string[];
+  /** Whether an upload is put on the disk before it is announced. */
+  readonly sync: boolean;
   readonly firstUid: number;
   /** With more directories than this, not all of them are watched. */
   readonly watchLimit: number;
+  /** How far the clock was set forward lately. */
+  lead(): Micros;
   /** The client's address of a session that began before this process, undefined when it is none of this berth's. */
   addressOf(username: string, pid: number): string | undefined;
   /** Called with what a commit has put into the history. */
-  recorded(recorded: readonly Recorded[]): void;
+  recorded(rows: readonly HistoryRow[]): void;
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   /** Called after a commit that enqueued webhooks. */
@@ -66,136 +87,155 @@ export interface Uploads {
   unwatch(username: string): void;
   /** For those who look at the service from outside. */
   state(): UploadsState;
-  /** Whether changes are seen as they should be. */
-  healthy(): boolean;
   close(): Promise<void>;
 }
 
 /** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  const { database, clock, log, jailDir } = options;
+  const { database, clock, log, background } = options;
   const queries = uploadQueries(database.reads);
-  const filesRoot = jailFiles(jailDir);
-  const withPlace = createPlaces(queries);
-  const stop = new AbortController();
+  const filesRoot = jailFiles(options.jailDir);
+  const isTemporary = temporaryNames(options.tempNames);
+  const heldFiles = createHeldFiles();
+  const sessions = new Sessions();
+  const cutNames = new CutNames();
+  const isHeld = (directoryId: string, inode: number): Promise<boolean> =>
+    heldFiles.isHeldByAny(sessions.pidsOf(directoryId), inode);
 
-  const marks = createMarks(() => transferLog.allSockets);
-  const recorder = createRecorder({
-    database,
+  const ledger = createLedger({
+    isTemporary,
+    stillWrites: ({ pid, isDoubtful, inode }) =>
+      isDoubtful ? inode !== undefined && heldFiles.isHeldBy(pid, inode) : isAlive(pid),
+    onDue: () => recorder.wake(),
+  });
+  const barrier = createWriteBarrier(() => transferLog.allSockets);
+  const interpreter = createInterpreter({
+    ledger,
+    sessions,
+    lstat: (place, path) => lstatBeneath(filesRoot(place.sftp_username), bytesOf(path)),
+    unclear({ place, by }, { about, start }, at) {
+      if (about !== 'other') {
+        cutNames.add(place.id, { start, isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false });
+      }
+      scanner.request(place.id);
+    },
+    note: (note) => recorder.note(note),
+    over(place, by, at) {
+      waiting.over(place, by, at).catch((error: unknown) => log.warn({ err: error }, 'the next sweep repeats it'));
+    },
+  });
+  const watcher = createWatcher({
     log,
     filesRoot,
-    isTemporary: temporaryNames(options.tempNames),
-    vanished: new Vanished(),
-    isWritten: (directoryId, inode) => follower.isWritten(directoryId, inode),
-    wake: options.wake,
-    recorded(recorded) {
-      logTransfers(log, recorded);
-      options.recorded(recorded);
-    },
-    rescan: (directoryId) => rounds.request(directoryId),
-    caughtUp: marks.passed,
+    limit: options.watchLimit,
+    changed: (username, path) => withPlace(username, (place) => ledger.touch(place, path, REST)),
+    missing: (username, path) => withPlace(username, (place) => ledger.missing(place, path)),
+    unclear: (username) => withPlace(username, (place) => scanner.request(place.id)),
   });
   const follower = createFollower({
     clock,
     log,
     filesRoot,
     queries,
+    ledger,
+    sessions,
+    interpreter,
+    heldFiles,
+    barrier,
     firstUid: options.firstUid,
-    live: (username) => watched.use(username),
     addressOf: options.addressOf,
-    isMark: marks.take,
-    note: recorder.note,
-    emit(changes) {
-      for (const change of changes) if (change.kind === 'closed') settler.explained(change.directoryId, change.path);
-      recorder.push(changes);
-    },
-    unclear(id, username, event, pid, at) {
-      if (event.about === 'other') return rounds.request(id);
-      const place = { id, sftp_username: username };
-      unclear.resolve({ place, start: event.start, forced: event.about === 'forced close', pid, at });
-    },
+    live: watcher.use,
+    lost: (place) => scanner.request(place.id),
   });
-  const unclear = createUnclear({
-    filesRoot,
-    queries,
-    isWritten: follower.isWritten,
-    emit: recorder.push,
-    scan(id, error) {
-      if (error !== undefined) {
-        log.error({ err: error, directory: id }, 'cannot look for a file whose name was cut, scanning instead');
-      }
-      rounds.request(id);
-    },
-    signal: stop.signal,
-  });
-  const settler = createSettler({
+  const recorder = createRecorder({
+    database,
     clock,
     log,
+    ledger,
     filesRoot,
-    queries,
-    isWritten: follower.isWritten,
-    isOpen: follower.isOpen,
-    sessionOf: follower.sessionOf,
-    emit: recorder.push,
+    isTemporary,
+    durable: options.sync ? createDurable() : NOT_DURABLE,
+    ghosts: new Ghosts(),
+    isLive: (directoryId, pid) => sessions.isLive(directoryId, pid),
+    livePid: (directoryId) => sessions.pidsOf(directoryId)[0],
+    isHeld,
+    caughtUp: follower.caughtUp,
+    rescan: (directoryId) => scanner.request(directoryId),
+    wake: options.wake,
+    recorded: options.recorded,
   });
-  const orphans = startOrphans({ clock, log, queries, isLive: follower.isLive, emit: recorder.push });
-  const watcher = createWatcher({
+  const scanner = createScanner({
     log,
-    filesRoot,
-    changed: (username, path) => void withPlace(username, (place) => settler.suspect(place, path)),
-    missing: (username, path) => void withPlace(username, (place) => settler.missing(place, path)),
-    unclear: (username) => void withPlace(username, (place) => rounds.request(place.id)),
-  });
-  const watched = createWatched(watcher, options.watchLimit);
-  const rounds = createRounds({
-    log,
-    filesRoot,
+    background,
     queries,
-    settler,
-    watched,
-    drained: recorder.drained,
-    thread: { databaseFile: options.databaseFile, jailDir },
-    signal: stop.signal,
+    watcher,
+    databaseFile: options.databaseFile,
+    jailDir: options.jailDir,
     roundPause: options.roundPause,
+    now: () => clock.now(),
+    async take(found) {
+      for (const each of found) await takeFound(each);
+      await recorder.drained(SCAN_BACKLOG);
+    },
+    tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
+    scanned: ({ id }, upTo) => cutNames.forget(id, upTo),
   });
-  const retention = startRetention({
-    reads: database.reads,
-    clock,
-    log,
-    filesRoot,
-    isWritten: follower.isWritten,
-    emit: recorder.push,
-    suspect: settler.suspect,
-    drained: recorder.drained,
-  });
+  const waiting = createWaiting({ clock, queries, ledger, isLive: (id, pid) => sessions.isLive(id, pid) });
+  const places = new LRUCache<string, Place>({ max: PLACES });
+
+  function withPlace(username: string, use: (place: Place) => void): void {
+    const known = places.get(username);
+    if (known) return use(known);
+    queries.directoryOf(username).then(
+      (place) => {
+        if (!place) return;
+        places.set(username, place);
+        use(place);
+      },
+      (error: unknown) => log.error({ err: error, username }, 'cannot tell whose jail has changed'),
+    );
+  }
+
+  async function takeFound({ place, path, isMissing }: Found): Promise<void> {
+    if (isMissing) return ledger.missing(place, path);
+    const close = cutNames.of(place.id, path);
+    if (!close) return ledger.touch(place, path, 0);
+    const inode = lstatBeneath(filesRoot(place.sftp_username), bytesOf(path))?.ino;
+    if (inode === undefined || !(await isHeld(place.id, inode))) ledger.closed(place, path, close);
+  }
+
+  const loops = [
+    background.start('sessions', { every: SESSION_SWEEP }, follower.sweep),
+    background.start('waiting-uploads', { every: WAITING_SWEEP }, waiting.sweep),
+  ];
+  const retention = background.start('retention', { every: RETENTION }, (signal) =>
+    applyRetention({ ...options, reads: database.reads, filesRoot, ledger, isHeld, drained: recorder.drained }, signal),
+  );
   const transferLog = await openTransferLog(options.logFolder, follower.follow);
 
   return {
     sockets: transferLog,
     adoptSessions: follower.adoptSessions,
     async coverAll() {
-      await rounds.coverAll();
-      await retention.check();
+      await scanner.coverAll();
+      await retention.run();
     },
-    watch: watched.add,
-    unwatch: watched.remove,
-    healthy: () => transferLog.listening(),
+    watch: watcher.add,
+    unwatch: watcher.remove,
     state: () => ({
-      sessions: follower.sessions(),
+      sessions: sessions.serving(),
       transferLogRead: transferLog.listening(),
-      watchesComplete: watched.complete(),
+      watchesComplete: watcher.isComplete(),
     }),
     async close() {
-      stop.abort();
       await transferLog.close();
       await follower.close();
-      settler.close();
-      orphans.close();
-      await unclear.close();
-      await rounds.close();
+      for (const loop of loops) await loop.close();
       await retention.close();
+      await scanner.close();
       await watcher.close();
       await recorder.close();
+      ledger.close();
     },
   };
 }

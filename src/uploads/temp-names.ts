@@ -1,7 +1,7 @@
-/** Names that clients give to uploads until they rename them: `*.filepart`, `.in.*.`, … */
-import { baseName } from './file-path.ts';
+/** Names that clients give to uploads until they rename them: `*.filepart`, `.in.*`, … */
+import { baseName, type FilePath } from './file-path.ts';
 
-export type IsTemporary = (path: Buffer) => boolean;
+export type IsTemporary = (path: FilePath) => boolean;
 
 /** Patterns with `*` for anything, as `BERTH_TEMP_NAMES` lists them; they are held against a path's last component. */
 export function temporaryNames(patterns: readonly string[]): IsTemporary {
@@ -13,5 +13,5 @@ export function temporaryNames(patterns: readonly string[]): IsTemporary {
       .join('[^]*'),
   );
   const expression = new RegExp(`^(?:${alternatives.join('|')})$`);
-  return (path) => expression.test(baseName(path).toString('latin1'));
+  return (path) => expression.test(baseName(path));
 }

@@ -14,7 +14,7 @@
  */
 import { sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
-import { prepared } from '../db/prepared.ts';
+import { compiled } from '../db/compiled.ts';
 import type { Tables } from '../db/schema.ts';
 
 /** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
@@ -39,7 +39,7 @@ export interface Claimed {
   readonly attempts: number;
 }
 
-const due = prepared<Turn>()((db, p) =>
+const due = compiled<Turn>()((db, p) =>
   db
     .selectFrom('deliveries')
     .select(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
@@ -48,13 +48,13 @@ const due = prepared<Turn>()((db, p) =>
     .orderBy('due_at')
     .limit(p('count')),
 );
-const take = prepared<Pick<Claimed, 'id' | 'attempts'> & { leaseEnd: Micros }>()((db, p) =>
+const take = compiled<Pick<Claimed, 'id' | 'attempts'> & { leaseEnd: Micros }>()((db, p) =>
   db
     .updateTable('deliveries')
     .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd') })
     .where('id', '=', p('id')),
 );
-const begin = prepared<Pick<Claimed, 'id' | 'attempts'> & { now: Micros }>()((db, p) =>
+const begin = compiled<Pick<Claimed, 'id' | 'attempts'> & { now: Micros }>()((db, p) =>
   db.insertInto('attempts').values({ delivery_id: p('id'), number: p('attempts'), started_at: p('now') }),
 );
 

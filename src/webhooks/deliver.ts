@@ -9,6 +9,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
+import { stepMeter } from '../clock-steps.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { errorMessage } from '../errors.ts';
@@ -24,7 +25,6 @@ import { createRotation } from './rotation.ts';
 import type { Answer, Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 import { createSlots } from './slots.ts';
-import { createTimekeeper } from './timekeeper.ts';
 
 /** An answer within this makes a destination proven (see `slots.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
@@ -68,7 +68,7 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
   const rotation = createRotation(queue, slots);
   const sleeper = createSleeper();
   const results = createResults(() => performance.now());
-  const timekeeper = createTimekeeper(clock, () => performance.now());
+  const clockStep = stepMeter(clock, () => performance.now());
   const stop = new AbortController();
   let closing = false;
   /** What a set clock has moved and the outbox has not followed yet. */
@@ -132,7 +132,7 @@ export function startDispatcher(options: DispatcherOptions): Dispatcher {
 
   /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
   const round = async (): Promise<number> => {
-    jump += timekeeper.jump();
+    jump += clockStep();
     const now = clock.now();
     const timed = ((await queue.nextTimed()) ?? Infinity) + jump;
     const ripenIn = Math.max((timed - now) / 1000, RIPEN_MS - (performance.now() - ripenedAt));

@@ -5,7 +5,7 @@
  */
 import type { Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
-import { prepared } from '../db/prepared.ts';
+import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, Tables } from '../db/schema.ts';
 import { MAX_ATTEMPTS } from './backoff.ts';
 
@@ -27,7 +27,7 @@ export interface Finished {
 
 type Outcome = Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'>;
 
-const conclude = prepared<Pick<Finished, 'id' | 'attempts'> & Outcome & { counted: number }>()((db, p) =>
+const conclude = compiled<Pick<Finished, 'id' | 'attempts'> & Outcome & { counted: number }>()((db, p) =>
   db
     .updateTable('deliveries')
     .set({ state: p('state'), attempts: p('counted'), due_at: p('due_at'), finished_at: p('finished_at') })
@@ -37,7 +37,7 @@ const conclude = prepared<Pick<Finished, 'id' | 'attempts'> & Outcome & { counte
     .returning('id'),
 );
 /** The row is there since the claim. */
-const note = prepared<Finished & { now: Micros }>()((db, p) =>
+const note = compiled<Finished & { now: Micros }>()((db, p) =>
   db
     .updateTable('attempts')
     .set({
@@ -51,7 +51,7 @@ const note = prepared<Finished & { now: Micros }>()((db, p) =>
     .where('number', '=', p('attempts')),
 );
 
-const forget = prepared<Pick<Finished, 'id' | 'attempts'>>()((db, p) =>
+const forget = compiled<Pick<Finished, 'id' | 'attempts'>>()((db, p) =>
   db.deleteFrom('attempts').where('delivery_id', '=', p('id')).where('number', '=', p('attempts')),
 );
 

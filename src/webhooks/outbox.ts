@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
-import { prepared } from '../db/prepared.ts';
+import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { payload } from './payload.ts';
 import { sign } from './signature.ts';
@@ -22,7 +22,7 @@ export interface UploadEvent {
   readonly now: Micros;
 }
 
-const insert = prepared<DeliveriesTable>()((db, p) =>
+const insert = compiled<DeliveriesTable>()((db, p) =>
   db.insertInto('deliveries').values({
     id: p('id'),
     directory_id: p('directory_id'),

@@ -1,7 +1,8 @@
 /** What the dispatcher reads before each round. */
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
-import type { Awaitable, Reads } from '../db/reads.ts';
+import { compiled } from '../db/compiled.ts';
+import type { Tables } from '../db/schema.ts';
 import { TIMED } from './ripen.ts';
 
 export interface QueueReads {
@@ -11,56 +12,53 @@ export interface QueueReads {
   nextTimed(): Promise<Micros | undefined>;
 }
 
-/**
- * Compiles the reads. `destinations` jumps through the index from one destination to the next: its cost is that of the
- * destinations it returns, however long their queues are.
- */
-export function queueReads(reads: Reads): QueueReads {
-  const next = reads.prepare<{ after: string; limit: number }>()((db, parameter) =>
-    db
-      .withRecursive('turns(destination)', (cte) =>
-        cte
-          .selectNoFrom((eb) =>
-            eb
-              .selectFrom('deliveries')
-              .select('destination')
-              .where('state', '=', sql.lit('queued'))
-              .where('destination', '>', parameter('after'))
-              .orderBy('destination')
-              .limit(1)
-              .as('destination'),
-          )
-          .unionAll(
-            cte
-              .selectFrom('turns')
-              .select((eb) =>
-                eb
-                  .selectFrom('deliveries')
-                  .select('deliveries.destination')
-                  .where('state', '=', sql.lit('queued'))
-                  .whereRef('deliveries.destination', '>', 'turns.destination')
-                  .orderBy('deliveries.destination')
-                  .limit(1)
-                  .as('destination'),
-              )
-              .where('turns.destination', 'is not', null),
-          ),
-      )
-      .selectFrom('turns')
-      .select('destination')
-      .where('destination', 'is not', null)
-      .limit(parameter('limit')),
-  );
-  const earliest = reads.prepare<object>()((db) =>
-    db.selectFrom('deliveries').select('due_at').where(TIMED).orderBy('due_at').limit(1),
-  );
+/** Jumps through the index from one destination to the next: its cost is that of what it returns, however long the queues. */
+const next = compiled<{ after: string; limit: number }>()((db, parameter) =>
+  db
+    .withRecursive('turns(destination)', (cte) =>
+      cte
+        .selectNoFrom((eb) =>
+          eb
+            .selectFrom('deliveries')
+            .select('destination')
+            .where('state', '=', sql.lit('queued'))
+            .where('destination', '>', parameter('after'))
+            .orderBy('destination')
+            .limit(1)
+            .as('destination'),
+        )
+        .unionAll(
+          cte
+            .selectFrom('turns')
+            .select((eb) =>
+              eb
+                .selectFrom('deliveries')
+                .select('deliveries.destination')
+                .where('state', '=', sql.lit('queued'))
+                .whereRef('deliveries.destination', '>', 'turns.destination')
+                .orderBy('deliveries.destination')
+                .limit(1)
+                .as('destination'),
+            )
+            .where('turns.destination', 'is not', null),
+        ),
+    )
+    .selectFrom('turns')
+    .select('destination')
+    .where('destination', 'is not', null)
+    .limit(parameter('limit')),
+);
+const earliest = compiled()((db) =>
+  db.selectFrom('deliveries').select('due_at').where(TIMED).orderBy('due_at').limit(1),
+);
+
+export function queueReads(reads: Kysely<Tables>): QueueReads {
   return {
     async destinations(after, limit) {
-      const rows: Awaitable<{ destination: string | null }[]> = next.all({ after, limit });
-      return (await rows).flatMap(({ destination }) => destination ?? []);
+      return (await next.all(reads, { after, limit })).flatMap(({ destination }) => destination ?? []);
     },
     async nextTimed() {
-      return (await earliest.first({}))?.due_at ?? undefined;
+      return (await earliest.first(reads, {}))?.due_at ?? undefined;
     },
   };
 }

@@ -1,5 +1,4 @@
 /** GET /api/v1/directories/:id/uploads */
-import { setImmediate } from 'node:timers/promises';
 import { formatMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/queries.ts';
 import { displayName, type UploadQueries, type UploadRow } from '../../uploads/queries.ts';
@@ -11,35 +10,38 @@ import { ownDirectory } from './show.ts';
 /** Rows that are read and written down at once, which takes some 2 ms. A list may have any number of them. */
 const LOT = 500;
 
-type Queries = Pick<UploadQueries, 'list' | 'listInLots'>;
+type Queries = Pick<UploadQueries, 'list'>;
 
 export function listUploads(directories: DirectoryQueries, uploads: Queries): Endpoint<'/:id'> {
   return async (c, { accountId }) => {
     const { id } = await ownDirectory(directories, accountId, c.req.param('id'));
     const { limit, after } = requestedPage(c);
     if (limit === undefined) {
-      const first = await uploads.list(id, { limit: LOT + 1, after });
-      return first.length > LOT ? longResponse(uploads.listInLots(id, after, LOT)) : dataResponse(json(first));
+      const first = await uploads.list(id, { limit: LOT, after });
+      return first.length === LOT ? longResponse(uploads, id, first) : dataResponse(json(first));
     }
-    const { rows, headers } = await readPage(c, (page) => uploads.list(id, page));
+    const { rows, headers } = await readPage(c, (page) => uploads.list(id, { ...page, limit: page.limit ?? limit }));
     return dataResponse(json(rows), 200, headers);
   };
 }
 
 /**
- * What `dataResponse` makes of all rows, put together and sent bit by bit. Complete before the first bit is sent: a client
- * that reads slowly must not hold on to a moment of the database.
+ * What `dataResponse` makes of all rows, read and sent some at a time, as fast as the client takes them: neither a slow
+ * client nor a long list holds more than one lot in memory. Uploads that come meanwhile stand before what is sent.
  */
-async function longResponse(lots: AsyncIterable<UploadRow[]>): Promise<Response> {
-  const parts = [Buffer.from('{"data":[')];
-  for await (const rows of lots) {
-    parts.push(Buffer.from((parts.length === 1 ? '' : ',') + json(rows).slice(1, -1)));
-    await setImmediate();
+function longResponse(uploads: Queries, directoryId: string, first: readonly UploadRow[]): Response {
+  return new Response(ReadableStream.from(parts(uploads, directoryId, first)), {
+    headers: { 'content-type': 'application/json' },
+  });
+}
+
+async function* parts(uploads: Queries, directoryId: string, first: readonly UploadRow[]): AsyncGenerator<Buffer> {
+  let rows = first;
+  for (let before = '{"data":['; rows.length > 0; before = ',') {
+    yield Buffer.from(before + json(rows).slice(1, -1));
+    rows = rows.length < LOT ? [] : await uploads.list(directoryId, { limit: LOT, after: rows.at(-1) });
   }
-  parts.push(Buffer.from(']}'));
-  const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const headers = { 'content-type': 'application/json', 'content-length': String(length) };
-  return new Response(ReadableStream.from(parts), { headers });
+  yield Buffer.from(']}');
 }
 
 function json(rows: readonly UploadRow[]): string {

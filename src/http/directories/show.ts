@@ -1,22 +1,13 @@
 /** GET /api/v1/directories/:id */
-import type { WhileUnchanged } from '../../db/while-unchanged.ts';
 import { BerthError } from '../../errors.ts';
 import type { DirectoryQueries, ShownDirectory } from '../../directories/queries.ts';
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';
 import { fullDirectory } from './directory-json.ts';
 
-/** What was answered is kept as text while nothing changes: clients poll. */
-export function showDirectory(directories: DirectoryQueries, answers: WhileUnchanged<string>): Endpoint<'/:id'> {
-  return async (c, { accountId }) => {
-    const id = c.req.param('id');
-    const found = await answers.get(`${accountId} ${id}`, async () => {
-      const directory = await directories.byId(accountId, id);
-      return directory && fullDirectory(directory);
-    });
-    if (found === undefined) throw notFound();
-    return dataResponse(found);
-  };
+export function showDirectory(directories: DirectoryQueries): Endpoint<'/:id'> {
+  return async (c, { accountId }) =>
+    dataResponse(fullDirectory(await ownDirectory(directories, accountId, c.req.param('id'))));
 }
 
 /** @throws {BerthError} `directory_not_found` for an unknown id and for another account's directory alike. */
@@ -26,10 +17,6 @@ export async function ownDirectory(
   id: string,
 ): Promise<ShownDirectory> {
   const directory = await directories.byId(accountId, id);
-  if (!directory) throw notFound();
+  if (!directory) throw new BerthError('directory_not_found', 'Directory not found');
   return directory;
-}
-
-function notFound(): BerthError {
-  return new BerthError('directory_not_found', 'Directory not found');
 }

@@ -1,0 +1,94 @@
+/**
+ * Puts files and their names on the disk, so that an upload that was announced survives a power cut. In the thread pool:
+ * a few small files at a time, and one large one beside them, which may take seconds.
+ */
+import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
+import { promisify } from 'node:util';
+import PQueue from 'p-queue';
+import { isAbsent, openFile, openFolder } from '../../beneath.ts';
+import { bytesOf, type FilePath, parentOf } from '../file-path.ts';
+import { type FileStat, fileStat } from '../record/file-stat.ts';
+
+const LARGE = 8 * 1024 * 1024;
+
+const syncData = promisify(fdatasync);
+const syncAll = promisify(fsync);
+
+export interface Durable {
+  /**
+   * Resolves with the file that is on the disk now, its name and those of the folders above it included; with undefined
+   * when there is none. Rejects when the disk fails.
+   */
+  sync(root: string, path: FilePath): Promise<FileStat | undefined>;
+}
+
+export function createDurable(): Durable {
+  const small = new PQueue({ concurrency: 3 });
+  const large = new PQueue({ concurrency: 1 });
+  /** Syncs of folders that have not begun: who comes until then shares them. */
+  const folders = new Map<string, Promise<void>>();
+
+  function syncFolder(root: string, folder: FilePath): Promise<void> {
+    const key = `${root}/${folder}`;
+    const shared = folders.get(key);
+    if (shared) return shared;
+    const syncing = small.add(async () => {
+      folders.delete(key);
+      using opened = openFolder(root, bytesOf(folder));
+      await syncAll(opened.fd);
+    });
+    folders.set(key, syncing);
+    return syncing;
+  }
+
+  async function syncFile(root: string, path: FilePath): Promise<FileStat | undefined> {
+    const fd = openFile(root, bytesOf(path));
+    try {
+      const stats = fstatSync(fd);
+      if (!stats.isFile()) return undefined;
+      await (stats.size < LARGE ? small : large).add(() => syncData(fd));
+      return fileStat(stats);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  return {
+    async sync(root, path) {
+      try {
+        const synced = await syncFile(root, path);
+        // The folders may be as new as the file.
+        const above = synced ? [...ancestors(path)] : [];
+        await Promise.all(above.map((folder) => syncFolder(root, folder)));
+        return synced;
+      } catch (error) {
+        if (isAbsent(error)) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+/** For those who want it otherwise (`BERTH_SYNC_UPLOADS=off`): nothing is synced, and all counts as if it were. */
+export const NOT_DURABLE: Durable = {
+  async sync(root, path) {
+    try {
+      const fd = openFile(root, bytesOf(path));
+      try {
+        return fileStat(fstatSync(fd));
+      } finally {
+        closeSync(fd);
+      }
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw error;
+    }
+  },
+};
+
+function* ancestors(path: FilePath): Generator<FilePath> {
+  for (let folder = parentOf(path); ; folder = parentOf(folder)) {
+    yield folder;
+    if (folder === '') return;
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * The thread that scans: whenever a folder has to come from the disk, this thread waits and not the one that answers
+ * requests. It says which files are not as their rows have them, and changes nothing.
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { openReads } from '../../db/open.ts';
+import { errorMessage } from '../../errors.ts';
+import { type FilePath, jailFiles } from '../file-path.ts';
+import { filesAfter } from '../queries.ts';
+import type { Place } from '../record/ledger.ts';
+import { scanDirectory } from './scan.ts';
+
+export interface ScanWorkerData {
+  readonly databaseFile: string;
+  readonly jailDir: string;
+}
+
+/** A file that is not as its row has it. */
+export interface Found {
+  readonly place: Place;
+  readonly path: FilePath;
+  readonly isMissing: boolean;
+}
+
+export interface Scanned {
+  readonly place: Place;
+  readonly folders: number;
+  /** How long it took, in ms. */
+  readonly took: number;
+  /** Why it could not be scanned. */
+  readonly failure?: string;
+}
+
+export type FromScanWorker =
+  /** Answered with `go-on`. */
+  | { readonly kind: 'found'; readonly found: readonly Found[] }
+  | { readonly kind: 'too-deep'; readonly place: Place }
+  /** All places of the last `scan`. */
+  | { readonly kind: 'scanned'; readonly scanned: readonly Scanned[] };
+
+export type ToScanWorker =
+  | { readonly kind: 'scan'; readonly places: readonly Place[] }
+  | { readonly kind: 'go-on' }
+  | { readonly kind: 'close' };
+
+/** What is found is handed over in lots of this many at most. */
+const LOT = 100;
+
+const port = parentPort;
+if (!port) throw new Error('this file is the worker thread for scans');
+
+const { databaseFile, jailDir } = workerData as ScanWorkerData;
+const reads = openReads(databaseFile);
+const filesRoot = jailFiles(jailDir);
+const stop = new AbortController();
+let found: Found[] = [];
+let goOn: (() => void) | undefined;
+let scanning = Promise.resolve();
+
+port.on('message', (message: ToScanWorker) => {
+  if (message.kind === 'go-on') goOn?.();
+  else if (message.kind === 'scan') scanning = scanAll(message.places);
+  else void close();
+});
+
+async function scanAll(places: readonly Place[]): Promise<void> {
+  const scanned: Scanned[] = [];
+  for (const place of places) {
+    if (stop.signal.aborted) return;
+    const began = performance.now();
+    let folders = 0;
+    let failure: string | undefined;
+    try {
+      folders = await scan(place);
+    } catch (error) {
+      failure = errorMessage(error);
+    }
+    scanned.push({ place, folders, took: performance.now() - began, ...(failure !== undefined && { failure }) });
+  }
+  await handOver();
+  post({ kind: 'scanned', scanned });
+}
+
+function scan(place: Place): Promise<number> {
+  const find = async (path: FilePath, isMissing: boolean): Promise<void> => {
+    found.push({ place, path, isMissing });
+    if (found.length >= LOT) await handOver();
+  };
+  return scanDirectory({
+    root: filesRoot(place.sftp_username),
+    filesAfter: (after, limit) => filesAfter.all(reads, { directory: place.id, after, limit }),
+    differs: (path) => find(path, false),
+    missing: (path) => find(path, true),
+    tooDeep: () => post({ kind: 'too-deep', place }),
+    signal: stop.signal,
+  });
+}
+
+/** Waits until what was found is on its way to the database. */
+async function handOver(): Promise<void> {
+  if (found.length === 0 || stop.signal.aborted) return;
+  const lot = found;
+  found = [];
+  const going = new Promise<void>((resolve) => (goOn = resolve));
+  post({ kind: 'found', found: lot });
+  await going;
+}
+
+async function close(): Promise<void> {
+  stop.abort();
+  goOn?.();
+  await scanning;
+  await reads.destroy();
+  port?.close();
+}
+
+function post(message: FromScanWorker): void {
+  port?.postMessage(message);
+}

@@ -1,0 +1,99 @@
+/**
+ * Reads one message of internal-sftp's log (sftp-server.c) into an event.
+ *
+ * Names are hostile: they may hold quotes and imitate the rest of a line. The wording at both ends of a message is
+ * sshd's own, so it is parsed from both ends, and what stays ambiguous becomes `unclear` rather than a guess.
+ * syslog(3) gets at most 500 characters; a message that long may be cut, and is `unclear` too.
+ */
+import { unvis } from './vis.ts';
+
+/** The length at which sshd cuts a message (`"%.500s"` in log.c). */
+const CUT = 500;
+
+/** Names are bytes, one character each. */
+export type LogEvent =
+  | { readonly kind: 'session-opened'; readonly username: string; readonly address: string }
+  | { readonly kind: 'session-closed' }
+  | { readonly kind: 'open'; readonly name: string; readonly flags: ReadonlySet<string> }
+  | {
+      readonly kind: 'close';
+      readonly name: string;
+      readonly forced: boolean;
+      readonly read: number;
+      readonly written: number;
+    }
+  | { readonly kind: 'rename'; readonly from: string; readonly to: string }
+  | { readonly kind: 'remove'; readonly name: string }
+  | { readonly kind: 'set'; readonly name: string }
+  /** A request was refused. */
+  | { readonly kind: 'status'; readonly text: string }
+  /**
+   * Something whose name is not certain. For a close, `start` is the name's beginning, perhaps with a piece of the
+   * wording that follows it, from a `"` on.
+   */
+  | { readonly kind: 'unclear'; readonly about: 'close' | 'forced close' | 'other'; readonly start: string }
+  /** A write was refused; the status follows. `name` is the first 100 bytes of what the handle was opened with. */
+  | { readonly kind: 'write-refused'; readonly name: string }
+  /** What sshd has to say about another request that fails, before its status. */
+  | { readonly kind: 'complaint' }
+  /** Nothing that matters to uploads: opendir, mkdir, statvfs, … */
+  | { readonly kind: 'other' };
+
+/** `<38>Nov 20 20:50:00 internal-sftp[123]: text`, as glibc's syslog(3) writes it. */
+const FRAME = /^<\d+>\w{3} [ \d]\d \d\d:\d\d:\d\d internal-sftp\[(\d+)\]: /;
+
+/** The process and the text of a syslog message, or undefined when internal-sftp did not write it. */
+export function readFrame(raw: string): { readonly pid: number; readonly text: string } | undefined {
+  const frame = FRAME.exec(raw);
+  return frame ? { pid: Number(frame[1]), text: raw.slice(frame[0].length) } : undefined;
+}
+
+/** The event that a message's text describes. */
+export function readEvent(text: string): LogEvent {
+  if (text.length >= CUT) return unclear(text);
+  let match: RegExpExecArray | null;
+  if ((match = /^open "(.*)" flags ([A-Z,]*) mode 0[0-7]*$/.exec(text))) {
+    return { kind: 'open', name: unvis(match[1] ?? ''), flags: new Set((match[2] ?? '').split(',')) };
+  }
+  if ((match = /^(forced )?close "(.*)" bytes read (\d+) written (\d+)$/.exec(text))) {
+    return {
+      kind: 'close',
+      name: unvis(match[2] ?? ''),
+      forced: match[1] !== undefined,
+      read: Number(match[3]),
+      written: Number(match[4]),
+    };
+  }
+  if (/^(posix-)?rename old "/.test(text)) return readRename(text);
+  if ((match = /^remove name "(.*)"$/.exec(text))) return { kind: 'remove', name: unvis(match[1] ?? '') };
+  if ((match = /^set "(.*)" (size \d+|modtime \d{8}-\d\d:\d\d:\d\d)$/.exec(text))) {
+    return { kind: 'set', name: unvis(match[1] ?? '') };
+  }
+  if ((match = /^session opened for local user (\S+) from \[(.*)\]$/.exec(text))) {
+    return { kind: 'session-opened', username: match[1] ?? '', address: match[2] ?? '' };
+  }
+  if (text.startsWith('session closed for local user ')) return { kind: 'session-closed' };
+  if ((match = /^sent status (.*)$/.exec(text))) return { kind: 'status', text: match[1] ?? '' };
+  if ((match = /^error: process_write: (?:write|seek) "(.*)": [^"]*$/.exec(text))) {
+    return { kind: 'write-refused', name: unvis(match[1] ?? '') };
+  }
+  if (text.startsWith('error: ')) return { kind: 'complaint' };
+  return { kind: 'other' };
+}
+
+/** Both names are quoted and either may hold `" new "`: certain only when there is one way to part them. */
+function readRename(text: string): LogEvent {
+  const body = /rename old "(.*)"$/.exec(text)?.[1] ?? '';
+  const parts = body.split('" new "');
+  const [from, to] = parts;
+  if (parts.length !== 2 || from === undefined || to === undefined) return unclear(text);
+  return { kind: 'rename', from: unvis(from), to: unvis(to) };
+}
+
+function unclear(text: string): LogEvent {
+  const match = /^((?:forced )?close|remove name|set|(?:posix-)?rename old) "(.*)/.exec(text);
+  // What was opened will be closed; nothing has to be known before.
+  if (!match) return { kind: 'other' };
+  const about = match[1] === 'close' || match[1] === 'forced close' ? match[1] : 'other';
+  return { kind: 'unclear', about, start: unvis(match[2] ?? '') };
+}

@@ -1,0 +1,280 @@
+/**
+ * What a look at a file means: a pure function of what the log has said, what the disk shows and what is recorded.
+ *
+ * The disk has the last word about what is there, the log about what was uploaded: a file that is closed, overwritten
+ * and closed again before anybody looks was uploaded twice, though only the second upload can be seen.
+ */
+import type { Micros } from '../../clock.ts';
+import type { FileState } from '../../db/schema.ts';
+import type { FilePath } from '../file-path.ts';
+import type { IsTemporary } from '../temp-names.ts';
+import type { BySession, Close, Removal, Rename } from './evidence.ts';
+import { type FileStat, isCopy, isFileOf, isSame, UNSEEN } from './file-stat.ts';
+
+/** A row of the table of files, as far as the decision needs it. */
+export interface Recorded extends FileStat {
+  readonly id: string;
+  readonly path: Buffer;
+  readonly state: FileState;
+  readonly uploaded_at: Micros;
+  readonly source: 'log' | 'disk';
+  readonly session_pid: number | null;
+}
+
+/** A row that was removed lately, or an upload that was announced without being seen: its file may turn up. */
+export interface Ghost extends Pick<Recorded, 'state' | 'uploaded_at' | 'inode'> {
+  /** Undefined when there was no row. */
+  readonly id?: string;
+  /** As recorded; undefined when nobody has seen it since its last change, which was no later than `uploaded_at`. */
+  readonly stat?: FileStat;
+}
+
+export interface Look {
+  readonly path: FilePath;
+  readonly now: Micros;
+  /** The regular file that is there. */
+  readonly stat: FileStat | undefined;
+  /** What is recorded at that path. */
+  readonly row: Recorded | undefined;
+  /** What is recorded of that inode at another path, where that file is no longer. */
+  readonly twin: Recorded | undefined;
+  readonly ghost: Ghost | undefined;
+
+  readonly closes: readonly Close[];
+  readonly rename: Rename | undefined;
+  readonly removal: Removal | undefined;
+  /** The end of the session that left it under a temporary name. */
+  readonly over: Removal | undefined;
+  /** What the log announced so lately that it may not have happened yet. */
+  readonly isFresh: boolean;
+  /** Whether the log knows of a handle that writes it. */
+  readonly isWritten: boolean;
+  /** Whether a client set its times or size lately. */
+  readonly wasSet: boolean;
+  /** What was there before all that the log had to say until then was heard; null for nothing. */
+  readonly seen: FileStat | null | undefined;
+
+  /** What is on the disk for certain, whatever happens to the power. */
+  readonly synced: FileStat | undefined;
+  /** It has not changed for a while. */
+  readonly isRested: boolean;
+  /** It has been missing for a while. */
+  readonly isGone: boolean;
+  /** Nobody holds it open, by the kernel's word, and the log has nothing more to say. */
+  readonly isUnexplained: boolean;
+  readonly isTemporary: IsTemporary;
+  isLive(pid: number): boolean;
+  /** A live session of the directory, which may still rename a temporary name. */
+  readonly livePid: number | undefined;
+}
+
+/** What has to happen before it can be decided. */
+export type Wait =
+  /** The log has to be heard up to now. */
+  | 'barrier'
+  /** The file and its name have to be on the disk. */
+  | 'sync'
+  /** Nobody may hold it open, and the log may have nothing to say of it. */
+  | 'explanation'
+  /** It has to rest, or to be missing for a while. */
+  | 'rest';
+
+export interface Announcement {
+  readonly path: FilePath;
+  readonly from?: FilePath | undefined;
+  readonly at: Micros;
+  readonly bytes: number;
+  readonly by?: BySession | undefined;
+  readonly openedAt?: Micros | undefined;
+}
+
+/** For the history. */
+export interface Event extends Announcement {
+  readonly event: 'upload-dropped' | 'renamed' | 'removed';
+}
+
+export type NewRow = Pick<Recorded, 'state' | 'uploaded_at' | 'source' | 'session_pid'> & FileStat;
+
+export interface Effects {
+  readonly announce: readonly Announcement[];
+  readonly events: readonly Event[];
+  /** Written at the path in place of these rows, as a new upload or, with an id, as that one. */
+  readonly put?: { readonly row: NewRow; readonly id?: string };
+  /** This row changes, and perhaps moves to the path. */
+  readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };
+  readonly remove?: Recorded;
+  /** Announced or dropped, though nobody has seen the file. */
+  readonly ghost?: Ghost;
+  /** The row stays for now, without a file. */
+  readonly isUnsettled?: boolean;
+}
+
+export type Decision = { readonly wait: Wait } | Effects;
+
+const NOTHING: Effects = { announce: [], events: [] };
+
+export function decide(look: Look): Decision {
+  const { stat, row, removal } = look;
+  if (!stat) return absent(look);
+  const last = look.closes.at(-1);
+  if (last && !wasFoundAfter(look, stat, last)) return closed(look, stat, last);
+  if (removal && row) {
+    // Another file: its own close will tell of it.
+    if (!isFileOf(row, stat)) return { ...NOTHING, ...removed(look, row, removal) };
+    if (look.isFresh) return { wait: 'rest' };
+  }
+  return unchanged(look, stat) ?? moved(look, stat) ?? found(look, stat);
+}
+
+/** A scan found the file after it was closed, and before the log could say so. */
+function wasFoundAfter({ row }: Look, stat: FileStat, close: Close): boolean {
+  return row?.source === 'disk' && row.state === 'uploaded' && close.at <= row.uploaded_at && isSame(row, stat);
+}
+
+/** Nothing is there: it was removed or renamed since, or is about to be. */
+function absent(look: Look): Decision {
+  const { row, removal, closes } = look;
+  const last = closes.at(-1);
+  // What the log says next tells where it went.
+  if (last && look.seen === undefined) return { wait: 'barrier' };
+  if (!last && look.rename && look.isFresh) return { wait: 'rest' };
+  const ghost = last?.inode === undefined ? undefined : ghostOf(last, last.inode);
+  const gone = { ...NOTHING, announce: told(look, closes), ...(ghost && { ghost }) };
+  if (!row) return gone;
+  if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
+  return last || look.rename ? { ...gone, isUnsettled: true } : { wait: 'rest' };
+}
+
+function removed({ path, now }: Look, row: Recorded, removal: Removal | undefined): Pick<Effects, 'events' | 'remove'> {
+  const { at, by } = removal ?? { at: now, by: undefined };
+  return { events: [{ event: 'removed', path, at, by, bytes: row.size_bytes }], remove: row };
+}
+
+function ghostOf({ at, isComplete }: Close, inode: number): Ghost {
+  return { inode, state: isComplete ? 'uploaded' : 'partial', uploaded_at: at };
+}
+
+/** Uploads that cannot be seen any more, by the word of the log alone. */
+function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcement[] {
+  return closes
+    .filter(({ isComplete, path }) => isComplete && !isTemporary(path))
+    .map((close) => announcement(close, close.bytes ?? row?.size_bytes ?? 0));
+}
+
+/** A handle that wrote the file has gone, and it is the last one. */
+function closed(look: Look, stat: FileStat, last: Close): Decision {
+  const before = told(look, look.closes.slice(0, -1));
+  const uploaded = last.isComplete ? uploadedStat(look, stat, last) : stat;
+  if (!uploaded) return { wait: 'barrier' };
+  const isShort = last.isDoubted && last.bytes !== undefined && uploaded.size_bytes > last.bytes;
+  if (!last.isComplete || isShort) return dropped(look, stat, last, before);
+  // What is being written anew cannot be kept as it was.
+  if (!look.isWritten && !isSynced(look, stat)) return { wait: 'sync' };
+  // What has not been announced must not look like it: should its close be lost in a crash, a scan finds it.
+  const seen = isSame(uploaded, stat) ? stat : { ...stat, mtime: UNSEEN };
+  if (look.isTemporary(last.path) && look.isTemporary(look.path) && look.isLive(last.by.pid)) {
+    return { ...NOTHING, announce: before, put: { row: newRow(seen, last, { state: 'waiting', pid: last.by.pid }) } };
+  }
+  const path = look.isTemporary(last.path) ? look.path : last.path;
+  return {
+    ...NOTHING,
+    announce: [...before, { ...announcement(last, uploaded.size_bytes), path }],
+    events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
+    put: { row: newRow(seen, last, { state: 'uploaded' }) },
+  };
+}
+
+/**
+ * What the file was when its last upload was complete. A client may overwrite a file right after it closed it, and then
+ * lstat tells of another; or it wrote some bytes twice, or left gaps, and then lstat alone tells the size. sshd logs an
+ * open before it tries it: once the log has been heard up to the look, it is known which of the two it was.
+ */
+function uploadedStat({ seen, isWritten }: Look, stat: FileStat, { bytes }: Close): FileStat | undefined {
+  if (bytes === undefined || bytes === stat.size_bytes) return stat;
+  if (isWritten) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
+  return seen ?? undefined;
+}
+
+function dropped(look: Look, stat: FileStat, last: Close, announce: readonly Announcement[]): Effects {
+  // Nothing had been written.
+  if (look.row && isSame(look.row, stat)) return { ...NOTHING, announce };
+  const event = { ...announcement(last, stat.size_bytes), path: look.path, event: 'upload-dropped' } as const;
+  return { ...NOTHING, announce, events: [event], put: { row: newRow(stat, last, { state: 'partial' }) } };
+}
+
+/** The file at the path is the one that is recorded there. */
+function unchanged(look: Look, stat: FileStat): Decision | undefined {
+  const { row } = look;
+  if (!row) return undefined;
+  const isOwn = isSame(row, stat);
+  // Times or a size were set, or the whole jail was copied.
+  const wasTouched = row.mtime !== UNSEEN && row.inode === stat.inode && look.wasSet;
+  if (!isOwn && !wasTouched && !isCopy(row, stat)) return undefined;
+  const isCurrent = isOwn && row.inode >= 0;
+  const isOver = row.state === 'waiting' && row.session_pid !== null && !look.isLive(row.session_pid);
+  if (!isOver) return isCurrent ? NOTHING : { ...NOTHING, change: { of: row, to: stat } };
+  // The session that might have renamed it is over.
+  const { at, by } = look.over ?? { at: look.now, by: undefined };
+  return {
+    ...NOTHING,
+    announce: [{ path: look.path, at, by, bytes: stat.size_bytes }],
+    change: { of: row, to: { ...stat, state: 'uploaded', uploaded_at: at, session_pid: null } },
+  };
+}
+
+/** The file is recorded under an earlier name: the row follows it. One that waited for a final name is complete now. */
+function moved(look: Look, stat: FileStat): Decision | undefined {
+  const { twin, rename } = look;
+  if (!twin) return ghostly(look, stat);
+  const isExplained = isSame(twin, stat) || (look.wasSet && isFileOf(twin, stat));
+  // Without a rename it may be another file, which got the inode of one that has gone.
+  if (!isExplained && !(rename && isFileOf(twin, stat))) return undefined;
+  const to = isExplained ? stat : {};
+  const from = twin.path.toString('latin1');
+  const { at, by } = rename ?? { at: look.now, by: undefined };
+  const about = { path: look.path, from, at, by, bytes: twin.size_bytes };
+  if (twin.state !== 'waiting' || look.isTemporary(look.path)) {
+    return { ...NOTHING, events: [{ ...about, event: 'renamed' }], change: { of: twin, to } };
+  }
+  if (!isSynced(look, stat)) return { wait: 'sync' };
+  const complete = { ...to, state: 'uploaded', uploaded_at: at, session_pid: null } as const;
+  return { ...NOTHING, announce: [about], change: { of: twin, to: complete } };
+}
+
+/** Its row went before it was seen under its new name. */
+function ghostly({ ghost, row }: Look, stat: FileStat): Effects | undefined {
+  if (!ghost || (row && isFileOf(row, stat))) return undefined;
+  const { id, state, uploaded_at } = ghost;
+  if (ghost.stat ? !isSame(ghost.stat, stat) : stat.mtime > uploaded_at) return undefined;
+  const restored = { ...stat, state, uploaded_at, source: 'log', session_pid: null } as const;
+  return { ...NOTHING, put: { row: restored, ...(id !== undefined && { id }) } };
+}
+
+/** A file that differs from what is recorded, with no word of the log to explain it. */
+function found(look: Look, stat: FileStat): Decision {
+  if (!look.isRested) return { wait: 'rest' };
+  if (!look.isUnexplained) return { wait: 'explanation' };
+  if (!isSynced(look, stat)) return { wait: 'sync' };
+  const row = { ...stat, uploaded_at: look.now, source: 'disk' } as const;
+  if (look.livePid !== undefined && look.isTemporary(look.path)) {
+    return { ...NOTHING, put: { row: { ...row, state: 'waiting', session_pid: look.livePid } } };
+  }
+  const upload = { path: look.path, at: look.now, bytes: stat.size_bytes };
+  return { ...NOTHING, announce: [upload], put: { row: { ...row, state: 'uploaded', session_pid: null } } };
+}
+
+function isSynced({ synced }: Look, stat: FileStat): boolean {
+  return synced !== undefined && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes;
+}
+
+function announcement({ path, from, at, by, openedAt }: Close, bytes: number): Announcement {
+  return { path, from, at, by, openedAt, bytes };
+}
+
+function renamedEvent(look: Look, { from, at, by }: Rename, bytes: number): Event {
+  return { event: 'renamed', path: look.path, from, at, by, bytes };
+}
+
+function newRow(stat: FileStat, close: Close, { state, pid = null }: { state: FileState; pid?: number | null }): NewRow {
+  return { ...stat, state, uploaded_at: close.at, source: 'log', session_pid: pid };
+}

@@ -1,0 +1,122 @@
+/**
+ * The rows of one directory's files, inside the transaction that changes them. Each function keeps `storage_bytes` equal
+ * to the sum of the sizes.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Transaction } from 'kysely';
+import { compiled } from '../../db/compiled.ts';
+import type { FilesTable, Tables } from '../../db/schema.ts';
+import { bytesOf, type FilePath } from '../file-path.ts';
+import { type FileStat, unknownInode } from './file-stat.ts';
+
+export type FileRow = FilesTable;
+
+const fileAt = compiled<{ directory: string; path: Buffer }>()((db, p) =>
+  db.selectFrom('files').selectAll().where('directory_id', '=', p('directory')).where('path', '=', p('path')),
+);
+const withInode = compiled<{ directory: string; inode: number; unknown: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .selectAll()
+    .where('directory_id', '=', p('directory'))
+    .where('inode', 'in', [p('inode'), p('unknown')])
+    .limit(10),
+);
+const insertFile = compiled<FilesTable>()((db, p) =>
+  db.insertInto('files').values({
+    id: p('id'),
+    directory_id: p('directory_id'),
+    path: p('path'),
+    size_bytes: p('size_bytes'),
+    state: p('state'),
+    uploaded_at: p('uploaded_at'),
+    inode: p('inode'),
+    mtime: p('mtime'),
+    source: p('source'),
+    session_pid: p('session_pid'),
+  }),
+);
+const updateFile = compiled<Omit<FilesTable, 'directory_id'> & { of: string }>()((db, p) =>
+  db
+    .updateTable('files')
+    .set({
+      id: p('id'),
+      path: p('path'),
+      size_bytes: p('size_bytes'),
+      state: p('state'),
+      uploaded_at: p('uploaded_at'),
+      inode: p('inode'),
+      mtime: p('mtime'),
+      source: p('source'),
+      session_pid: p('session_pid'),
+    })
+    .where('id', '=', p('of')),
+);
+const grow = compiled<{ id: string; bytes: number }>()((db, p) =>
+  db
+    .updateTable('directories')
+    .set((eb) => ({ storage_bytes: eb('storage_bytes', '+', p('bytes')) }))
+    .where('id', '=', p('id')),
+);
+
+/** `flush` at the end of the transaction writes the storage total. */
+export class Files {
+  readonly #tx: Transaction<Tables>;
+  readonly #directory: string;
+  #growth = 0;
+
+  constructor(tx: Transaction<Tables>, directoryId: string) {
+    this.#tx = tx;
+    this.#directory = directoryId;
+  }
+
+  at(path: FilePath): Promise<FileRow | undefined> {
+    return fileAt.first(this.#tx, { directory: this.#directory, path: bytesOf(path) });
+  }
+
+  /** Rows that the same file may have had under other names. */
+  ofInode({ inode, mtime }: FileStat): Promise<FileRow[]> {
+    return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
+  }
+
+  /** Puts a row, with a new id unless one is given, in place of another. */
+  async put(file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string }, before: FileRow | undefined): Promise<void> {
+    const row = { id: randomUUID(), ...file, directory_id: this.#directory };
+    if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
+    else await insertFile.all(this.#tx, row);
+    this.#growth += row.size_bytes - (before?.size_bytes ?? 0);
+  }
+
+  async update(row: FileRow, values: Partial<Omit<FileRow, 'id' | 'directory_id'>>): Promise<void> {
+    const changed = { ...row, ...values };
+    await updateFile.all(this.#tx, { ...changed, of: row.id });
+    this.#growth += changed.size_bytes - row.size_bytes;
+  }
+
+  async remove(row: FileRow): Promise<void> {
+    await this.#tx.deleteFrom('files').where('id', '=', row.id).execute();
+    this.#growth -= row.size_bytes;
+  }
+
+  /** Up to `limit` rows below a folder, by path, after `after`. */
+  below(folder: FilePath, after: FilePath, limit: number): Promise<FileRow[]> {
+    const from = after > `${folder}/` ? after : `${folder}/`;
+    return (
+      this.#tx
+        .selectFrom('files')
+        .selectAll()
+        .where('directory_id', '=', this.#directory)
+        .where('path', '>', bytesOf(from))
+        // '0' is the character after '/', so this is the end of everything that starts with `folder/`.
+        .where('path', '<', bytesOf(`${folder}0`))
+        .orderBy('path')
+        .limit(limit)
+        .execute()
+    );
+  }
+
+  async flush(): Promise<void> {
+    if (this.#growth !== 0) await grow.all(this.#tx, { id: this.#directory, bytes: this.#growth });
+    this.#growth = 0;
+  }
+}

@@ -26,7 +26,7 @@ import type { HistoryRow } from './record/history.ts';
 import { createLedger, type Place } from './record/ledger.ts';
 import { REST } from './record/look.ts';
 import { createRecorder } from './record/recorder.ts';
-import { Ghosts } from './record/write.ts';
+import { Strays } from './record/strays.ts';
 import { applyRetention } from './retention.ts';
 import { temporaryNames } from './temp-names.ts';
 import { createWaiting } from './waiting.ts';
@@ -99,6 +99,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const heldFiles = createHeldFiles();
   const sessions = new Sessions();
   const cutNames = new CutNames();
+  const strays = new Strays();
   const isHeld = (directoryId: string, inode: number): Promise<boolean> =>
     heldFiles.isHeldByAny(sessions.pidsOf(directoryId), inode);
 
@@ -106,6 +107,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isTemporary,
     stillWrites: ({ pid, isDoubtful, inode }) =>
       isDoubtful ? inode !== undefined && heldFiles.isHeldBy(pid, inode) : isAlive(pid),
+    stray: (directoryId, close) => strays.addClose(directoryId, close),
     onDue: () => recorder.wake(),
   });
   const barrier = createWriteBarrier(() => transferLog.allSockets);
@@ -155,7 +157,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     filesRoot,
     isTemporary,
     durable: options.sync ? createDurable() : NOT_DURABLE,
-    ghosts: new Ghosts(),
+    strays,
     isLive: (directoryId, pid) => sessions.isLive(directoryId, pid),
     livePid: (directoryId) => sessions.pidsOf(directoryId)[0],
     isHeld,

@@ -32,11 +32,13 @@ export function createDurable(): Durable {
     const key = `${root}/${folder}`;
     const shared = folders.get(key);
     if (shared) return shared;
-    const syncing = small.add(async () => {
+    const sync = async (): Promise<void> => {
       folders.delete(key);
       using opened = openFolder(root, bytesOf(folder));
       await syncAll(opened.fd);
-    });
+    };
+    // Not at once: it must not begin before it is known.
+    const syncing = Promise.resolve().then(() => small.add(sync));
     folders.set(key, syncing);
     return syncing;
   }

@@ -20,7 +20,8 @@ export interface ScanThread {
   close(): Promise<void>;
 }
 
-export function createScanThread({ take, tooDeep, ...workerData }: ScanThreadOptions): ScanThread {
+export function createScanThread({ take, tooDeep, databaseFile, jailDir }: ScanThreadOptions): ScanThread {
+  const workerData: ScanWorkerData = { databaseFile, jailDir };
   let worker: Worker | undefined;
   let ended = Promise.resolve();
   let waiting: PromiseWithResolvers<readonly Scanned[]> | undefined;

@@ -71,6 +71,7 @@ export function createFollower(options: FollowerOptions) {
   }
 
   async function run(): Promise<void> {
+    await Promise.resolve(); // so that it has begun before it ends
     const pause = yielder();
     for (const lane of inTurn) {
       inTurn.delete(lane);
@@ -108,6 +109,7 @@ export function createFollower(options: FollowerOptions) {
 
   function follow({ at, pid, text }: Line, lane: Lane): Promise<void> | undefined {
     const event = readEvent(text);
+    if (process.env['DBG']) console.error('LINE', lane.key.slice(0,8), pid, at % 1e9, text);
     if (event.kind === 'session-closed') interpreter.end(pid, at);
     else if (event.kind === 'session-opened') return begin(pid, event, at).then(() => joinLane(pid, lane));
     else {

@@ -10,7 +10,8 @@ import { type FilePath, filePath } from '../file-path.ts';
 import type { BySession, SessionNote } from '../record/evidence.ts';
 import type { Handle } from '../record/handle.ts';
 import type { HandleEnd, Ledger, Place } from '../record/ledger.ts';
-import type { Change } from '../record/namespace.ts';
+import type { Change, Entry } from '../record/namespace.ts';
+import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { LogEvent } from './log-line.ts';
 import { type Asked, Session, type Sessions } from './sessions.ts';
 
@@ -39,7 +40,7 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     if (!path) return { kind: 'other' };
     const { flags, name } = event;
     const writes = flags.has('WRITE') || flags.has('APPEND');
-    const inode = writes ? lstat(session.place, path)?.ino : undefined;
+    const inode = writes ? inodeOf(session.place, path, flags.has('TRUNCATE') ? at : 0) : undefined;
     const handle = {
       ...{ pid: session.pid, name, path, openedAt: at, order: ++order, inode },
       ...{ creates: flags.has('CREATE'), truncates: flags.has('TRUNCATE'), isRefused: false, isDoubtful: false },
@@ -47,6 +48,12 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     const kept = writes ? ledger.open(session.place, handle) : { ...handle, entry: undefined };
     session.add(kept);
     return { kind: 'open', handle: kept };
+  }
+
+  /** Of the file that was opened, unless the path is another's by now: one that was emptied since then is new. */
+  function inodeOf(place: Place, path: FilePath, emptiedAt: Micros): number | undefined {
+    const stats = lstat(place, path);
+    return stats && stats.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? stats.ino : undefined;
   }
 
   function closed(session: Session, event: LogEvent & { kind: 'close' }, at: Micros): void {
@@ -108,8 +115,8 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
       case 'set': {
         const path = filePath(event.name);
         // It may be a handle's name, whose file has another by now.
-        for (const handle of session.handles.get(event.name) ?? []) if (handle.entry) ledger.set(place, handle.entry);
-        if (path) ledger.set(place, path);
+        for (const handle of session.handles.get(event.name) ?? []) if (handle.entry) ledger.set(place, handle.entry, event);
+        if (path) ledger.set(place, path, event);
         return { kind: 'other' };
       }
       case 'unclear':
@@ -140,13 +147,13 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     if (status === 'Failure') session.doubtedUpTo = order;
   }
 
-  function wasRefused(place: Place, { from, to, entry }: Change): boolean {
-    const left = lstat(place, from);
-    if (!left) return false;
-    const inode = entry.closes.at(-1)?.inode ?? [...entry.writers].find((handle) => handle.inode)?.inode;
-    if (inode !== undefined && inode === left.ino) return true;
+  /**
+   * Whether a change that a refusal follows was refused. In doubt it was: what a look finds under the new name all the
+   * same is told by its inode.
+   */
+  function wasRefused(place: Place, { to, entry }: Change): boolean {
     const arrived = to === undefined ? undefined : lstat(place, to);
-    return inode === undefined ? true : arrived?.ino !== inode && to !== undefined;
+    return !arrived || mayBe(entry, arrived) !== true;
   }
 
   /** Without a file there is no handle. With one, the kernel is asked when it matters. */
@@ -215,4 +222,14 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     /** A session is over, whether or not sshd could say so. */
     end,
   };
+}
+
+/** Whether that may be the entry's file; undefined when nothing is known of it. */
+function mayBe(entry: Entry, { ino, size, mtimeMs }: Stats): boolean | undefined {
+  const last = entry.closes.at(-1);
+  const inode = last?.inode ?? [...entry.writers].find((handle) => handle.inode !== undefined)?.inode;
+  if (inode !== undefined) return inode === ino;
+  if (!last) return undefined;
+  const isOlder = last.openedAt !== undefined && mtimeMs * 1000 < last.openedAt - TIMER_GRAIN;
+  return !isOlder && (last.bytes === undefined || last.bytes === size);
 }

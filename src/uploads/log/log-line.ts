@@ -24,7 +24,7 @@ export type LogEvent =
     }
   | { readonly kind: 'rename'; readonly from: string; readonly to: string }
   | { readonly kind: 'remove'; readonly name: string }
-  | { readonly kind: 'set'; readonly name: string }
+  | { readonly kind: 'set'; readonly name: string; readonly isSize: boolean }
   /** A request was refused. */
   | { readonly kind: 'status'; readonly text: string }
   /**
@@ -67,7 +67,7 @@ export function readEvent(text: string): LogEvent {
   if (/^(posix-)?rename old "/.test(text)) return readRename(text);
   if ((match = /^remove name "(.*)"$/.exec(text))) return { kind: 'remove', name: unvis(match[1] ?? '') };
   if ((match = /^set "(.*)" (size \d+|modtime \d{8}-\d\d:\d\d:\d\d)$/.exec(text))) {
-    return { kind: 'set', name: unvis(match[1] ?? '') };
+    return { kind: 'set', name: unvis(match[1] ?? ''), isSize: match[2]?.startsWith('size') === true };
   }
   if ((match = /^session opened for local user (\S+) from \[(.*)\]$/.exec(text))) {
     return { kind: 'session-opened', username: match[1] ?? '', address: match[2] ?? '' };

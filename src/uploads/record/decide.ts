@@ -9,7 +9,7 @@ import type { FileState } from '../../db/schema.ts';
 import type { FilePath } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
-import { type FileStat, isCopy, isFileOf, isSame, UNSEEN } from './file-stat.ts';
+import { type FileStat, isCopy, isFileOf, isSame, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
 
 /** A row of the table of files, as far as the decision needs it. */
 export interface Recorded extends FileStat {
@@ -21,14 +21,6 @@ export interface Recorded extends FileStat {
   readonly session_pid: number | null;
 }
 
-/** A row that was removed lately, or an upload that was announced without being seen: its file may turn up. */
-export interface Ghost extends Pick<Recorded, 'state' | 'uploaded_at' | 'inode'> {
-  /** Undefined when there was no row. */
-  readonly id?: string;
-  /** As recorded; undefined when nobody has seen it since its last change, which was no later than `uploaded_at`. */
-  readonly stat?: FileStat;
-}
-
 export interface Look {
   readonly path: FilePath;
   readonly now: Micros;
@@ -38,7 +30,8 @@ export interface Look {
   readonly row: Recorded | undefined;
   /** What is recorded of that inode at another path, where that file is no longer. */
   readonly twin: Recorded | undefined;
-  readonly ghost: Ghost | undefined;
+  /** A row that was removed lately, of a file that was the same. */
+  readonly removedRow: Recorded | undefined;
 
   readonly closes: readonly Close[];
   readonly rename: Rename | undefined;
@@ -99,14 +92,16 @@ export interface Effects {
   readonly announce: readonly Announcement[];
   readonly events: readonly Event[];
   /** Written at the path in place of these rows, as a new upload or, with an id, as that one. */
-  readonly put?: { readonly row: NewRow; readonly id?: string };
+  readonly put?: { readonly row: NewRow; readonly id?: string | undefined };
   /** This row changes, and perhaps moves to the path. */
   readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };
   readonly remove?: Recorded;
-  /** Announced or dropped, though nobody has seen the file. */
-  readonly ghost?: Ghost;
+  /** The upload's file is elsewhere, if anywhere. */
+  readonly stray?: Close;
   /** The row stays for now, without a file. */
   readonly isUnsettled?: boolean;
+  /** The file is not where the log has it. */
+  readonly isLost?: boolean;
 }
 
 export type Decision = { readonly wait: Wait } | Effects;
@@ -115,9 +110,10 @@ const NOTHING: Effects = { announce: [], events: [] };
 
 export function decide(look: Look): Decision {
   const { stat, row, removal } = look;
-  if (!stat) return absent(look);
   const last = look.closes.at(-1);
-  if (last && !wasFoundAfter(look, stat, last)) return closed(look, stat, last);
+  if (!stat || (last && isAnother(last, stat))) return absent(look);
+  if (last && isOutdated(look, stat, last)) return { ...NOTHING, announce: row?.source === 'disk' ? [] : told(look, look.closes) };
+  if (last) return closed(look, stat, last);
   if (removal && row) {
     // Another file: its own close will tell of it.
     if (!isFileOf(row, stat)) return { ...NOTHING, ...removed(look, row, removal) };
@@ -126,9 +122,14 @@ export function decide(look: Look): Decision {
   return unchanged(look, stat) ?? moved(look, stat) ?? found(look, stat);
 }
 
-/** A scan found the file after it was closed, and before the log could say so. */
-function wasFoundAfter({ row }: Look, stat: FileStat, close: Close): boolean {
-  return row?.source === 'disk' && row.state === 'uploaded' && close.at <= row.uploaded_at && isSame(row, stat);
+/** The file that was closed is elsewhere; what is there now is told by its own evidence. */
+function isAnother({ inode }: Close, stat: FileStat): boolean {
+  return inode !== undefined && inode !== stat.inode;
+}
+
+/** What is recorded is newer: a scan was faster than the log, or a later upload was told of first. */
+function isOutdated({ row }: Look, stat: FileStat, close: Close): boolean {
+  return row?.state === 'uploaded' && close.at <= row.uploaded_at && isSame(row, stat);
 }
 
 /** Nothing is there: it was removed or renamed since, or is about to be. */
@@ -138,9 +139,10 @@ function absent(look: Look): Decision {
   // What the log says next tells where it went.
   if (last && look.seen === undefined) return { wait: 'barrier' };
   if (!last && look.rename && look.isFresh) return { wait: 'rest' };
-  const ghost = last?.inode === undefined ? undefined : ghostOf(last, last.inode);
-  const gone = { ...NOTHING, announce: told(look, closes), ...(ghost && { ghost }) };
-  if (!row) return gone;
+  const stray = last && { ...last, isTold: last.isComplete && !look.isTemporary(last.path) };
+  const isLost = (last ?? look.rename) !== undefined;
+  const gone = { ...NOTHING, announce: told(look, closes), isLost, ...(stray && { stray }) };
+  if (!row || look.stat) return gone;
   if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
   return last || look.rename ? { ...gone, isUnsettled: true } : { wait: 'rest' };
 }
@@ -150,14 +152,10 @@ function removed({ path, now }: Look, row: Recorded, removal: Removal | undefine
   return { events: [{ event: 'removed', path, at, by, bytes: row.size_bytes }], remove: row };
 }
 
-function ghostOf({ at, isComplete }: Close, inode: number): Ghost {
-  return { inode, state: isComplete ? 'uploaded' : 'partial', uploaded_at: at };
-}
-
 /** Uploads that cannot be seen any more, by the word of the log alone. */
 function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcement[] {
   return closes
-    .filter(({ isComplete, path }) => isComplete && !isTemporary(path))
+    .filter(({ isComplete, isTold, path }) => isComplete && !isTold && !isTemporary(path))
     .map((close) => announcement(close, close.bytes ?? row?.size_bytes ?? 0));
 }
 
@@ -171,14 +169,15 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
   // What is being written anew cannot be kept as it was.
   if (!look.isWritten && !isSynced(look, stat)) return { wait: 'sync' };
   // What has not been announced must not look like it: should its close be lost in a crash, a scan finds it.
-  const seen = isSame(uploaded, stat) ? stat : { ...stat, mtime: UNSEEN };
+  const seen = isSame(uploaded, stat) || last.isResized ? stat : { ...stat, mtime: UNSEEN };
   if (look.isTemporary(last.path) && look.isTemporary(look.path) && look.isLive(last.by.pid)) {
     return { ...NOTHING, announce: before, put: { row: newRow(seen, last, { state: 'waiting', pid: last.by.pid }) } };
   }
   const path = look.isTemporary(last.path) ? look.path : last.path;
+  const upload = { ...announcement(last, uploaded.size_bytes), path };
   return {
     ...NOTHING,
-    announce: [...before, { ...announcement(last, uploaded.size_bytes), path }],
+    announce: last.isTold ? before : [...before, upload],
     events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
     put: { row: newRow(seen, last, { state: 'uploaded' }) },
   };
@@ -189,9 +188,10 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
  * lstat tells of another; or it wrote some bytes twice, or left gaps, and then lstat alone tells the size. sshd logs an
  * open before it tries it: once the log has been heard up to the look, it is known which of the two it was.
  */
-function uploadedStat({ seen, isWritten }: Look, stat: FileStat, { bytes }: Close): FileStat | undefined {
+function uploadedStat({ seen, isWritten }: Look, stat: FileStat, close: Close): FileStat | undefined {
+  const { bytes, at } = close;
   if (bytes === undefined || bytes === stat.size_bytes) return stat;
-  if (isWritten) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
+  if (isWritten || close.isResized || stat.mtime > at + TIMER_GRAIN) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
   return seen ?? undefined;
 }
 
@@ -225,7 +225,7 @@ function unchanged(look: Look, stat: FileStat): Decision | undefined {
 /** The file is recorded under an earlier name: the row follows it. One that waited for a final name is complete now. */
 function moved(look: Look, stat: FileStat): Decision | undefined {
   const { twin, rename } = look;
-  if (!twin) return ghostly(look, stat);
+  if (!twin) return restored(look, stat);
   const isExplained = isSame(twin, stat) || (look.wasSet && isFileOf(twin, stat));
   // Without a rename it may be another file, which got the inode of one that has gone.
   if (!isExplained && !(rename && isFileOf(twin, stat))) return undefined;
@@ -242,12 +242,10 @@ function moved(look: Look, stat: FileStat): Decision | undefined {
 }
 
 /** Its row went before it was seen under its new name. */
-function ghostly({ ghost, row }: Look, stat: FileStat): Effects | undefined {
-  if (!ghost || (row && isFileOf(row, stat))) return undefined;
-  const { id, state, uploaded_at } = ghost;
-  if (ghost.stat ? !isSame(ghost.stat, stat) : stat.mtime > uploaded_at) return undefined;
-  const restored = { ...stat, state, uploaded_at, source: 'log', session_pid: null } as const;
-  return { ...NOTHING, put: { row: restored, ...(id !== undefined && { id }) } };
+function restored({ removedRow }: Look, stat: FileStat): Effects | undefined {
+  if (!removedRow) return undefined;
+  const { id, state, uploaded_at, source, session_pid } = removedRow;
+  return { ...NOTHING, put: { id, row: { ...stat, state, uploaded_at, source, session_pid } } };
 }
 
 /** A file that differs from what is recorded, with no word of the log to explain it. */

@@ -21,12 +21,16 @@ export interface Close {
   readonly by: BySession;
   /** When the handle was opened, as far as somebody saw it. */
   readonly openedAt: Micros | undefined;
-  /** Bytes written through the handle when it began with an empty file: its size, unless some were written twice. */
+  /** Bytes written through the handle when it began with an empty file: the file's size, unless some were written twice. */
   readonly bytes: number | undefined;
+  /** The size was set since: what is on the disk is no longer what was uploaded. */
+  isResized?: boolean;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
   /** Of the file that was written, when it was seen. */
   readonly inode: number | undefined;
+  /** Announced already, though nobody had seen the file. */
+  readonly isTold?: boolean;
   /** Of several handles the newest one's end counts. */
   readonly order: number;
 }

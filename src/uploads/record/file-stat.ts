@@ -5,6 +5,9 @@ import type { FilesTable } from '../../db/schema.ts';
 
 export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
 
+/** File times are taken from the kernel's timer, which ticks this often at least. */
+export const TIMER_GRAIN: Micros = 10_000;
+
 /** The mtime of a row whose file has been overwritten since: no file on the disk is the same as this. */
 export const UNSEEN: Micros = -1;
 

@@ -37,6 +37,8 @@ export interface LedgerOptions {
   readonly isTemporary: IsTemporary;
   /** Whether a handle that nobody has closed exists: its process lives, and an open that seems to have failed did not. */
   stillWrites(handle: Handle): boolean;
+  /** An upload has ended whose file has no name, as far as the log tells. */
+  stray(directoryId: string, close: Close): void;
   /** Something is due. */
   onDue(): void;
 }
@@ -130,9 +132,11 @@ export function createLedger(options: LedgerOptions) {
       if ([...entry.writers].some(options.stillWrites)) return;
       const { verdict } = entry;
       entry.verdict = undefined;
-      // What has no name any more was removed or replaced while it was written.
-      if (verdict && entry.isAttached) {
-        entry.closes.push({ ...verdict, at: end?.at ?? verdict.at, path: entry.path });
+      if (verdict) {
+        const close = { ...verdict, at: end?.at ?? verdict.at, path: entry.isAttached ? entry.path : handle.path };
+        // What has no name any more was removed or replaced while it was written, or its name was told wrongly.
+        if (!entry.isAttached) return options.stray(entry.directory.id, close);
+        entry.closes.push(close);
         entry.seen = undefined;
         entry.synced = undefined;
         makeDue(entry);
@@ -192,8 +196,10 @@ export function createLedger(options: LedgerOptions) {
     },
 
     /** A client sets the size or the times of a file; `entry` when it does so through a handle. */
-    set(place: Place, about: FilePath | Entry): void {
+    set(place: Place, about: FilePath | Entry, { isSize }: { readonly isSize: boolean }): void {
       const entry = typeof about === 'string' ? namesOf(place).ensure(about) : about;
+      const last = entry.closes.at(-1);
+      if (last && isSize) last.isResized = true;
       entry.setUntil = performance.now() + SET_SHOWS;
       makeDue(entry);
     },

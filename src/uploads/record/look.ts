@@ -2,13 +2,15 @@
 import type { Stats } from 'node:fs';
 import { lstatBeneath } from '../../beneath.ts';
 import type { Micros } from '../../clock.ts';
-import { bytesOf, type FilesRoot, pathOf } from '../file-path.ts';
+import { bytesOf, type FilePath, type FilesRoot, pathOf } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
-import type { Ghost, Look } from './decide.ts';
+import type { Look } from './decide.ts';
+import type { Close } from './evidence.ts';
 import { type FileRow, type Files } from './files.ts';
 import { type FileStat, fileStat, isFileOf, isSame } from './file-stat.ts';
 import { GONE_REST } from './ledger.ts';
 import type { Entry } from './namespace.ts';
+import type { Strays } from './strays.ts';
 
 /** How long a file has to stay as it is, in ms. */
 export const REST = 2000;
@@ -22,7 +24,7 @@ export interface LookOptions {
   isLive(directoryId: string, pid: number): boolean;
   /** A live session of the directory. */
   livePid(directoryId: string): number | undefined;
-  ghostOf(directoryId: string, inode: number): Ghost | undefined;
+  readonly strays: Strays;
 }
 
 export interface Sight extends Look {
@@ -30,6 +32,8 @@ export interface Sight extends Look {
   readonly row: FileRow | undefined;
   readonly twin: FileRow | undefined;
   readonly isFolder: boolean;
+  /** Of its closes, one that was not told of this path. */
+  readonly met: Close | undefined;
   /** Renames that are acted upon. */
   readonly renames: number;
 }
@@ -37,26 +41,26 @@ export interface Sight extends Look {
 export async function lookAt(entry: Entry, files: Files, now: Micros, options: LookOptions): Promise<Sight> {
   const { id, username } = entry.directory;
   const root = options.filesRoot(username);
-  const { isAttached, path } = entry;
-  const stats = isAttached ? lstatBeneath(root, bytesOf(path)) : undefined;
+  const { path, stats } = find(entry, root);
   const stat = stats?.isFile() ? fileStat(stats) : undefined;
-  const row = isAttached ? await files.at(path) : undefined;
-  const isRowsFile = row !== undefined && stat !== undefined && isFileOf(row, stat);
-  const mayHaveMoved = stat !== undefined && !isRowsFile && (entry.closes.length === 0 || entry.renames.length > 0);
+  const row = path === undefined ? undefined : await files.at(path);
+  const met = stat && entry.closes.length === 0 ? options.strays.closeOf(id, stat) : undefined;
+  const isAsRecorded = row !== undefined && stat !== undefined && isSame(row, stat);
   const { rest } = entry;
   const isStill = rest !== undefined && isSameSight(rest.stat, stat);
   const stillFor = isStill ? performance.now() - rest.since : 0;
   if (!isStill) entry.rest = { stat, since: performance.now() };
   return {
     entry,
-    path,
+    path: path ?? '',
     now,
     stat,
     row,
     isFolder: stats?.isDirectory() ?? false,
-    twin: mayHaveMoved ? await twinOf(root, files, stat) : undefined,
-    ghost: mayHaveMoved ? options.ghostOf(id, stat.inode) : undefined,
-    closes: [...entry.closes],
+    twin: stat && !isAsRecorded ? await twinOf(root, files, stat) : undefined,
+    removedRow: stat && options.strays.rowOf(id, stat),
+    met,
+    closes: met ? [met] : [...entry.closes],
     renames: entry.renames.length,
     rename: entry.renames.at(-1),
     removal: entry.removal,
@@ -65,7 +69,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     isWritten: entry.writers.size > 0,
     wasSet: entry.setUntil > performance.now(),
     // Of what has no name the log says nothing more.
-    seen: isAttached ? entry.seen : null,
+    seen: path === undefined ? null : entry.seen,
     synced: entry.synced,
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
     isGone: stat === undefined && stillFor >= GONE_REST - 100,
@@ -74,6 +78,17 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     isLive: (pid) => options.isLive(id, pid),
     livePid: options.livePid(id),
   };
+}
+
+/** What has no name any more, as far as the log tells, may be where it was closed all the same: a rename was refused. */
+function find(entry: Entry, root: string): { path?: FilePath; stats?: Stats | undefined } {
+  if (entry.isAttached) {
+    const { path } = entry;
+    return { path, stats: lstatBeneath(root, bytesOf(path)) };
+  }
+  const { path, inode } = entry.closes.at(-1) ?? {};
+  const stats = path === undefined || inode === undefined ? undefined : lstatBeneath(root, bytesOf(path));
+  return path !== undefined && stats?.ino === inode ? { path, stats } : {};
 }
 
 /** ctime is the kernel's: clients cannot set it. Under a clock that jumped, two looks have to agree instead. */

@@ -17,9 +17,9 @@ import { type Durable } from '../disk/durable.ts';
 import type { SessionNote } from './evidence.ts';
 import { type HistoryRow, logHistory, noteRows, writeHistory } from './history.ts';
 import type { Ledger } from './ledger.ts';
-import { liveDirectory, lookAndWrite, type Written, type WriteOptions } from './write.ts';
+import { liveDirectory, lookAndWrite, type Written } from './write.ts';
 import type { Entry } from './namespace.ts';
-import { REST } from './look.ts';
+import { type LookOptions, REST } from './look.ts';
 import type { Wait } from './decide.ts';
 
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
@@ -42,7 +42,7 @@ const SOON = 20;
 /** Looks at one path without a decision. */
 const MOST_LOOKS = 100;
 
-export interface RecorderOptions extends WriteOptions {
+export interface RecorderOptions extends LookOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -174,6 +174,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
   function conclude({ entry, outcome }: Written): void {
     if (outcome.kind === 'wait') {
       entry.looks += 1;
+      // What was renamed is not where it should be: perhaps nobody will say where it is.
+      if (outcome.wait === 'rest' && entry.renames.length > 0 && entry.looks === 3) options.rescan(entry.directory.id);
       if (entry.looks > MOST_LOOKS) return giveUp(entry, new Error(`no decision after ${MOST_LOOKS} looks`));
       return prepare(entry, outcome.wait, outcome.stat);
     }
@@ -229,7 +231,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function prepared(entry: Entry, wait: Wait, stat: Entry['seen']): Promise<void> {
     const { id, username } = entry.directory;
     if (wait === 'sync') {
-      entry.synced = await durable.sync(options.filesRoot(username), entry.path);
+      const path = entry.isAttached ? entry.path : (entry.closes.at(-1)?.path ?? '');
+      entry.synced = await durable.sync(options.filesRoot(username), path);
     } else if (wait === 'barrier') {
       entry.seen = stat ?? null;
       await options.caughtUp(id);

@@ -1,18 +1,18 @@
 /** One transaction's part for one directory: looks, decisions, and what follows from them. */
 import type { Transaction } from 'kysely';
-import { LRUCache } from 'lru-cache';
 import type { Micros } from '../../clock.ts';
 import { compiled } from '../../db/compiled.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
 import { bytesOf, displayName } from '../file-path.ts';
-import { type Announcement, decide, type Effects, type Ghost, type Wait } from './decide.ts';
+import { type Announcement, decide, type Effects, type Wait } from './decide.ts';
 import { Files, type FileRow } from './files.ts';
 import type { FileStat } from './file-stat.ts';
 import { FOLDER_MOVE, type FolderMove, moveRows } from './folder-move.ts';
 import { type HistoryRow, historyRow } from './history.ts';
 import { lookAt, type LookOptions, type Sight } from './look.ts';
 import type { Entry } from './namespace.ts';
+import type { Strays } from './strays.ts';
 
 export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
 
@@ -50,29 +50,12 @@ export interface Written {
   readonly webhooks: number;
 }
 
-export interface WriteOptions extends Omit<LookOptions, 'ghostOf'> {
-  readonly ghosts: Ghosts;
-}
-
-/** Rows that were removed in the last half minute, and uploads that nobody has seen. */
-export class Ghosts {
-  readonly #ghosts = new LRUCache<string, Ghost>({ max: 10_000, ttl: 30_000 });
-
-  add(directoryId: string, ghost: Ghost): void {
-    this.#ghosts.set(`${directoryId} ${ghost.inode}`, ghost);
-  }
-
-  of(directoryId: string, inode: number): Ghost | undefined {
-    return this.#ghosts.get(`${directoryId} ${inode}`);
-  }
-}
-
 export async function lookAndWrite(
   tx: Transaction<Tables>,
   directory: UploadDirectory | undefined,
   entries: readonly Entry[],
   now: Micros,
-  options: WriteOptions,
+  options: LookOptions,
 ): Promise<Written[]> {
   if (!directory) {
     return entries.map((entry) => {
@@ -81,42 +64,43 @@ export async function lookAndWrite(
     });
   }
   const files = new Files(tx, directory.id);
-  const looking = { ...options, ghostOf: options.ghosts.of.bind(options.ghosts) };
   const written: Written[] = [];
   for (const entry of entries) {
-    const sight = await lookAt(entry, files, now, looking);
+    const sight = await lookAt(entry, files, now, options);
     if (sight.isFolder && sight.closes.length === 0) {
       written.push(await followFolder(files, sight, directory, options));
       continue;
     }
     const decision = decide(sight);
+    if (process.env['DBG']) console.error('LOOK', id8(directory.id), sight.path, JSON.stringify({...sight, entry: undefined, row: sight.row && {...sight.row, path: undefined}, twin: sight.twin && {...sight.twin, path: sight.twin.path.toString()}}).slice(0,900), '=>', JSON.stringify(decision).slice(0,500));
     if ('wait' in decision) {
       written.push({ entry, outcome: { kind: 'wait', wait: decision.wait, stat: sight.stat }, history: [], webhooks: 0 });
       continue;
     }
-    await apply(files, sight, decision, options.ghosts);
+    await apply(files, sight, decision, options.strays);
     const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload)));
     const history = [
       ...decision.announce.map((upload) => historyRow(directory, { ...upload, event: 'uploaded' })),
       ...decision.events.map((event) => historyRow(directory, event)),
     ];
-    const isUnsettled = decision.isUnsettled ?? false;
-    written.push({ entry, outcome: { ...doneWith(sight), isUnsettled }, history, webhooks });
+    const { isUnsettled = false, isLost: rescan = false } = decision;
+    written.push({ entry, outcome: { ...doneWith(sight), isUnsettled, rescan }, history, webhooks });
   }
   await files.flush();
   return written;
 }
 
-function doneWith({ closes, renames }: Sight) {
-  return { kind: 'done', closes: closes.length, renames } as const;
+function doneWith({ closes, met, renames }: Sight) {
+  return { kind: 'done', closes: met ? 0 : closes.length, renames } as const;
 }
 
-async function apply(files: Files, sight: Sight, effects: Effects, ghosts: Ghosts): Promise<void> {
+async function apply(files: Files, sight: Sight, effects: Effects, strays: Strays): Promise<void> {
   const { row, twin, path, entry } = sight;
   const { id } = entry.directory;
-  if (effects.ghost) ghosts.add(id, effects.ghost);
+  if (effects.stray) strays.addClose(id, effects.stray);
+  else if (sight.met) strays.removeClose(id, sight.met);
   const gone = async (old: FileRow): Promise<void> => {
-    ghosts.add(id, { id: old.id, state: old.state, uploaded_at: old.uploaded_at, inode: old.inode, stat: old });
+    strays.addRow(old);
     await files.remove(old);
   };
   if (effects.remove && row) await gone(row);
@@ -142,7 +126,7 @@ async function followFolder(
   files: Files,
   sight: Sight,
   directory: UploadDirectory,
-  options: WriteOptions,
+  options: LookOptions,
 ): Promise<Written> {
   const { entry, row, rename } = sight;
   if (row) await files.remove(row);
@@ -154,3 +138,5 @@ async function followFolder(
     rename && move.moved > 0 ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
   return { entry, outcome: { ...doneWith(sight), rescan: move.lost > 0 }, history, webhooks: 0 };
 }
+
+const id8 = (s: string) => s.slice(0,8);

@@ -82,12 +82,13 @@ export function createFollower(options: FollowerOptions) {
       await turn(lane, pause);
       if (!lane.isEmpty) inTurn.add(lane);
       else if (lane.hasLost) resume(lane);
-      else lanes.delete(lane.key);
+      else if (lanes.get(lane.key) === lane) lanes.delete(lane.key);
     }
     running = undefined;
   }
 
   function goOn(lane: Lane): void {
+    if (lane.isEmpty) return;
     inTurn.add(lane);
     running ??= run();
   }

@@ -9,6 +9,7 @@ import type { FileState } from '../../db/schema.ts';
 import type { FilePath } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
+import { isOfThatTime } from './strays.ts';
 import { type FileStat, isCopy, isFileOf, isSame, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
 
 /** A row of the table of files, as far as the decision needs it. */
@@ -40,8 +41,8 @@ export interface Look {
   readonly over: Removal | undefined;
   /** What the log announced so lately that it may not have happened yet. */
   readonly isFresh: boolean;
-  /** Whether the log knows of a handle that writes it. */
-  readonly isWritten: boolean;
+  /** Whether it was opened for writing since its last close. */
+  readonly isReopened: boolean;
   /** Whether a client set its times or size lately. */
   readonly wasSet: boolean;
   /** What was there before all that the log had to say until then was heard; null for nothing. */
@@ -96,23 +97,32 @@ export interface Effects {
   /** This row changes, and perhaps moves to the path. */
   readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };
   readonly remove?: Recorded;
-  /** The upload's file is elsewhere, if anywhere. */
-  readonly stray?: Close;
+  /** Uploads whose file was not seen: it may be elsewhere. */
+  readonly strays?: readonly Close[];
   /** The row stays for now, without a file. */
   readonly isUnsettled?: boolean;
   /** The file is not where the log has it. */
   readonly isLost?: boolean;
 }
 
-export type Decision = { readonly wait: Wait } | Effects;
+export type Decision =
+  | {
+      readonly wait: Wait;
+      /** The file is not where the log or a row has it. */
+      readonly isLost?: boolean;
+    }
+  | Effects;
 
 const NOTHING: Effects = { announce: [], events: [] };
 
 export function decide(look: Look): Decision {
   const { stat, row, removal } = look;
   const last = look.closes.at(-1);
-  if (!stat || (last && isAnother(last, stat))) return absent(look);
-  if (last && isOutdated(look, stat, last)) return { ...NOTHING, announce: row?.source === 'disk' ? [] : told(look, look.closes) };
+  if (!stat || (last && isAnother(look, stat, last))) return absent(look);
+  if (last && isOutdated(look, stat, last)) {
+    if (row?.source === 'disk') return NOTHING;
+    return { ...NOTHING, announce: told(look, look.closes), strays: strays(look, look.closes) };
+  }
   if (last) return closed(look, stat, last);
   if (removal && row) {
     // Another file: its own close will tell of it.
@@ -123,13 +133,17 @@ export function decide(look: Look): Decision {
 }
 
 /** The file that was closed is elsewhere; what is there now is told by its own evidence. */
-function isAnother({ inode }: Close, stat: FileStat): boolean {
-  return inode !== undefined && inode !== stat.inode;
+function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
+  const { inode, bytes, openedAt } = close;
+  // Whose inode was seen may have been another file's, which had its name for a moment.
+  if (inode !== undefined) return inode !== stat.inode && !isOfThatTime(close, stat);
+  const isOlder = openedAt !== undefined && stat.mtime < openedAt - TIMER_GRAIN && !wasSet;
+  return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }
 
 /** What is recorded is newer: a scan was faster than the log, or a later upload was told of first. */
 function isOutdated({ row }: Look, stat: FileStat, close: Close): boolean {
-  return row?.state === 'uploaded' && close.at <= row.uploaded_at && isSame(row, stat);
+  return row !== undefined && close.at <= row.uploaded_at && isSame(row, stat);
 }
 
 /** Nothing is there: it was removed or renamed since, or is about to be. */
@@ -138,13 +152,17 @@ function absent(look: Look): Decision {
   const last = closes.at(-1);
   // What the log says next tells where it went.
   if (last && look.seen === undefined) return { wait: 'barrier' };
+  const isLost = last !== undefined || look.rename !== undefined;
   if (!last && look.rename && look.isFresh) return { wait: 'rest' };
-  const stray = last && { ...last, isTold: last.isComplete && !look.isTemporary(last.path) };
-  const isLost = (last ?? look.rename) !== undefined;
-  const gone = { ...NOTHING, announce: told(look, closes), isLost, ...(stray && { stray }) };
+  const gone = { ...NOTHING, announce: told(look, closes), strays: strays(look, closes), isLost };
   if (!row || look.stat) return gone;
   if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
-  return last || look.rename ? { ...gone, isUnsettled: true } : { wait: 'rest' };
+  return isLost ? { ...gone, isUnsettled: true } : { wait: 'rest', isLost: true };
+}
+
+/** What is told of them need not be told again. */
+function strays({ isTemporary }: Look, closes: readonly Close[]): Close[] {
+  return closes.map((close) => ({ ...close, isTold: close.isComplete && !isTemporary(close.path) }));
 }
 
 function removed({ path, now }: Look, row: Recorded, removal: Removal | undefined): Pick<Effects, 'events' | 'remove'> {
@@ -167,7 +185,7 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
   const isShort = last.isDoubted && last.bytes !== undefined && uploaded.size_bytes > last.bytes;
   if (!last.isComplete || isShort) return dropped(look, stat, last, before);
   // What is being written anew cannot be kept as it was.
-  if (!look.isWritten && !isSynced(look, stat)) return { wait: 'sync' };
+  if (!look.isReopened && !isSynced(look, stat)) return { wait: 'sync' };
   // What has not been announced must not look like it: should its close be lost in a crash, a scan finds it.
   const seen = isSame(uploaded, stat) || last.isResized ? stat : { ...stat, mtime: UNSEEN };
   if (look.isTemporary(last.path) && look.isTemporary(look.path) && look.isLive(last.by.pid)) {
@@ -180,6 +198,8 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     announce: last.isTold ? before : [...before, upload],
     events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
     put: { row: newRow(seen, last, { state: 'uploaded' }) },
+    // Overwritten, or the log was wrong about their name.
+    strays: strays(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
   };
 }
 
@@ -188,10 +208,10 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
  * lstat tells of another; or it wrote some bytes twice, or left gaps, and then lstat alone tells the size. sshd logs an
  * open before it tries it: once the log has been heard up to the look, it is known which of the two it was.
  */
-function uploadedStat({ seen, isWritten }: Look, stat: FileStat, close: Close): FileStat | undefined {
+function uploadedStat({ seen, isReopened }: Look, stat: FileStat, close: Close): FileStat | undefined {
   const { bytes, at } = close;
   if (bytes === undefined || bytes === stat.size_bytes) return stat;
-  if (isWritten || close.isResized || stat.mtime > at + TIMER_GRAIN) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
+  if (isReopened || close.isResized || stat.mtime > at + TIMER_GRAIN) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
   return seen ?? undefined;
 }
 

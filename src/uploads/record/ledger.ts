@@ -159,10 +159,11 @@ export function createLedger(options: LedgerOptions) {
       const { entry } = change;
       const renames = entry.renames;
       entry.renames = [...renames, { from, by, at }];
-      const closes = entry.closes.map((close) => ({ ...close }));
-      for (const close of entry.closes) {
-        if (!options.isTemporary(close.path) || options.isTemporary(to)) continue;
-        Object.assign(close, { path: to, from: close.path, at });
+      // Under a temporary name only the last upload counts, and it is complete when it gets its final one.
+      const last = entry.closes.at(-1);
+      const before = last && { path: last.path, from: last.from, at: last.at };
+      if (last && options.isTemporary(last.path) && !options.isTemporary(to)) {
+        Object.assign(last, { path: to, from: last.path, at });
       }
       entry.seen = undefined;
       entry.synced = undefined; // its name is another
@@ -170,7 +171,7 @@ export function createLedger(options: LedgerOptions) {
       const undo = (): void => {
         change.undo();
         entry.renames = renames;
-        for (const [index, close] of closes.entries()) Object.assign(entry.closes[index] ?? {}, close);
+        if (last) Object.assign(last, before);
         settleAgain(change);
       };
       return { ...change, undo };

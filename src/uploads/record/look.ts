@@ -66,7 +66,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     removal: entry.removal,
     over: entry.over,
     isFresh: entry.looks < FRESH_LOOKS,
-    isWritten: entry.writers.size > 0,
+    isReopened: [...entry.writers].some(({ isDoubtful }) => !isDoubtful),
     wasSet: entry.setUntil > performance.now(),
     // Of what has no name the log says nothing more.
     seen: path === undefined ? null : entry.seen,

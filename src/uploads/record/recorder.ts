@@ -175,7 +175,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
     if (outcome.kind === 'wait') {
       entry.looks += 1;
       // What was renamed is not where it should be: perhaps nobody will say where it is.
-      if (outcome.wait === 'rest' && entry.renames.length > 0 && entry.looks === 3) options.rescan(entry.directory.id);
+      const isLost = outcome.isLost || (outcome.wait === 'rest' && entry.renames.length > 0 && entry.looks === 3);
+      if (isLost) options.rescan(entry.directory.id);
       if (entry.looks > MOST_LOOKS) return giveUp(entry, new Error(`no decision after ${MOST_LOOKS} looks`));
       return prepare(entry, outcome.wait, outcome.stat);
     }

@@ -11,40 +11,32 @@ import { type FileStat, isSame, TIMER_GRAIN } from './file-stat.ts';
 /** How many are remembered of all directories, and for how long, in ms: a scan comes sooner. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
 
-/** Ends of uploads of one directory whose inode nobody saw. */
-const UNSEEN_INODES = 100;
+/** Ends of uploads of one directory. */
+const CLOSES = 500;
 
 export class Strays {
-  readonly #closes = new LRUCache<string, Close>(REMEMBERED);
-  readonly #unseen = new LRUCache<string, Close[]>(REMEMBERED);
+  /** By directory, the newest first. */
+  readonly #closes = new LRUCache<string, readonly Close[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
   addClose(directoryId: string, close: Close): void {
-    if (close.inode === undefined) {
-      const others = this.#unseen.get(directoryId) ?? [];
-      this.#unseen.set(directoryId, [close, ...others].slice(0, UNSEEN_INODES));
-      return;
-    }
-    const key = `${directoryId} ${close.inode}`;
-    const known = this.#closes.get(key);
-    if (!known || known.order <= close.order) this.#closes.set(key, close);
+    const others = this.#closes.get(directoryId) ?? [];
+    this.#closes.set(directoryId, [close, ...others].slice(0, CLOSES));
   }
 
   /** The upload that this file may be, if it has not changed since. */
   closeOf(directoryId: string, stat: FileStat): Close | undefined {
-    const known = this.#closes.get(`${directoryId} ${stat.inode}`);
-    if (known) return stat.mtime <= known.at + TIMER_GRAIN ? known : undefined;
-    return this.#unseen.get(directoryId)?.find(({ bytes, openedAt = 0, at }) => {
-      const isThen = stat.mtime >= openedAt - TIMER_GRAIN && stat.mtime <= at + TIMER_GRAIN;
-      return isThen && bytes === stat.size_bytes;
-    });
+    const closes = this.#closes.get(directoryId) ?? [];
+    return (
+      closes.find(({ inode, at }) => inode === stat.inode && stat.mtime <= at + TIMER_GRAIN) ??
+      closes.find((close) => isOfThatTime(close, stat))
+    );
   }
 
   /** It has met its file. */
   removeClose(directoryId: string, close: Close): void {
-    this.#closes.delete(`${directoryId} ${close.inode}`);
-    const others = this.#unseen.get(directoryId)?.filter((other) => other !== close);
-    if (others) this.#unseen.set(directoryId, others);
+    const others = this.#closes.get(directoryId)?.filter((other) => other !== close);
+    if (others) this.#closes.set(directoryId, others);
   }
 
   addRow(row: FileRow): void {
@@ -55,4 +47,10 @@ export class Strays {
     const row = this.#rows.get(`${directoryId} ${stat.inode}`);
     return row && isSame(row, stat) ? row : undefined;
   }
+}
+
+/** Whether the file was written through that handle, by its size and time. */
+export function isOfThatTime({ bytes, openedAt, at }: Close, stat: FileStat): boolean {
+  if (bytes !== stat.size_bytes || openedAt === undefined) return false;
+  return stat.mtime >= openedAt - TIMER_GRAIN && stat.mtime <= at + TIMER_GRAIN;
 }

@@ -31,7 +31,7 @@ export function liveDirectory(tx: Transaction<Tables>, id: string): Promise<Uplo
 
 /** What became of a look. */
 export type Outcome =
-  | { readonly kind: 'wait'; readonly wait: Wait; readonly stat: FileStat | undefined }
+  | { readonly kind: 'wait'; readonly wait: Wait; readonly isLost?: boolean; readonly stat: FileStat | undefined }
   /** A folder has more rows. */
   | { readonly kind: 'go on'; readonly move: FolderMove }
   | {
@@ -74,7 +74,7 @@ export async function lookAndWrite(
     const decision = decide(sight);
     if (process.env['DBG']) console.error('LOOK', id8(directory.id), sight.path, JSON.stringify({...sight, entry: undefined, row: sight.row && {...sight.row, path: undefined}, twin: sight.twin && {...sight.twin, path: sight.twin.path.toString()}}).slice(0,900), '=>', JSON.stringify(decision).slice(0,500));
     if ('wait' in decision) {
-      written.push({ entry, outcome: { kind: 'wait', wait: decision.wait, stat: sight.stat }, history: [], webhooks: 0 });
+      written.push({ entry, outcome: { kind: 'wait', ...decision, stat: sight.stat }, history: [], webhooks: 0 });
       continue;
     }
     await apply(files, sight, decision, options.strays);
@@ -97,8 +97,8 @@ function doneWith({ closes, met, renames }: Sight) {
 async function apply(files: Files, sight: Sight, effects: Effects, strays: Strays): Promise<void> {
   const { row, twin, path, entry } = sight;
   const { id } = entry.directory;
-  if (effects.stray) strays.addClose(id, effects.stray);
-  else if (sight.met) strays.removeClose(id, sight.met);
+  if (sight.met) strays.removeClose(id, sight.met);
+  for (const close of effects.strays ?? []) strays.addClose(id, close);
   const gone = async (old: FileRow): Promise<void> => {
     strays.addRow(old);
     await files.remove(old);

@@ -107,7 +107,10 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isTemporary,
     stillWrites: ({ pid, isDoubtful, inode }) =>
       isDoubtful ? inode !== undefined && heldFiles.isHeldBy(pid, inode) : isAlive(pid),
-    stray: (directoryId, close) => strays.addClose(directoryId, close),
+    stray(directoryId, close) {
+      strays.addClose(directoryId, close);
+      scanner.request(directoryId);
+    },
     onDue: () => recorder.wake(),
   });
   const barrier = createWriteBarrier(() => transferLog.allSockets);

@@ -10,7 +10,7 @@ import type { FilePath } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
 import { isOfThatTime } from './strays.ts';
-import { type FileStat, isCopy, isFileOf, isSame, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
+import { type FileStat, isCopy, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
 
 /** A row of the table of files, as far as the decision needs it. */
 export interface Recorded extends FileStat {
@@ -137,7 +137,7 @@ function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
   const { inode, bytes, openedAt } = close;
   // Whose inode was seen may have been another file's, which had its name for a moment.
   if (inode !== undefined) return inode !== stat.inode && !isOfThatTime(close, stat);
-  const isOlder = openedAt !== undefined && stat.mtime < openedAt - TIMER_GRAIN && !wasSet;
+  const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !wasSet;
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }
 

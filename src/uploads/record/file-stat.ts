@@ -8,6 +8,9 @@ export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
 /** File times are taken from the kernel's timer, which ticks this often at least. */
 export const TIMER_GRAIN: Micros = 10_000;
 
+/** How much later than it happened the log may be heard. */
+export const LOG_LAG: Micros = SECOND;
+
 /** The mtime of a row whose file has been overwritten since: no file on the disk is the same as this. */
 export const UNSEEN: Micros = -1;
 

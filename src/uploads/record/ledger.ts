@@ -173,6 +173,7 @@ export function createLedger(options: LedgerOptions) {
         entry.renames = renames;
         if (last) Object.assign(last, before);
         settleAgain(change);
+        lookNow(names.ensure(to)); // what is there was not looked at for its own sake
       };
       return { ...change, undo };
     },

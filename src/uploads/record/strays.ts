@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Close } from './evidence.ts';
 import type { FileRow } from './files.ts';
-import { type FileStat, isSame, TIMER_GRAIN } from './file-stat.ts';
+import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from './file-stat.ts';
 
 /** How many are remembered of all directories, and for how long, in ms: a scan comes sooner. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
@@ -52,5 +52,5 @@ export class Strays {
 /** Whether the file was written through that handle, by its size and time. */
 export function isOfThatTime({ bytes, openedAt, at }: Close, stat: FileStat): boolean {
   if (bytes !== stat.size_bytes || openedAt === undefined) return false;
-  return stat.mtime >= openedAt - TIMER_GRAIN && stat.mtime <= at + TIMER_GRAIN;
+  return stat.mtime >= openedAt - LOG_LAG && stat.mtime <= at + TIMER_GRAIN;
 }

@@ -107,6 +107,8 @@ async function apply(files: Files, sight: Sight, effects: Effects, strays: Stray
   if (effects.put) {
     const { row: put, id: old } = effects.put;
     if (row && twin && !old) await files.remove(twin);
+    // Its file may have been moved away, and another be here now.
+    if (row && row.inode !== put.inode) strays.addRow(row);
     await files.put({ ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) }, row ?? (old ? undefined : twin));
   }
   if (effects.change) {

@@ -9,7 +9,7 @@ import type { FileState } from '../../db/schema.ts';
 import type { FilePath } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
-import { isOfThatTime } from './strays.ts';
+import { isLike } from './strays.ts';
 import { type FileStat, isCopy, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
 
 /** A row of the table of files, as far as the decision needs it. */
@@ -136,7 +136,7 @@ export function decide(look: Look): Decision {
 function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
   const { inode, bytes, openedAt } = close;
   // Whose inode was seen may have been another file's, which had its name for a moment.
-  if (inode !== undefined) return inode !== stat.inode && !isOfThatTime(close, stat);
+  if (inode !== undefined) return inode !== stat.inode && !isLike(close, stat);
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !wasSet;
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }
@@ -237,7 +237,7 @@ function unchanged(look: Look, stat: FileStat): Decision | undefined {
   const { at, by } = look.over ?? { at: look.now, by: undefined };
   return {
     ...NOTHING,
-    announce: [{ path: look.path, at, by, bytes: stat.size_bytes }],
+    announce: [{ path: look.path, at, by, bytes: row.size_bytes }],
     change: { of: row, to: { ...stat, state: 'uploaded', uploaded_at: at, session_pid: null } },
   };
 }

@@ -44,8 +44,9 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
   const { path, stats } = find(entry, root);
   const stat = stats?.isFile() ? fileStat(stats) : undefined;
   const row = path === undefined ? undefined : await files.at(path);
-  const met = stat && entry.closes.length === 0 ? options.strays.closeOf(id, stat) : undefined;
   const isAsRecorded = row !== undefined && stat !== undefined && isSame(row, stat);
+  const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
+  const met = isUntold ? options.strays.closeOf(id, stat) : undefined;
   const { rest } = entry;
   const isStill = rest !== undefined && isSameSight(rest.stat, stat);
   const stillFor = isStill ? performance.now() - rest.since : 0;

@@ -28,8 +28,8 @@ export class Strays {
   closeOf(directoryId: string, stat: FileStat): Close | undefined {
     const closes = this.#closes.get(directoryId) ?? [];
     return (
-      closes.find(({ inode, at }) => inode === stat.inode && stat.mtime <= at + TIMER_GRAIN) ??
-      closes.find((close) => isOfThatTime(close, stat))
+      closes.find((close) => close.inode === stat.inode && isOfThatTime(close, stat)) ??
+      closes.find((close) => isLike(close, stat))
     );
   }
 
@@ -49,8 +49,12 @@ export class Strays {
   }
 }
 
+/** Whether the file may have been written through that handle, by its time. */
+function isOfThatTime({ openedAt = 0, at }: Close, { mtime }: FileStat): boolean {
+  return mtime >= openedAt - LOG_LAG && mtime <= at + TIMER_GRAIN;
+}
+
 /** Whether the file was written through that handle, by its size and time. */
-export function isOfThatTime({ bytes, openedAt, at }: Close, stat: FileStat): boolean {
-  if (bytes !== stat.size_bytes || openedAt === undefined) return false;
-  return stat.mtime >= openedAt - LOG_LAG && stat.mtime <= at + TIMER_GRAIN;
+export function isLike(close: Close, stat: FileStat): boolean {
+  return close.bytes === stat.size_bytes && isOfThatTime(close, stat);
 }

@@ -110,7 +110,6 @@ export function createFollower(options: FollowerOptions) {
 
   function follow({ at, pid, text }: Line, lane: Lane): Promise<void> | undefined {
     const event = readEvent(text);
-    if (process.env['DBG']) console.error('LINE', lane.key.slice(0,8), pid, at % 1e9, text);
     if (event.kind === 'session-closed') interpreter.end(pid, at);
     else if (event.kind === 'session-opened') return begin(pid, event, at).then(() => joinLane(pid, lane));
     else {

@@ -11,7 +11,7 @@ import type { BySession, SessionNote } from '../record/evidence.ts';
 import type { Handle } from '../record/handle.ts';
 import type { HandleEnd, Ledger, Place } from '../record/ledger.ts';
 import type { Change, Entry } from '../record/namespace.ts';
-import { LOG_LAG } from '../record/file-stat.ts';
+import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { LogEvent } from './log-line.ts';
 import { type Asked, Session, type Sessions } from './sessions.ts';
 
@@ -53,7 +53,7 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
   /** Of the file that was opened, unless the path is another's by now: one that was emptied since then is new. */
   function inodeOf(place: Place, path: FilePath, emptiedAt: Micros): number | undefined {
     const stats = lstat(place, path);
-    return stats && stats.mtimeMs * 1000 >= emptiedAt - LOG_LAG ? stats.ino : undefined;
+    return stats && stats.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? stats.ino : undefined;
   }
 
   function closed(session: Session, event: LogEvent & { kind: 'close' }, at: Micros): void {

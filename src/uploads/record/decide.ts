@@ -136,7 +136,7 @@ export function decide(look: Look): Decision {
 function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
   const { inode, bytes, openedAt } = close;
   // Whose inode was seen may have been another file's, which had its name for a moment.
-  if (inode !== undefined) return inode !== stat.inode && !isLike(close, stat);
+  if (inode !== undefined && inode !== stat.inode && !isLike(close, stat)) return true;
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !wasSet;
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }

@@ -9,7 +9,7 @@ export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
 export const TIMER_GRAIN: Micros = 10_000;
 
 /** How much later than it happened the log may be heard. */
-export const LOG_LAG: Micros = SECOND;
+export const LOG_LAG: Micros = 200_000;
 
 /** The mtime of a row whose file has been overwritten since: no file on the disk is the same as this. */
 export const UNSEEN: Micros = -1;

@@ -72,7 +72,6 @@ export async function lookAndWrite(
       continue;
     }
     const decision = decide(sight);
-    if (process.env['DBG']) console.error('LOOK', id8(directory.id), sight.path, JSON.stringify({...sight, entry: undefined, row: sight.row && {...sight.row, path: undefined}, twin: sight.twin && {...sight.twin, path: sight.twin.path.toString()}}).slice(0,900), '=>', JSON.stringify(decision).slice(0,500));
     if ('wait' in decision) {
       written.push({ entry, outcome: { kind: 'wait', ...decision, stat: sight.stat }, history: [], webhooks: 0 });
       continue;
@@ -140,5 +139,3 @@ async function followFolder(
     rename && move.moved > 0 ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
   return { entry, outcome: { ...doneWith(sight), rescan: move.lost > 0 }, history, webhooks: 0 };
 }
-
-const id8 = (s: string) => s.slice(0,8);

@@ -49,13 +49,15 @@ export async function openDatabase(
     writer.pragma('foreign_keys = on');
     const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(writer) });
     await migrate({ db, sqlite: writer, file }, known);
-    const reads = openReads(file);
+    const reader = connect(file, { readonly: true });
+    const sqlite = writer;
     return {
       db,
-      reads,
+      reads: new Kysely<Tables>({ dialect: new BerthSqliteDialect(reader) }),
       async close() {
-        await reads.destroy();
-        await db.destroy();
+        // Of a connection that was never used, Kysely knows nothing to close. The last one takes the log into the file.
+        reader.close();
+        sqlite.close();
       },
     };
   } catch (error) {
@@ -68,8 +70,9 @@ export async function openDatabase(
 }
 
 /** A connection that only reads; a thread needs one of its own. */
-export function openReads(file: string): Kysely<Tables> {
-  return new Kysely<Tables>({ dialect: new BerthSqliteDialect(connect(file, { readonly: true })) });
+export function openReads(file: string): { readonly reads: Kysely<Tables>; close(): void } {
+  const sqlite = connect(file, { readonly: true });
+  return { reads: new Kysely<Tables>({ dialect: new BerthSqliteDialect(sqlite) }), close: () => void sqlite.close() };
 }
 
 function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {

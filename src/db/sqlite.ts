@@ -87,7 +87,7 @@ export class BerthSqliteDialect extends SqliteDialect {
       max: STATEMENT_LIMIT,
       memoMethod: (sql) => sqlite.prepare(sql),
     });
-    const database = { prepare: (sql: string) => statements.memo(sql), close: () => void sqlite.close() };
+    const database = { prepare: (sql: string) => statements.memo(sql), close: () => undefined };
     return new ImmediateDriver({ database }, sqlite);
   }
 

@@ -50,7 +50,7 @@ const port = parentPort;
 if (!port) throw new Error('this file is the worker thread for scans');
 
 const { databaseFile, jailDir } = workerData as ScanWorkerData;
-const reads = openReads(databaseFile);
+const { reads, close: closeReads } = openReads(databaseFile);
 const filesRoot = jailFiles(jailDir);
 const stop = new AbortController();
 let found: Found[] = [];
@@ -110,7 +110,7 @@ async function close(): Promise<void> {
   stop.abort();
   goOn?.();
   await scanning;
-  await reads.destroy();
+  closeReads();
   port?.close();
 }
 

@@ -141,7 +141,7 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     if (session.isComplaining) return;
     const { asked: request } = session;
     if (request?.kind === 'other') return;
-    if (request?.kind === 'change' && wasRefused(session.place, request.change)) return request.change.undo();
+    if (request?.kind === 'change' && wasRefused(session.place, request.change, status)) return request.change.undo();
     if (request?.kind === 'open' && mayHaveFailed(session, request.handle)) return;
     // The answer to something that is not logged. A write of which a part had room gives this one, and no complaint.
     if (status === 'Failure') session.doubtedUpTo = order;
@@ -149,11 +149,11 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
 
   /**
    * Whether a change that a refusal follows was refused. In doubt it was: what a look finds under the new name all the
-   * same is told by its inode.
+   * same is told by its inode. `Failure` is what a rename onto another file gets, and hardly anything that is not logged.
    */
-  function wasRefused(place: Place, { to, entry }: Change): boolean {
+  function wasRefused(place: Place, { to, entry }: Change, status: string): boolean {
     const arrived = to === undefined ? undefined : lstat(place, to);
-    return !arrived || mayBe(entry, arrived) !== true;
+    return !arrived || !mayBe(entry, arrived, status === 'Failure');
   }
 
   /** Without a file there is no handle. With one, the kernel is asked when it matters. */
@@ -224,12 +224,11 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
   };
 }
 
-/** Whether that may be the entry's file; undefined when nothing is known of it. */
-function mayBe(entry: Entry, { ino, size, mtimeMs }: Stats): boolean | undefined {
+/** Whether that may be the entry's file: by its inode, or else, unless `isStrict`, by its size and time. */
+function mayBe(entry: Entry, { ino, size, mtimeMs }: Stats, isStrict: boolean): boolean {
   const last = entry.closes.at(-1);
   const inode = last?.inode ?? [...entry.writers].find((handle) => handle.inode !== undefined)?.inode;
-  if (inode !== undefined) return inode === ino;
-  if (!last) return undefined;
+  if (inode !== undefined || !last || isStrict) return inode === ino;
   const isOlder = last.openedAt !== undefined && mtimeMs * 1000 < last.openedAt - LOG_LAG;
   return !isOlder && (last.bytes === undefined || last.bytes === size);
 }

@@ -25,7 +25,7 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly filesRoot: FilesRoot;
-  readonly ledger: Pick<Ledger, 'remove' | 'touch'>;
+  readonly ledger: { remove(...about: Parameters<Ledger['remove']>): unknown; touch: Ledger['touch'] };
   /** How far the clock was set forward lately: nothing becomes old by that. */
   lead(): Micros;
   isHeld(directoryId: string, inode: number): Promise<boolean>;

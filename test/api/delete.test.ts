@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Database } from '../../src/db/open.ts';
-import { applyUnapplied } from '../../src/directories/apply-unapplied.ts';
+import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createLog } from '../../src/log.ts';

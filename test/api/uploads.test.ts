@@ -98,7 +98,6 @@ test('200: a long list, which is put together bit by bit, is what its pages are'
     await api.send('GET', `/directories/${id}/uploads?after=${uploads.at(-1)?.id}`),
   );
   assert.equal(whole.text, JSON.stringify({ data: [...uploads, rest] }));
-  assert.equal(whole.headers['content-length'], String(Buffer.byteLength(whole.text)));
   const after = await api.send('GET', `/directories/${id}/uploads?after=${uploads[0]?.id}`);
   assert.deepEqual(dataOf(after), [...uploads.slice(1), rest]);
 });

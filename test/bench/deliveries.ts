@@ -30,7 +30,7 @@ export const deliveries: Bench = {
       const now = systemClock().now();
       for (let i = 0; i < count; i += 1000) {
         const some = Array.from({ length: Math.min(1000, count - i) }, () => ({ ...event, now }));
-        await database.write((tx) => enqueue(tx, ...some));
+        await database.db.transaction().execute((tx) => enqueue(tx, ...some));
       }
       await database.close();
       receiver.reset();

@@ -39,20 +39,12 @@ function rules(clock: Clock) {
   return { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 22 } };
 }
 
-async function recorder() {
-  const { createRecorder } = await import('../../src/uploads/record.ts');
-  const { Vanished } = await import('../../src/uploads/vanished.ts');
-  return createRecorder({
-    database,
-    log,
-    filesRoot: (username) => join(paths.jail(username), 'files'),
-    isTemporary: () => false,
-    isWritten: () => false,
-    vanished: new Vanished(),
-    wake: () => undefined,
-    rescan: () => undefined,
-    caughtUp: async () => undefined,
-  });
+const filesRoot = (username: string): string => join(paths.jail(username), 'files');
+
+async function uploads() {
+  const { recording } = await import('../support/recording.ts');
+  const row = await database.db.selectFrom('directories').selectAll().where('id', '=', directory).executeTakeFirst();
+  return { ...recording({ database, filesRoot }), place: { id: directory, sftp_username: row?.sftp_username ?? '' } };
 }
 
 const operations: Record<string, () => Promise<void>> = {
@@ -74,12 +66,11 @@ const operations: Record<string, () => Promise<void>> = {
     await deps.host.settled();
   },
   async record() {
-    const uploads = await recorder();
+    const { say, place, recorder } = await uploads();
     dieAfter(Number(step));
-    const about = { directoryId: directory, path: Buffer.from('report.csv'), at: systemClock().now() };
-    uploads.push([{ kind: 'closed', ...about, pid: 1, size: undefined }]);
-    await uploads.drained();
-    await uploads.close();
+    say(place, 1, 'open "report.csv" flags WRITE,CREATE mode 0644', 'close "report.csv" bytes read 0 written 4');
+    await recorder.drained();
+    await recorder.close();
   },
   async deliver() {
     const { startDispatcher } = await import('../../src/webhooks/deliver.ts');
@@ -104,22 +95,16 @@ const operations: Record<string, () => Promise<void>> = {
     await dispatcher.close();
   },
   async retention() {
-    const { startRetention } = await import('../../src/uploads/retention.ts');
-    const uploads = await recorder();
+    const { applyRetention } = await import('../../src/uploads/retention.ts');
+    const { ledger, recorder } = await uploads();
     const clock = systemClock();
     dieAfter(Number(step));
-    const retention = startRetention({
-      reads: database.reads,
-      clock: { now: () => clock.now() + 8 * DAY },
-      log,
-      filesRoot: (username) => join(paths.jail(username), 'files'),
-      isWritten: () => false,
-      emit: uploads.push,
-      suspect: () => undefined,
-      drained: uploads.drained,
-    });
-    await retention.check();
-    await uploads.close();
+    const late: Clock = { now: () => clock.now() + 8 * DAY };
+    const { reads } = database;
+    const options = { reads, clock: late, log, filesRoot, ledger, lead: () => 0, drained: recorder.drained };
+    await applyRetention({ ...options, isHeld: async () => false }, new AbortController().signal);
+    await recorder.drained();
+    await recorder.close();
   },
 };
 

@@ -1,13 +1,13 @@
 /** The API on a real HTTPS port and a real SQLite file, with a host that records; no sshd. */
 import { mkdirSync, readFileSync } from 'node:fs';
+import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
 import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
-import type { Reads } from '../../src/db/reads.ts';
-import type { Plan, Role } from '../../src/db/schema.ts';
+import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createAddressLimit } from '../../src/http/address-limit.ts';
@@ -35,7 +35,7 @@ export interface HostedOptions {
   readonly waits?: Waits;
   readonly checkHealth?: HealthCheck;
   /** Stands between authentication and the database. */
-  readonly authenticationReads?: (reads: Reads) => Reads;
+  readonly authenticationReads?: (reads: Kysely<Tables>) => Kysely<Tables>;
 }
 
 interface Tenant {

@@ -16,12 +16,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { DAY, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
-import { fileStat } from '../../src/uploads/batch.ts';
-import type { FileStat } from '../../src/uploads/files.ts';
-import { uploadQueries } from '../../src/uploads/queries.ts';
-import { startRetention } from '../../src/uploads/retention.ts';
-import { scanDirectory } from '../../src/uploads/scan.ts';
-import { jailFiles } from '../../src/uploads/jail-files.ts';
+import { scanDirectory } from '../../src/uploads/disk/scan.ts';
+import { jailFiles } from '../../src/uploads/file-path.ts';
+import { filesAfter } from '../../src/uploads/queries.ts';
+import { type FileStat, fileStat } from '../../src/uploads/record/file-stat.ts';
+import { applyRetention } from '../../src/uploads/retention.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
@@ -171,22 +170,28 @@ async function scanAllTheTime(
   look: (path: string) => void,
 ): Promise<number> {
   const filesRoot = jailFiles(config.jailDir);
-  const ready = (): Promise<void> => Promise.resolve();
+  const { signal } = new AbortController();
   const ignore = (): void => undefined;
-  const signal = new AbortController().signal;
-  const examine = async (_place: unknown, path: Buffer): Promise<void> => look(path.toString());
-  const settler = { examine, missing: ignore };
-  const scan = { filesRoot, queries: uploadQueries(reads), settler, breathe: ready, tooDeep: ignore, signal };
-  const log = createLog('silent');
-  const seen = { isWritten: () => false, emit: ignore, suspect: ignore, drained: ready };
-  const retention = startRetention({ reads, clock: systemClock(), log, filesRoot, ...seen });
+  const scan = {
+    root: filesRoot(directory.username),
+    filesAfter: (after: Buffer, limit: number) => filesAfter.all(reads, { directory: directory.id, after, limit }),
+    differs: async (path: string): Promise<void> => look(path),
+    missing: async (): Promise<void> => undefined,
+    tooDeep: ignore,
+    signal,
+  };
+  const retention = {
+    ...{ reads, clock: systemClock(), log: createLog('silent'), filesRoot, lead: () => 0 },
+    ledger: { remove: ignore, touch: ignore },
+    isHeld: async () => false,
+    drained: async () => undefined,
+  };
   let scans = 0;
   for (; performance.now() < over; scans++) {
-    await scanDirectory(scan, { id: directory.id, sftp_username: directory.username });
-    await retention.check();
+    await scanDirectory(scan);
+    await applyRetention(retention, signal);
     await wait(1);
   }
-  await retention.close();
   return scans;
 }
 

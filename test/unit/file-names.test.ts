@@ -7,31 +7,31 @@ import { temporaryNames } from '../../src/uploads/temp-names.ts';
 
 test('relative, absolute and untidy names mean the same file', () => {
   for (const name of ['a/b', './a/b', '/files/a/b', '/files//a/./b', 'x/../a/b', '../files/a/b', '/../files/a/b/']) {
-    assert.equal(filePath(Buffer.from(name))?.toString(), 'a/b', name);
+    assert.equal(filePath(name), 'a/b', name);
   }
 });
 
 test('what lies outside files/ is no file of the directory', () => {
   for (const name of ['/files', '.', '..', '', '/', '/dev/log', '../dev/log', '/filesystem/a', 'a/../..']) {
-    assert.equal(filePath(Buffer.from(name)), undefined, name);
+    assert.equal(filePath(name), undefined, name);
   }
 });
 
 test('bytes that are not UTF-8 stay apart as paths and are shown with U+FFFD', () => {
-  const one = filePath(Buffer.from([0x61, 0xff]));
-  const two = filePath(Buffer.from([0x61, 0xfe]));
-  assert.ok(one && two && !one.equals(two));
+  const one = filePath('a\xff');
+  const two = filePath('a\xfe');
+  assert.ok(one && two && one !== two);
   assert.equal(displayName(one), 'a\u{fffd}');
   assert.equal(displayName(two), 'a\u{fffd}');
 });
 
 test('the default patterns know the temporary names of common clients, and no others', () => {
   const isTemporary = temporaryNames(readConfig({}).tempNames);
-  for (const name of ['x.filepart', 'd/x.part', 'x.partial', 'x.tmp', '.in.report.csv.']) {
-    assert.equal(isTemporary(Buffer.from(name)), true, name);
+  for (const name of ['x.filepart', 'd/x.part', 'x.partial', 'x.tmp', '.in.report.csv.', '.in.report.csv']) {
+    assert.equal(isTemporary(name), true, name);
   }
   for (const name of ['x', 'x.filepart.csv', 'part', 'x.part/y', 'in.x.', 'x.Part']) {
-    assert.equal(isTemporary(Buffer.from(name)), false, name);
+    assert.equal(isTemporary(name), false, name);
   }
-  assert.equal(temporaryNames(readConfig({ BERTH_TEMP_NAMES: '' }).tempNames)(Buffer.from('x.tmp')), false);
+  assert.equal(temporaryNames(readConfig({ BERTH_TEMP_NAMES: '' }).tempNames)('x.tmp'), false);
 });

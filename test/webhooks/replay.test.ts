@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OperatorError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { logTransfers } from '../../src/uploads/transfer-lines.ts';
+import { logHistory } from '../../src/uploads/record/history.ts';
 import { startDispatcher } from '../../src/webhooks/deliver.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import type { AttemptSeen } from '../../src/webhooks/outcome.ts';
@@ -80,7 +80,7 @@ test('transfers are lines with directory and external_id: what was cut off at in
   }));
   const said = (level: 'info' | 'debug'): unknown[] => {
     const lines: Line[] = [];
-    logTransfers(createLog(level, { write: (line) => void lines.push(JSON.parse(line) as Line) }), recorded);
+    logHistory(createLog(level, { write: (line) => void lines.push(JSON.parse(line) as Line) }), recorded);
     return lines.map((line) => [line['msg'], line['directory'], line['external_id'], line['path'], line['bytes']]);
   };
   assert.deepEqual(said('info'), [['upload-dropped', 'd', 'order-1', 'p', 3]]);

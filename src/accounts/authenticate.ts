@@ -24,6 +24,5 @@ const byHash = compiled<{ hash: string }>()((db, p) =>
 );
 
 export function createAuthenticate(reads: Kysely<Tables>, environment: Environment): Authenticate {
-  return async (key) =>
-    isWellFormedKey(key, environment) ? byHash.first(reads, { hash: hashKey(key) }) : undefined;
+  return async (key) => (isWellFormedKey(key, environment) ? byHash.first(reads, { hash: hashKey(key) }) : undefined);
 }

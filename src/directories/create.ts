@@ -113,14 +113,15 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
     const inserted = await tx
       .insertInto('principals')
       .columns(['uid', 'username'])
-      .expression((from) =>
-        from
-          .selectFrom('principals')
-          .select(({ fn, val }) => [
-            fn.coalesce(sql<number>`max(uid) + 1`, val(FIRST_UID)).as('uid'),
-            val(username).as('username'),
-          ])
-          .where(sql<boolean>`true`), // tells the conflict's ON from a join's (sqlite.org, "UPSERT", section 2.1)
+      .expression(
+        (from) =>
+          from
+            .selectFrom('principals')
+            .select(({ fn, val }) => [
+              fn.coalesce(sql<number>`max(uid) + 1`, val(FIRST_UID)).as('uid'),
+              val(username).as('username'),
+            ])
+            .where(sql<boolean>`true`), // tells the conflict's ON from a join's (sqlite.org, "UPSERT", section 2.1)
       )
       .onConflict((conflict) => conflict.column('username').doNothing())
       .returning('uid')

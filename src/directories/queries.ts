@@ -91,9 +91,7 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
       if (after === undefined) return query.execute();
       const place = await placeOf(accountId, after);
       return query
-        .where(({ eb, refTuple, tuple }) =>
-          eb(refTuple('inserted_at', 'id'), '<', tuple(place.inserted_at, place.id)),
-        )
+        .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(place.inserted_at, place.id)))
         .execute();
     },
   };

@@ -67,8 +67,7 @@ const NEWEST = { uploaded_at: Number.MAX_SAFE_INTEGER, id: '' };
 const MANY = 1000;
 
 export function uploadQueries(reads: Kysely<Tables>): UploadQueries {
-  const places = () =>
-    reads.selectFrom('directories').select(['id', 'sftp_username']).where('deleted_at', 'is', null);
+  const places = () => reads.selectFrom('directories').select(['id', 'sftp_username']).where('deleted_at', 'is', null);
 
   async function placeInList(directory: string, after: Page['after']) {
     if (typeof after !== 'string') return after ?? NEWEST;

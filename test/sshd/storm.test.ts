@@ -57,7 +57,8 @@ async function rage(
 ): Promise<void> {
   let connection: Connection = await berth.connect(directory);
   let session: RawSftp = await rawSftp(connection);
-  const pathOf = (folder: string, name: string): string => (folder === '' ? '' : `${folder}/`) + (isWild ? name : `s${index}-${name}`);
+  const pathOf = (folder: string, name: string): string =>
+    (folder === '' ? '' : `${folder}/`) + (isWild ? name : `s${index}-${name}`);
 
   async function open(path: string): Promise<[Buffer, number] | undefined> {
     const handle = await session.open(path, CREATE_ANEW);
@@ -123,11 +124,13 @@ async function faults(berth: TestBerth, directory: TestDirectory, model: Model):
   const sum = [...disk.values()].reduce((total, size) => total + size, 0);
   const storage = await berth.storage(directory);
   if (storage !== sum) found.push(`storage_bytes is ${storage}, the disk has ${sum}`);
-  for (const [name, size] of listed) if (disk.get(name) !== size) found.push(`listed ${name} ${size}, on disk ${disk.get(name)}`);
+  for (const [name, size] of listed)
+    if (disk.get(name) !== size) found.push(`listed ${name} ${size}, on disk ${disk.get(name)}`);
   for (const [name, size] of disk) {
     const mayBeListed = !model.dropped.has(size);
     const mustBeListed = model.completed.has(size);
-    if (listed.has(name) ? !mayBeListed : mustBeListed) found.push(`${name} ${size} is ${listed.has(name) ? '' : 'not '}listed`);
+    if (listed.has(name) ? !mayBeListed : mustBeListed)
+      found.push(`${name} ${size} is ${listed.has(name) ? '' : 'not '}listed`);
   }
   const hooks = berth.receiver.requests.map(webhookOf).filter(({ directory_id: id }) => id === directory.id);
   const sizes = hooks.map(({ size_bytes: size }) => size);
@@ -146,32 +149,36 @@ async function faults(berth: TestBerth, directory: TestDirectory, model: Model):
   return found;
 }
 
-test(`${ROUNDS} storms: list, bytes and webhooks agree with the disk within ${PATIENCE} s`, { timeout: 600_000 }, async () => {
-  const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31);
-  using place = scratch();
-  await using berth = await startBerth(place);
-  const problems: string[] = [];
-  for (let first = 0; first < ROUNDS; first += TOGETHER) {
-    const rounds = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
-      const round = first + offset;
-      const isWild = round % 2 === 1;
-      const directory = await berth.directory();
-      const model: Model = { completed: new Set(), dropped: new Set(), truncated: new Set() };
-      let size = 0;
-      const raging = Array.from({ length: SESSIONS }, (__, index) =>
-        rage(berth, directory, fc.sample(operation, { seed: seed + 1000 * round + index, numRuns: OPERATIONS }), {
-          model,
-          nextSize: () => (size += 1),
-          index,
-          isWild,
-        }),
-      );
-      await Promise.all(raging);
-      const left = (): Promise<string[]> => faults(berth, directory, model);
-      await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
-      for (const fault of await left()) problems.push(`round ${round} ${directory.id.slice(0,8)}: ${fault}`);
-    });
-    await Promise.all(rounds);
-  }
-  assert.deepEqual(problems, [], `run again with SEED=${seed}`);
-});
+test(
+  `${ROUNDS} storms: list, bytes and webhooks agree with the disk within ${PATIENCE} s`,
+  { timeout: 600_000 },
+  async () => {
+    const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31);
+    using place = scratch();
+    await using berth = await startBerth(place);
+    const problems: string[] = [];
+    for (let first = 0; first < ROUNDS; first += TOGETHER) {
+      const rounds = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
+        const round = first + offset;
+        const isWild = round % 2 === 1;
+        const directory = await berth.directory();
+        const model: Model = { completed: new Set(), dropped: new Set(), truncated: new Set() };
+        let size = 0;
+        const raging = Array.from({ length: SESSIONS }, (__, index) =>
+          rage(berth, directory, fc.sample(operation, { seed: seed + 1000 * round + index, numRuns: OPERATIONS }), {
+            model,
+            nextSize: () => (size += 1),
+            index,
+            isWild,
+          }),
+        );
+        await Promise.all(raging);
+        const left = (): Promise<string[]> => faults(berth, directory, model);
+        await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
+        for (const fault of await left()) problems.push(`round ${round} ${directory.id.slice(0, 8)}: ${fault}`);
+      });
+      await Promise.all(rounds);
+    }
+    assert.deepEqual(problems, [], `run again with SEED=${seed}`);
+  },
+);

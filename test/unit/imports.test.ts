@@ -8,7 +8,10 @@ import { fileURLToPath } from 'node:url';
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
 /** The ground: may be imported by everyone and imports no feature. */
-const GROUND = ['beneath.ts', 'clock.ts', 'config.ts', 'db', 'errors.ts', 'log.ts', 'random-text.ts', 'version.ts'];
+const GROUND = [
+  ...['background.ts', 'beneath.ts', 'clock.ts', 'clock-steps.ts', 'config.ts', 'db', 'errors.ts', 'event-loop.ts'],
+  ...['log.ts', 'random-text.ts', 'version.ts'],
+];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
@@ -33,7 +36,7 @@ const ROOTS = ['main.ts', 'serve.ts', 'service.ts', 'systemd.ts', 'upkeep.ts'];
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {
   'better-sqlite3': ['db'],
-  chokidar: ['uploads/watcher.ts'],
+  chokidar: ['uploads/disk/jail-watcher.ts'],
   got: ['webhooks'],
   hono: ['http'],
   '@hono/node-server': ['http'],

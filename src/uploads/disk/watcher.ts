@@ -37,7 +37,8 @@ export interface Watcher {
 }
 
 const LIMITS: Record<string, string> = {
-  ENOSPC: 'no inotify watches left: raise fs.inotify.max_user_watches (sysctl); until then slow scans find what changes',
+  ENOSPC:
+    'no inotify watches left: raise fs.inotify.max_user_watches (sysctl); until then slow scans find what changes',
   EMFILE:
     'no inotify instances or open files left: raise fs.inotify.max_user_instances or the limit of open files; until then slow scans find what changes',
 };
@@ -75,7 +76,10 @@ export function createWatcher({ log, filesRoot, limit, changed, missing, unclear
       failed: (error) => failed(username, error),
       crowded() {
         crowded.add(username);
-        log.warn({ username }, 'too many folders to watch: scans find what changes in this directory without a session');
+        log.warn(
+          { username },
+          'too many folders to watch: scans find what changes in this directory without a session',
+        );
         setImmediate(() => watchers.delete(username)); // the call comes from within it
         unclear(username);
       },

@@ -115,7 +115,8 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
       case 'set': {
         const path = filePath(event.name);
         // It may be a handle's name, whose file has another by now.
-        for (const handle of session.handles.get(event.name) ?? []) if (handle.entry) ledger.set(place, handle.entry, event);
+        for (const handle of session.handles.get(event.name) ?? [])
+          if (handle.entry) ledger.set(place, handle.entry, event);
         if (path) ledger.set(place, path, event);
         return { kind: 'other' };
       }

@@ -34,10 +34,7 @@ export interface TransferLog {
  * @param onLines gets each batch; what it throws or rejects with ends the process, so it must not.
  * @throws {OperatorError} when the sockets cannot be made.
  */
-export async function openTransferLog(
-  folder: string,
-  onLines: (lines: readonly Line[]) => void,
-): Promise<TransferLog> {
+export async function openTransferLog(folder: string, onLines: (lines: readonly Line[]) => void): Promise<TransferLog> {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
   const worker = new Worker(new URL('./transfer-log-worker.ts', import.meta.url), { resourceLimits: HEAP });

@@ -211,7 +211,8 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
 function uploadedStat({ seen, isReopened }: Look, stat: FileStat, close: Close): FileStat | undefined {
   const { bytes, at } = close;
   if (bytes === undefined || bytes === stat.size_bytes) return stat;
-  if (isReopened || close.isResized || stat.mtime > at + TIMER_GRAIN) return { ...stat, size_bytes: bytes, mtime: UNSEEN };
+  if (isReopened || close.isResized || stat.mtime > at + TIMER_GRAIN)
+    return { ...stat, size_bytes: bytes, mtime: UNSEEN };
   return seen ?? undefined;
 }
 
@@ -293,6 +294,10 @@ function renamedEvent(look: Look, { from, at, by }: Rename, bytes: number): Even
   return { event: 'renamed', path: look.path, from, at, by, bytes };
 }
 
-function newRow(stat: FileStat, close: Close, { state, pid = null }: { state: FileState; pid?: number | null }): NewRow {
+function newRow(
+  stat: FileStat,
+  close: Close,
+  { state, pid = null }: { state: FileState; pid?: number | null },
+): NewRow {
   return { ...stat, state, uploaded_at: close.at, source: 'log', session_pid: pid };
 }

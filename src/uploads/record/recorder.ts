@@ -92,7 +92,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     await Promise.resolve(); // what is due comes in groups
     for (;;) {
       for (const entry of ledger.take(BATCH)) begin(entry);
-      if (ready.length === 0 && (notes.length === 0 || noting) ) break;
+      if (ready.length === 0 && (notes.length === 0 || noting)) break;
       if (stop.signal.aborted) break;
       await gather();
       await step(ready.splice(0, alone > 0 ? 1 : BATCH));
@@ -258,10 +258,12 @@ export function createRecorder(options: RecorderOptions): Recorder {
     note(note) {
       if (notes.length >= NOTE_LIMIT) return;
       notes.push(note);
-      noting ??= globalThis.setTimeout(() => {
-        noting = undefined;
-        wake();
-      }, NOTE_PATIENCE).unref();
+      noting ??= globalThis
+        .setTimeout(() => {
+          noting = undefined;
+          wake();
+        }, NOTE_PATIENCE)
+        .unref();
     },
     drained: (left = 0) =>
       ledger.pending() <= left ? Promise.resolve() : new Promise((resolve) => waiters.push({ left, resolve })),

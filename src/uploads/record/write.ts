@@ -108,7 +108,10 @@ async function apply(files: Files, sight: Sight, effects: Effects, strays: Stray
     if (row && twin && !old) await files.remove(twin);
     // Its file may have been moved away, and another be here now.
     if (row && row.inode !== put.inode) strays.addRow(row);
-    await files.put({ ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) }, row ?? (old ? undefined : twin));
+    await files.put(
+      { ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) },
+      row ?? (old ? undefined : twin),
+    );
   }
   if (effects.change) {
     const of = effects.change.of === twin ? twin : row;

@@ -1,0 +1,60 @@
+/** Refusals that sshd logs without what was refused, while an upload is open: they say nothing about the upload. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBerth, webhookOf } from '../support/berth.ts';
+import { CREATE_ANEW, firstString, FXP, OPEN, rawSftp, type RawSftp } from '../support/raw-sftp.ts';
+import { scratch } from '../support/scratch.ts';
+
+const BAD = Buffer.from([0, 0, 9, 9]);
+
+/** Each is refused. What they get is `Failure`, mostly, which is also the answer to a write that had no room. */
+const REFUSED: Record<string, (session: RawSftp) => Promise<unknown>> = {
+  'fstat of a bad handle': (session) => session.request(FXP.FSTAT, BAD),
+  'read of a bad handle': (session) => session.request(FXP.READ, BAD, 0n, 10),
+  'write to a bad handle': (session) => session.request(FXP.WRITE, BAD, 0n, 'x'),
+  'fsetstat of a bad handle': (session) => session.request(FXP.FSETSTAT, BAD, 8, 1, 1),
+  'fstatvfs of a bad handle': (session) => session.extended('fstatvfs@openssh.com', BAD),
+  'readdir of a file': async (session) => {
+    const handle = await session.open('there', OPEN.read);
+    assert.ok(handle);
+    await session.request(FXP.READDIR, handle);
+    await session.request(FXP.CLOSE, handle);
+  },
+  'a folder read to its end and on': async (session) => {
+    const handle = firstString((await session.request(FXP.OPENDIR, '.')).body);
+    for (let i = 0; i < 3; i++) await session.request(FXP.READDIR, handle);
+    await session.request(FXP.CLOSE, handle);
+  },
+  'home-directory of nobody': (session) => session.extended('home-directory', 'nobody-at-all'),
+  'copy-data onto itself': (session) => session.extended('copy-data', BAD, 0n, 0n, BAD, 0n),
+  'an exclusive open of what is there': (session) => session.open('there', CREATE_ANEW | OPEN.exclusive),
+  'an exclusive open of the upload itself': (session) => session.open('upload', CREATE_ANEW | OPEN.exclusive),
+  'a folder that is there': (session) => session.request(FXP.MKDIR, 'folder', 0),
+  'the removal of a folder as a file': (session) => session.request(FXP.REMOVE, 'folder'),
+  'a rename onto another file': (session) => session.rename('upload', 'there'),
+  'a rename onto itself': (session) => session.rename('upload', 'upload'),
+  'a folder renamed onto itself': (session) => session.rename('folder', 'folder'),
+  'a link': (session) => session.extended('hardlink@openssh.com', 'there', 'link'),
+};
+
+for (const [name, refused] of Object.entries(REFUSED)) {
+  test(`${name}, while an upload is open: it is announced at its close`, async () => {
+    using place = scratch();
+    await using berth = await startBerth(place);
+    const directory = await berth.directory();
+    await using connection = await berth.connect(directory);
+    const session = await rawSftp(connection);
+    assert.ok(await session.put('there', 'x'));
+    await session.request(FXP.MKDIR, 'folder', 0);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'there');
+    const handle = await session.open('upload', CREATE_ANEW);
+    assert.ok(handle);
+    await session.request(FXP.WRITE, handle, 0n, 'first ');
+    await refused(session);
+    await session.request(FXP.WRITE, handle, 6n, 'second');
+    await session.request(FXP.CLOSE, handle);
+    const { filename, size_bytes } = webhookOf(await berth.receiver.next());
+    assert.deepEqual([filename, size_bytes], ['upload', 12]);
+    assert.equal((await berth.uploads(directory)).length, 2);
+  });
+}

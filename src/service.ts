@@ -35,7 +35,7 @@ import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
 import { pathsOf } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
 import { addressOf } from './sftp/sessions.ts';
-import { uploadQueries } from './uploads/queries.ts';
+import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { coverAll, retryUnapplied } from './upkeep.ts';
 import { version } from './version.ts';
@@ -128,7 +128,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   const app = createApp({
     rules: { database, clock, host, removal, sftp: config.sftp },
-    uploads: uploadQueries(database.reads),
+    uploads: uploadList(database.reads),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed,
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
@@ -182,10 +182,10 @@ function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'
   return {
     async apply(directory) {
       await host.apply(directory);
-      uploads.watch(directory.sftp_username);
+      uploads.watch(directory);
     },
     async remove(directory) {
-      uploads.unwatch(directory.sftp_username);
+      uploads.unwatch(directory);
       await host.remove(directory);
     },
   };

@@ -3,7 +3,7 @@ import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/queries.ts';
 import type { Log } from '../log.ts';
-import type { UploadQueries } from '../uploads/queries.ts';
+import type { UploadList } from '../uploads/upload-list.ts';
 import { type ApiEnv, authorized, identifier, type IdentifyDependencies } from './authentication.ts';
 import { createOne } from './directories/create.ts';
 import { destroyPublicKey } from './directories/destroy-public-key.ts';
@@ -18,7 +18,7 @@ import { health, type HealthCheck } from './health.ts';
 export interface AppDependencies extends IdentifyDependencies {
   /** What the rules work with. */
   readonly rules: CreateDependencies;
-  readonly uploads: Pick<UploadQueries, 'list'>;
+  readonly uploads: UploadList;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }

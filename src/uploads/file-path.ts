@@ -48,6 +48,24 @@ export function displayName(path: FilePath | Buffer): string {
   return utf8.decode(typeof path === 'string' ? bytesOf(path) : path);
 }
 
+export type IsTemporary = (path: FilePath) => boolean;
+
+/**
+ * Tells the names that clients give to uploads until they rename them, by patterns with `*` for anything, as
+ * `BERTH_TEMP_NAMES` lists them: `*.filepart`, `.in.*`, … They are held against a path's last component.
+ */
+export function temporaryNames(patterns: readonly string[]): IsTemporary {
+  if (patterns.length === 0) return () => false;
+  const alternatives = patterns.map((pattern) =>
+    pattern
+      .split('*')
+      .map((part) => RegExp.escape(part))
+      .join('[^]*'),
+  );
+  const expression = new RegExp(`^(?:${alternatives.join('|')})$`);
+  return (path) => expression.test(baseName(path));
+}
+
 /** The folder that holds an SFTP user's files. */
 export type FilesRoot = (username: string) => string;
 

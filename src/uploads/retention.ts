@@ -2,7 +2,7 @@
  * Removes files older than their directory's `retention_days`, by `uploaded_at` (the server's clock at completion, not
  * the file's own time, which clients set at will).
  *
- * A file goes only while it is the one its row was written for; one that changed since is looked at anew. Its row goes
+ * A file goes only while it is the one its row was written for; one that changed since is looked at again. Its row goes
  * after it: a crash in between leaves a row without a file, which the next check or scan removes.
  */
 import type { Kysely } from 'kysely';
@@ -13,11 +13,12 @@ import { errorMessage } from '../errors.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
 import { type FilesRoot, pathOf } from './file-path.ts';
+import type { Jail } from './jails.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
-import type { Ledger, Place } from './record/ledger.ts';
+import type { Ledger } from './record/ledger.ts';
 
 const PAGE = 100;
-/** Looks on their way to the database beyond which retention waits. Some are always, while a user goes on uploading. */
+/** Looks that are due or under way beyond which retention waits. While users upload there are always some. */
 const BACKLOG = 1000;
 
 export interface RetentionOptions {
@@ -64,14 +65,14 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
   if (failure) throw failure;
 }
 
-async function clear(options: RetentionOptions, place: Place, before: Micros, signal: AbortSignal): Promise<void> {
+async function clear(options: RetentionOptions, jail: Jail, before: Micros, signal: AbortSignal): Promise<void> {
   const pause = yielder();
   let cursor = { uploaded_at: 0, id: '' };
   let removed = 0;
   while (!signal.aborted) {
-    const rows = await expired(options.reads, place.id, before, cursor);
+    const rows = await expired(options.reads, jail.id, before, cursor);
     for (const row of rows) {
-      if (await removeOne(options, place, row)) removed += 1;
+      if (await removeOne(options, jail, row)) removed += 1;
       await pause();
     }
     const last = rows.at(-1);
@@ -79,7 +80,7 @@ async function clear(options: RetentionOptions, place: Place, before: Micros, si
     cursor = last;
     await options.drained(BACKLOG);
   }
-  if (removed > 0) options.log.info({ directory: place.id, files: removed }, 'retention removed files');
+  if (removed > 0) options.log.info({ directory: jail.id, files: removed }, 'retention removed files');
 }
 
 function expired(reads: Kysely<Tables>, directory: string, before: Micros, after: Pick<Old, 'uploaded_at' | 'id'>) {
@@ -96,16 +97,16 @@ function expired(reads: Kysely<Tables>, directory: string, before: Micros, after
 }
 
 /** Returns whether there was a file to remove. */
-async function removeOne(options: RetentionOptions, place: Place, row: Old): Promise<boolean> {
-  const root = options.filesRoot(place.sftp_username);
+async function removeOne(options: RetentionOptions, jail: Jail, row: Old): Promise<boolean> {
+  const root = options.filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
   if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) {
-    options.ledger.touch(place, pathOf(row.path), 0);
+    options.ledger.touch(jail, pathOf(row.path), 0);
     return false;
   }
-  if (stats && (await options.isHeld(place.id, stats.ino))) return false;
+  if (stats && (await options.isHeld(jail.id, stats.ino))) return false;
   const isRemoved = stats !== undefined && unlink(root, row.path);
-  options.ledger.remove(place, pathOf(row.path), undefined, options.clock.now());
+  options.ledger.remove(jail, pathOf(row.path), undefined, options.clock.now());
   return isRemoved;
 }
 

@@ -2,43 +2,38 @@
  * Uploads, wired: the transfer log, the watcher and scans put evidence into the ledger; the recorder looks and writes.
  * The map is in ../README.md.
  */
-import { LRUCache } from 'lru-cache';
 import type { Background } from '../background.ts';
 import { lstatBeneath } from '../beneath.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
-import { createDurable, NOT_DURABLE } from './disk/durable.ts';
-import { createHeldFiles } from './disk/held-files.ts';
-import { createScanner } from './disk/scanner.ts';
+import { Durable } from './disk/durable.ts';
 import type { Found } from './disk/scan-worker.ts';
-import { createWatcher } from './disk/watcher.ts';
-import { bytesOf, jailFiles } from './file-path.ts';
+import { Scanner } from './disk/scanner.ts';
+import { Watcher } from './disk/watcher.ts';
+import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
+import { type Jail, JailQueries } from './jails.ts';
 import { CutNames } from './log/cut-names.ts';
-import { createFollower } from './log/follower.ts';
-import { createInterpreter } from './log/interpret.ts';
-import { isAlive } from './log/processes.ts';
+import { Follower } from './log/follower.ts';
+import { Interpreter } from './log/interpret.ts';
 import { Sessions } from './log/sessions.ts';
-import { openTransferLog } from './log/transfer-log.ts';
-import { createWriteBarrier } from './log/write-barrier.ts';
-import { uploadQueries } from './queries.ts';
+import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
+import { UnheardSessions } from './log/unheard-sessions.ts';
+import { WriteBarrier } from './log/write-barrier.ts';
+import { HeldInodes, isAlive } from './processes.ts';
+import type { Handle } from './record/evidence.ts';
 import type { HistoryRow } from './record/history.ts';
-import { createLedger, type Place } from './record/ledger.ts';
 import { REST } from './record/look.ts';
-import { createRecorder } from './record/recorder.ts';
-import { Strays } from './record/strays.ts';
+import { startRecording } from './record/start.ts';
 import { applyRetention } from './retention.ts';
-import { temporaryNames } from './temp-names.ts';
-import { createWaiting } from './waiting.ts';
+import { WaitingFiles } from './waiting-files.ts';
 
-/** Looks on their way to the database beyond which a scan waits. */
+/** Looks that are due or under way beyond which a scan waits. */
 const SCAN_BACKLOG = 1000;
 /** How often dead sessions, files that wait for one, and old files are looked for, in ms. */
 const SESSION_SWEEP = 5000;
 const WAITING_SWEEP = 2000;
 const RETENTION = 3_600_000;
-/** Usernames are never used again, so which directory one stands for can be remembered. */
-const PLACES = 20_000;
 
 export interface UploadsOptions {
   readonly database: Database;
@@ -77,14 +72,14 @@ export interface UploadsState {
 }
 
 export interface Uploads {
-  readonly sockets: { currentSocket(): string; moreSockets(): Promise<string> };
+  readonly sockets: Pick<TransferLog, 'currentSocket' | 'moreSockets'>;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
   /** Looks at every directory and watches it from then on, then applies retention. In the background. */
   coverAll(): Promise<void>;
   /** A directory has become live. */
-  watch(username: string): void;
-  unwatch(username: string): void;
+  watch(jail: Jail): void;
+  unwatch(jail: Jail): void;
   /** For those who look at the service from outside. */
   state(): UploadsState;
   close(): Promise<void>;
@@ -92,159 +87,127 @@ export interface Uploads {
 
 /** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  const { database, clock, log, background } = options;
-  const queries = uploadQueries(database.reads);
-  const filesRoot = jailFiles(options.jailDir);
-  const isTemporary = temporaryNames(options.tempNames);
-  const heldFiles = createHeldFiles();
-  const sessions = new Sessions();
-  const cutNames = new CutNames();
-  const strays = new Strays();
-  const isHeld = (directoryId: string, inode: number): Promise<boolean> =>
-    heldFiles.isHeldByAny(sessions.pidsOf(directoryId), inode);
-
-  const ledger = createLedger({
-    isTemporary,
-    stillWrites: ({ pid, isDoubtful, inode }) =>
-      isDoubtful ? inode !== undefined && heldFiles.isHeldBy(pid, inode) : isAlive(pid),
-    stray(directoryId, close) {
-      strays.addClose(directoryId, close);
-      scanner.request(directoryId);
-    },
-    onDue: () => recorder.wake(),
-  });
-  const barrier = createWriteBarrier(() => transferLog.allSockets);
-  const interpreter = createInterpreter({
-    ledger,
-    sessions,
-    lstat: (place, path) => lstatBeneath(filesRoot(place.sftp_username), bytesOf(path)),
-    unclear({ place, by }, { about, start }, at) {
-      if (about !== 'other') {
-        cutNames.add(place.id, { start, isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false });
-      }
-      scanner.request(place.id);
-    },
-    note: (note) => recorder.note(note),
-    over(place, by, at) {
-      waiting.over(place, by, at).catch((error: unknown) => log.warn({ err: error }, 'the next sweep repeats it'));
-    },
-  });
-  const watcher = createWatcher({
-    log,
-    filesRoot,
-    limit: options.watchLimit,
-    changed: (username, path) => withPlace(username, (place) => ledger.touch(place, path, REST)),
-    missing: (username, path) => withPlace(username, (place) => ledger.missing(place, path)),
-    unclear: (username) => withPlace(username, (place) => scanner.request(place.id)),
-  });
-  const follower = createFollower({
-    clock,
-    log,
-    filesRoot,
-    queries,
-    ledger,
-    sessions,
-    interpreter,
-    heldFiles,
-    barrier,
-    firstUid: options.firstUid,
-    addressOf: options.addressOf,
-    live: watcher.use,
-    lost: (place) => scanner.request(place.id),
-  });
-  const recorder = createRecorder({
-    database,
-    clock,
-    log,
-    ledger,
-    filesRoot,
-    isTemporary,
-    durable: options.sync ? createDurable() : NOT_DURABLE,
-    strays,
-    isLive: (directoryId, pid) => sessions.isLive(directoryId, pid),
-    livePid: (directoryId) => sessions.pidsOf(directoryId)[0],
-    isHeld,
-    caughtUp: follower.caughtUp,
-    rescan: (directoryId) => scanner.request(directoryId),
-    wake: options.wake,
-    recorded: options.recorded,
-  });
-  const scanner = createScanner({
-    log,
-    background,
-    queries,
-    watcher,
-    databaseFile: options.databaseFile,
-    jailDir: options.jailDir,
-    roundPause: options.roundPause,
-    now: () => clock.now(),
-    async take(found) {
-      for (const each of found) await takeFound(each);
-      await recorder.drained(SCAN_BACKLOG);
-    },
-    tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
-    scanned: ({ id }, upTo) => cutNames.forget(id, upTo),
-  });
-  const waiting = createWaiting({ clock, queries, ledger, isLive: (id, pid) => sessions.isLive(id, pid) });
-  const places = new LRUCache<string, Place>({ max: PLACES });
-
-  function withPlace(username: string, use: (place: Place) => void): void {
-    const known = places.get(username);
-    if (known) use(known);
-    else void learnPlace(username, use);
-  }
-
-  async function learnPlace(username: string, use: (place: Place) => void): Promise<void> {
-    try {
-      const place = await queries.directoryOf(username);
-      if (!place) return;
-      places.set(username, place);
-      use(place);
-    } catch (error) {
-      log.error({ err: error, username }, 'cannot tell whose jail has changed');
-    }
-  }
-
-  async function takeFound({ place, path, isMissing }: Found): Promise<void> {
-    if (isMissing) return ledger.missing(place, path);
-    const close = cutNames.of(place.id, path);
-    if (!close) return ledger.touch(place, path, 0);
-    const inode = lstatBeneath(filesRoot(place.sftp_username), bytesOf(path))?.ino;
-    if (inode === undefined || !(await isHeld(place.id, inode))) ledger.closed(place, path, close);
-  }
-
-  const loops = [
-    background.start('sessions', { every: SESSION_SWEEP }, follower.sweep),
-    background.start('waiting-uploads', { every: WAITING_SWEEP }, waiting.sweep),
-  ];
-  const retention = background.start('retention', { every: RETENTION }, (signal) =>
-    applyRetention({ ...options, reads: database.reads, filesRoot, ledger, isHeld, drained: recorder.drained }, signal),
-  );
-  const transferLog = await openTransferLog(options.logFolder, follower.follow);
+  const { background, database } = options;
+  const parts = wire(options, () => transferLog.allSockets);
+  const { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher } =
+    parts;
+  const drained = (left: number) => recorder.drained(left);
+  const retention = { ...options, reads: database.reads, filesRoot, ledger, isHeld, drained };
+  const loops = {
+    sessions: background.start('sessions', { every: SESSION_SWEEP }, async () => {
+      if (follower.isIdle) unheard.sweep();
+    }),
+    waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
+    retention: background.start('retention', { every: RETENTION }, (signal) => applyRetention(retention, signal)),
+  };
+  const transferLog = await openTransferLog(options.logFolder, (lines) => follower.follow(lines));
 
   return {
     sockets: transferLog,
-    adoptSessions: follower.adoptSessions,
+    adoptSessions: () => unheard.adoptAll(),
     async coverAll() {
       await scanner.coverAll();
-      await retention.run();
+      await loops.retention.run();
     },
-    watch: watcher.add,
-    unwatch: watcher.remove,
+    watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
+    unwatch: (jail) => watcher.remove(jail),
     state: () => ({
-      sessions: sessions.serving(),
+      sessions: sessions.all().filter(({ serves }) => serves).length,
       transferLogRead: transferLog.listening(),
       watchesComplete: watcher.isComplete(),
     }),
     async close() {
       await transferLog.close();
       await follower.close();
-      for (const loop of loops) await loop.close();
-      await retention.close();
+      for (const loop of Object.values(loops)) await loop.close();
       await scanner.close();
       await watcher.close();
       await recorder.close();
-      ledger.close();
+      schedule.close();
     },
   };
+}
+
+/** The parts, and what each tells the others. */
+function wire(options: UploadsOptions, sockets: () => readonly string[]) {
+  const { clock, database, log } = options;
+  const jails = new JailQueries(database.reads);
+  const sessions = new Sessions();
+  const held = new HeldInodes();
+  const cutNames = new CutNames();
+  const filesRoot = jailFiles(options.jailDir);
+  const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
+  const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
+  const livePids = (id: string) => sessions.pidsOf(id);
+
+  const recording = startRecording({
+    ...options,
+    filesRoot,
+    isTemporary: temporaryNames(options.tempNames),
+    durable: new Durable({ isOn: options.sync }),
+    isHeld,
+    livePids,
+    stillWrites: (handle) => stillWrites(handle, held),
+    caughtUp: (id) => follower.caughtUp(id),
+    rescan: (id) => scanner.request(id),
+  });
+  const { ledger, notes, recorder, schedule } = recording;
+  const waiting = new WaitingFiles({ reads: database.reads, clock, ledger, livePids });
+  const watcher = new Watcher({
+    log,
+    filesRoot,
+    limit: options.watchLimit,
+    changed: (jail, path) => ledger.touch(jail, path, REST),
+    missing: (jail, path) => ledger.missing(jail, path),
+    unclear: ({ id }) => scanner.request(id),
+  });
+  const scanner: Scanner = new Scanner({
+    ...options,
+    jails,
+    watcher,
+    now: () => clock.now(),
+    async take(found) {
+      for (const file of found) await takeFound(file);
+      await recorder.drained(SCAN_BACKLOG);
+    },
+    tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
+    scanned: ({ id }, upTo) => cutNames.forget(id, upTo),
+  });
+  const interpreter = new Interpreter({
+    ledger,
+    sessions,
+    lstat,
+    note: (note) => notes.add(note),
+    unclear({ jail, by }, { about, start }, at) {
+      if (about !== 'other') {
+        cutNames.add(jail.id, { start, isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false });
+      }
+      scanner.request(jail.id);
+    },
+    ended({ jail, by }, at) {
+      const failed = (error: unknown) => log.warn({ err: error }, 'the next sweep repeats it');
+      waiting.sessionEnded(jail, by, at).catch(failed);
+    },
+  });
+  const live = (jail: Jail) => watcher.use(jail);
+  const lost = ({ id }: Jail) => scanner.request(id);
+  const unheard = new UnheardSessions({ ...options, filesRoot, jails, ledger, sessions, interpreter, live, lost });
+  const barrier = new WriteBarrier(sockets);
+  const follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
+
+  /** The scan found a file that is not as its row has it: the log may have told of it, with its name cut off. */
+  async function takeFound({ jail, path, isMissing }: Found): Promise<void> {
+    if (isMissing) return ledger.missing(jail, path);
+    const close = cutNames.of(jail.id, path);
+    if (!close) return ledger.touch(jail, path, 0);
+    const inode = lstat(jail, path)?.ino;
+    if (inode === undefined || !(await isHeld(jail.id, inode))) ledger.closed(jail, path, close);
+  }
+
+  return { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher };
+}
+
+/** Whether a handle exists that nobody has closed: its process lives, and the kernel knows one whose open is in doubt. */
+function stillWrites({ pid, isDoubtful, inode }: Handle, held: HeldInodes): boolean {
+  return isDoubtful ? inode !== undefined && held.isHeldBy(pid, inode) : isAlive(pid);
 }

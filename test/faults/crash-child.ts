@@ -101,7 +101,8 @@ const operations: Record<string, () => Promise<void>> = {
     dieAfter(Number(step));
     const late: Clock = { now: () => clock.now() + 8 * DAY };
     const { reads } = database;
-    const options = { reads, clock: late, log, filesRoot, ledger, lead: () => 0, drained: recorder.drained };
+    const drained = (left?: number): Promise<void> => recorder.drained(left);
+    const options = { reads, clock: late, log, filesRoot, ledger, lead: () => 0, drained };
     await applyRetention({ ...options, isHeld: async () => false }, new AbortController().signal);
     await recorder.drained();
     await recorder.close();

@@ -20,7 +20,7 @@ import { requestNames } from '../../src/http/request-id.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/tls.ts';
 import { createLog } from '../../src/log.ts';
-import { uploadQueries } from '../../src/uploads/queries.ts';
+import { uploadList } from '../../src/uploads/upload-list.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import type { Scratch } from './scratch.ts';
@@ -91,7 +91,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
   const app = createApp({
     rules,
-    uploads: uploadQueries(database.reads),
+    uploads: uploadList(database.reads),
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
     lastUsed,
     rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),

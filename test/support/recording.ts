@@ -3,15 +3,13 @@ import { lstatBeneath } from '../../src/beneath.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Database } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
-import { createDurable, type Durable } from '../../src/uploads/disk/durable.ts';
-import { bytesOf, type FilesRoot } from '../../src/uploads/file-path.ts';
-import { createInterpreter } from '../../src/uploads/log/interpret.ts';
+import { Durable } from '../../src/uploads/disk/durable.ts';
+import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
+import type { Jail } from '../../src/uploads/jails.ts';
+import { Interpreter } from '../../src/uploads/log/interpret.ts';
 import { readEvent } from '../../src/uploads/log/log-line.ts';
 import { Sessions } from '../../src/uploads/log/sessions.ts';
-import { createLedger, type Place } from '../../src/uploads/record/ledger.ts';
-import { createRecorder } from '../../src/uploads/record/recorder.ts';
-import { Strays } from '../../src/uploads/record/strays.ts';
-import type { IsTemporary } from '../../src/uploads/temp-names.ts';
+import { startRecording } from '../../src/uploads/record/start.ts';
 
 export interface RecordingOptions {
   readonly database: Database;
@@ -25,42 +23,33 @@ export interface RecordingOptions {
 }
 
 export function recording(options: RecordingOptions) {
-  const { database, filesRoot, clock = systemClock(), durable = createDurable() } = options;
+  const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
   const { isTemporary = () => false, isHeld = () => false, isAlive = () => true } = options;
   const log = createLog('silent');
   const sessions = new Sessions();
-  const strays = new Strays();
   const rescanned: string[] = [];
-  const ledger = createLedger({
-    isTemporary,
-    stillWrites: ({ isDoubtful }) => (isDoubtful ? isHeld() : isAlive()),
-    stray: (directoryId, close) => strays.addClose(directoryId, close),
-    onDue: () => recorder.wake(),
-  });
-  const interpreter = createInterpreter({
-    ledger,
-    sessions,
-    lstat: (place, path) => lstatBeneath(filesRoot(place.sftp_username), bytesOf(path)),
-    unclear: ({ place }) => void rescanned.push(place.id),
-    note: () => undefined,
-    over: () => undefined,
-  });
-  const recorder = createRecorder({
+  const { ledger, recorder, schedule } = startRecording({
     database,
     clock,
     log,
-    ledger,
     durable,
     filesRoot,
     isTemporary,
-    strays,
-    isLive: (id, pid) => sessions.isLive(id, pid),
-    livePid: (id) => sessions.pidsOf(id)[0],
+    stillWrites: ({ isDoubtful }) => (isDoubtful ? isHeld() : isAlive()),
+    livePids: (id) => sessions.pidsOf(id),
     isHeld: async () => isHeld(),
     caughtUp: async () => undefined,
     rescan: (id) => void rescanned.push(id),
     wake: () => undefined,
     recorded: () => undefined,
+  });
+  const interpreter = new Interpreter({
+    ledger,
+    sessions,
+    lstat: (jail, path) => lstatBeneath(filesRoot(jail.sftp_username), bytesOf(path)),
+    unclear: ({ jail }) => void rescanned.push(jail.id),
+    note: () => undefined,
+    ended: () => undefined,
   });
   return {
     ledger,
@@ -69,8 +58,8 @@ export function recording(options: RecordingOptions) {
     interpreter,
     rescanned,
     /** sshd says something of a session; its first line opens it. */
-    say(place: Place, pid: number, ...texts: string[]): void {
-      if (!sessions.get(pid)) interpreter.begin(pid, '127.0.0.1', place, clock.now());
+    say(jail: Jail, pid: number, ...texts: string[]): void {
+      if (!sessions.get(pid)) interpreter.begin(pid, '127.0.0.1', jail, clock.now());
       for (const text of texts) {
         const session = sessions.get(pid);
         if (session) interpreter.interpret(session, readEvent(text), clock.now());
@@ -79,7 +68,7 @@ export function recording(options: RecordingOptions) {
     /** Records what is due, and what is waited for at most so long, in ms. */
     async [Symbol.asyncDispose]() {
       await recorder.close();
-      ledger.close();
+      schedule.close();
     },
   };
 }

@@ -18,7 +18,7 @@ import { type Database, openDatabase } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
 import { scanDirectory } from '../../src/uploads/disk/scan.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
-import { filesAfter } from '../../src/uploads/queries.ts';
+import { filesAfter } from '../../src/uploads/record/files.ts';
 import { type FileStat, fileStat } from '../../src/uploads/record/file-stat.ts';
 import { applyRetention } from '../../src/uploads/retention.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';

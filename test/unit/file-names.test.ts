@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readConfig } from '../../src/config.ts';
-import { displayName, filePath } from '../../src/uploads/file-path.ts';
-import { temporaryNames } from '../../src/uploads/temp-names.ts';
+import { displayName, filePath, temporaryNames } from '../../src/uploads/file-path.ts';
 
 test('relative, absolute and untidy names mean the same file', () => {
   for (const name of ['a/b', './a/b', '/files/a/b', '/files//a/./b', 'x/../a/b', '../files/a/b', '/../files/a/b/']) {

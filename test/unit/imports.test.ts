@@ -34,7 +34,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   sftp: ['directories/host.ts'],
   webhooks: [],
   uploads: ['history/transfers.ts', 'webhooks/outbox.ts'],
-  http: ['accounts', 'directories', 'history/audit.ts', 'uploads/queries.ts'],
+  http: ['accounts', 'directories', 'history/audit.ts', 'uploads/upload-list.ts'],
   listen: ['webhooks/signature.ts'],
   cli: ['accounts', 'reports', 'sftp/sessions.ts', 'webhooks/replay.ts'],
 };

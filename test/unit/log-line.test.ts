@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readEvent, readFrame } from '../../src/uploads/log/log-line.ts';
-import { unvis } from '../../src/uploads/log/vis.ts';
+import { readEvent, readFrame, unvis } from '../../src/uploads/log/log-line.ts';
 
 const name = (text: string): string => text;
 

@@ -1,7 +1,7 @@
 /** GET /api/v1/directories/:id/uploads */
 import { formatMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/queries.ts';
-import { displayName, type UploadQueries, type UploadRow } from '../../uploads/queries.ts';
+import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';
 import { readPage, requestedPage } from '../page.ts';
@@ -10,9 +10,7 @@ import { ownDirectory } from './show.ts';
 /** Rows that are read and written down at once, which takes some 2 ms. A list may have any number of them. */
 const LOT = 500;
 
-type Queries = Pick<UploadQueries, 'list'>;
-
-export function listUploads(directories: DirectoryQueries, uploads: Queries): Endpoint<'/:id'> {
+export function listUploads(directories: DirectoryQueries, uploads: UploadList): Endpoint<'/:id'> {
   return async (c, { accountId }) => {
     const { id } = await ownDirectory(directories, accountId, c.req.param('id'));
     const { limit, after } = requestedPage(c);
@@ -29,13 +27,13 @@ export function listUploads(directories: DirectoryQueries, uploads: Queries): En
  * What `dataResponse` makes of all rows, read and sent some at a time, as fast as the client takes them: neither a slow
  * client nor a long list holds more than one lot in memory. Uploads that come meanwhile stand before what is sent.
  */
-function longResponse(uploads: Queries, directoryId: string, first: readonly UploadRow[]): Response {
+function longResponse(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): Response {
   return new Response(ReadableStream.from(parts(uploads, directoryId, first)), {
     headers: { 'content-type': 'application/json' },
   });
 }
 
-async function* parts(uploads: Queries, directoryId: string, first: readonly UploadRow[]): AsyncGenerator<Buffer> {
+async function* parts(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): AsyncGenerator<Buffer> {
   let rows = first;
   for (let before = '{"data":['; rows.length > 0; before = ',') {
     yield Buffer.from(before + json(rows).slice(1, -1));

@@ -14,79 +14,63 @@ const LARGE = 8 * 1024 * 1024;
 const syncData = promisify(fdatasync);
 const syncAll = promisify(fsync);
 
-export interface Durable {
+export class Durable {
+  /** Off (`BERTH_SYNC_UPLOADS=off`), nothing is synced, and all counts as if it were. */
+  readonly #isOn: boolean;
+  readonly #small = new PQueue({ concurrency: 3 });
+  readonly #large = new PQueue({ concurrency: 1 });
+  /** Syncs of folders that have not begun, by path: later callers share them until then. */
+  readonly #folders = new Map<string, Promise<void>>();
+
+  constructor({ isOn }: { readonly isOn: boolean }) {
+    this.#isOn = isOn;
+  }
+
   /**
    * Resolves with the file that is on the disk now, its name and those of the folders above it included; with undefined
    * when there is none. Rejects when the disk fails.
    */
-  sync(root: string, path: FilePath): Promise<FileStat | undefined>;
-}
-
-export function createDurable(): Durable {
-  const small = new PQueue({ concurrency: 3 });
-  const large = new PQueue({ concurrency: 1 });
-  /** Syncs of folders that have not begun: who comes until then shares them. */
-  const folders = new Map<string, Promise<void>>();
-
-  function syncFolder(root: string, folder: FilePath): Promise<void> {
-    const key = `${root}/${folder}`;
-    const shared = folders.get(key);
-    if (shared) return shared;
-    const sync = async (): Promise<void> => {
-      folders.delete(key);
-      using opened = openFolder(root, bytesOf(folder));
-      await syncAll(opened.fd);
-    };
-    // Not at once: it must not begin before it is known.
-    const syncing = Promise.resolve().then(() => small.add(sync));
-    folders.set(key, syncing);
-    return syncing;
+  async sync(root: string, path: FilePath): Promise<FileStat | undefined> {
+    try {
+      const synced = await this.#syncFile(root, path);
+      // The folders may be as new as the file.
+      const above = synced && this.#isOn ? [...ancestors(path)] : [];
+      await Promise.all(above.map((folder) => this.#syncFolder(root, folder)));
+      return synced;
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw error;
+    }
   }
 
-  async function syncFile(root: string, path: FilePath): Promise<FileStat | undefined> {
+  async #syncFile(root: string, path: FilePath): Promise<FileStat | undefined> {
     const fd = openFile(root, bytesOf(path));
     try {
       const stats = fstatSync(fd);
       if (!stats.isFile()) return undefined;
-      await (stats.size < LARGE ? small : large).add(() => syncData(fd));
+      const queue = stats.size < LARGE ? this.#small : this.#large;
+      if (this.#isOn) await queue.add(() => syncData(fd));
       return fileStat(stats);
     } finally {
       closeSync(fd);
     }
   }
 
-  return {
-    async sync(root, path) {
-      try {
-        const synced = await syncFile(root, path);
-        // The folders may be as new as the file.
-        const above = synced ? [...ancestors(path)] : [];
-        await Promise.all(above.map((folder) => syncFolder(root, folder)));
-        return synced;
-      } catch (error) {
-        if (isAbsent(error)) return undefined;
-        throw error;
-      }
-    },
-  };
+  #syncFolder(root: string, folder: FilePath): Promise<void> {
+    const key = `${root}/${folder}`;
+    const shared = this.#folders.get(key);
+    if (shared) return shared;
+    const sync = async (): Promise<void> => {
+      this.#folders.delete(key);
+      using opened = openFolder(root, bytesOf(folder));
+      await syncAll(opened.fd);
+    };
+    // Not at once: it must not begin before it is known.
+    const syncing = Promise.resolve().then(() => this.#small.add(sync));
+    this.#folders.set(key, syncing);
+    return syncing;
+  }
 }
-
-/** For those who want it otherwise (`BERTH_SYNC_UPLOADS=off`): nothing is synced, and all counts as if it were. */
-export const NOT_DURABLE: Durable = {
-  async sync(root, path) {
-    try {
-      const fd = openFile(root, bytesOf(path));
-      try {
-        return fileStat(fstatSync(fd));
-      } finally {
-        closeSync(fd);
-      }
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
-      throw error;
-    }
-  },
-};
 
 function* ancestors(path: FilePath): Generator<FilePath> {
   for (let folder = parentOf(path); ; folder = parentOf(folder)) {

@@ -2,16 +2,25 @@
  * Watches one jail with chokidar, for changes that no session explains. It only points at files.
  *
  * Each folder costs one of the kernel's watches, which all jails share, and memory: a jail with very many is given up
- * (`isCrowded`), and scanned instead.
+ * (`crowded`), and scanned instead.
  */
 import { relative } from 'node:path';
 import { watch } from 'chokidar';
 import { lstatBeneath } from '../../beneath.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
-import { createHotFiles } from './hot-files.ts';
 
 /** Folders of one jail that are watched. */
 const FOLDERS = 1000;
+
+/** Looks at one file within a window, in ms, that are let through; chokidar asks once or twice for each event. */
+const LOOKS = 20;
+const WINDOW = 1000;
+
+/** What chokidar makes of bytes that are not UTF-8. */
+const REPLACEMENT = '\u{fffd}';
+
+// The ledger lets files rest. Users cannot make links, and none is followed.
+const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ignorePermissionErrors: true };
 
 export interface JailEvents {
   changed(path: FilePath): void;
@@ -27,12 +36,6 @@ export interface JailWatcher {
   close(): Promise<void>;
 }
 
-/** What chokidar makes of bytes that are not UTF-8. */
-const REPLACEMENT = '\u{fffd}';
-
-// The ledger lets files rest. Links cannot be made by users and are not followed.
-const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ignorePermissionErrors: true };
-
 export function watchJail(root: string, events: JailEvents): JailWatcher {
   const folders = new Set<string>();
   let isCrowded = false;
@@ -42,7 +45,7 @@ export function watchJail(root: string, events: JailEvents): JailWatcher {
     if (path !== root) to(below(path));
   };
   const isFile = (path: string): boolean => lstatBeneath(root, bytesOf(below(path)))?.isFile() ?? false;
-  const hot = createHotFiles(isFile, report(events.changed));
+  const hot = new HotFiles(isFile, report(events.changed));
 
   function isIgnored(path: string, isFolder: boolean): boolean {
     if (path === root) return false;
@@ -63,7 +66,7 @@ export function watchJail(root: string, events: JailEvents): JailWatcher {
   watcher.on('change', report(events.changed));
   watcher.on('unlink', report(events.missing));
   watcher.on('unlinkDir', (path) => void folders.delete(path));
-  // A name that is not UTF-8 reaches us with bytes replaced, so chokidar cannot look at it and reports nothing else.
+  // chokidar cannot look at a name that is not UTF-8, and reports nothing else of it.
   watcher.on('raw', (_event, name: unknown) => {
     if (typeof name === 'string' && name.includes(REPLACEMENT)) events.unclear();
   });
@@ -75,4 +78,41 @@ export function watchJail(root: string, events: JailEvents): JailWatcher {
       await watcher.close();
     },
   };
+}
+
+/**
+ * Files that change all the time, such as a large upload under way: chokidar would look at one some thousand times a
+ * second. Beyond a few looks it is left alone, and reported once when the window is over, so that no change is missed.
+ */
+class HotFiles {
+  readonly #isFile: (path: string) => boolean;
+  readonly #report: (path: string) => void;
+  #looks = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param isFile tells folders apart, which are never left alone: chokidar asks for them with all below. */
+  constructor(isFile: (path: string) => boolean, report: (path: string) => void) {
+    this.#isFile = isFile;
+    this.#report = report;
+  }
+
+  /** Whether to leave that file alone now. */
+  isHot(path: string): boolean {
+    let count = (this.#looks.get(path) ?? 0) + 1;
+    if (count === LOOKS + 1 && !this.#isFile(path)) count = -Infinity;
+    this.#looks.set(path, count);
+    this.#timer ??= setTimeout(() => this.#endWindow(), WINDOW).unref();
+    return count > LOOKS;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #endWindow(): void {
+    const looks = this.#looks;
+    this.#looks = new Map();
+    this.#timer = undefined;
+    for (const [path, count] of looks) if (count > LOOKS) this.#report(path);
+  }
 }

@@ -1,6 +1,6 @@
 /** The thread for scans (`scan-worker.ts`) as the scanner uses it: started when needed, ended when idle for a while. */
 import { Worker } from 'node:worker_threads';
-import type { Place } from '../record/ledger.ts';
+import type { Jail } from '../jails.ts';
 import type { Found, FromScanWorker, Scanned, ScanWorkerData, ToScanWorker } from './scan-worker.ts';
 
 /** How long it stays without work, in ms: its memory is that of a second JavaScript engine. */
@@ -11,67 +11,70 @@ const HEAP = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
 export interface ScanThreadOptions extends ScanWorkerData {
   /** Takes what was found; the scan waits for it. */
   take(found: readonly Found[]): Promise<void>;
-  tooDeep(place: Place): void;
+  tooDeep(jail: Jail): void;
 }
 
-export interface ScanThread {
-  /** Scans these, one after the other. One call at a time. */
-  scan(places: readonly Place[]): Promise<readonly Scanned[]>;
-  close(): Promise<void>;
-}
+export class ScanThread {
+  readonly #options: ScanThreadOptions;
+  #worker: Worker | undefined;
+  #ended = Promise.resolve();
+  #scanning: PromiseWithResolvers<readonly Scanned[]> | undefined;
+  #idle: NodeJS.Timeout | undefined;
 
-export function createScanThread({ take, tooDeep, databaseFile, jailDir }: ScanThreadOptions): ScanThread {
-  const workerData: ScanWorkerData = { databaseFile, jailDir };
-  let worker: Worker | undefined;
-  let ended = Promise.resolve();
-  let waiting: PromiseWithResolvers<readonly Scanned[]> | undefined;
-  let idle: NodeJS.Timeout | undefined;
-
-  function send(message: ToScanWorker): void {
-    worker?.postMessage(message);
+  constructor(options: ScanThreadOptions) {
+    this.#options = options;
   }
 
-  function start(): Worker {
-    const started = new Worker(new URL('./scan-worker.ts', import.meta.url), { workerData, resourceLimits: HEAP });
+  /** Scans these, one after the other. One call at a time. */
+  async scan(jails: readonly Jail[]): Promise<readonly Scanned[]> {
+    clearTimeout(this.#idle);
+    this.#worker ??= this.#start();
+    this.#scanning = Promise.withResolvers();
+    try {
+      this.#send({ kind: 'scan', jails });
+      return await this.#scanning.promise;
+    } finally {
+      this.#scanning = undefined;
+      this.#idle = setTimeout(() => this.#end(), IDLE).unref();
+    }
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#idle);
+    this.#end();
+    await this.#ended;
+  }
+
+  #start(): Worker {
+    const { databaseFile, jailDir } = this.#options;
+    const workerData: ScanWorkerData = { databaseFile, jailDir };
+    const worker = new Worker(new URL('./scan-worker.ts', import.meta.url), { workerData, resourceLimits: HEAP });
     let failure = new Error('the thread for scans has ended');
-    started.on('error', (error) => (failure = new Error('the thread for scans failed', { cause: error })));
-    ended = new Promise((resolve) => {
-      started.once('exit', () => {
-        if (worker === started) worker = undefined;
-        waiting?.reject(failure);
+    worker.on('error', (error) => (failure = new Error('the thread for scans failed', { cause: error })));
+    this.#ended = new Promise((resolve) => {
+      worker.once('exit', () => {
+        if (this.#worker === worker) this.#worker = undefined;
+        this.#scanning?.reject(failure);
         resolve();
       });
     });
-    started.on('message', (message: FromScanWorker) => {
-      if (message.kind === 'scanned') waiting?.resolve(message.scanned);
-      else if (message.kind === 'too-deep') tooDeep(message.place);
-      else void take(message.found).finally(() => send({ kind: 'go-on' }));
-    });
-    return started;
+    worker.on('message', (message: FromScanWorker) => this.#heard(message));
+    return worker;
   }
 
-  function end(): void {
-    send({ kind: 'close' });
-    worker = undefined;
+  #heard(message: FromScanWorker): void {
+    const { take, tooDeep } = this.#options;
+    if (message.kind === 'scanned') this.#scanning?.resolve(message.scanned);
+    else if (message.kind === 'too-deep') tooDeep(message.jail);
+    else void take(message.found).finally(() => this.#send({ kind: 'go-on' }));
   }
 
-  return {
-    async scan(places) {
-      clearTimeout(idle);
-      worker ??= start();
-      waiting = Promise.withResolvers();
-      try {
-        send({ kind: 'scan', places });
-        return await waiting.promise;
-      } finally {
-        waiting = undefined;
-        idle = setTimeout(end, IDLE).unref();
-      }
-    },
-    async close() {
-      clearTimeout(idle);
-      end();
-      await ended;
-    },
-  };
+  #end(): void {
+    this.#send({ kind: 'close' });
+    this.#worker = undefined;
+  }
+
+  #send(message: ToScanWorker): void {
+    this.#worker?.postMessage(message);
+  }
 }

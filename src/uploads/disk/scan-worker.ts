@@ -6,8 +6,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openReads } from '../../db/open.ts';
 import { errorMessage } from '../../errors.ts';
 import { type FilePath, jailFiles } from '../file-path.ts';
-import { filesAfter } from '../queries.ts';
-import type { Place } from '../record/ledger.ts';
+import type { Jail } from '../jails.ts';
+import { filesAfter } from '../record/files.ts';
 import { scanDirectory } from './scan.ts';
 
 export interface ScanWorkerData {
@@ -17,13 +17,13 @@ export interface ScanWorkerData {
 
 /** A file that is not as its row has it. */
 export interface Found {
-  readonly place: Place;
+  readonly jail: Jail;
   readonly path: FilePath;
   readonly isMissing: boolean;
 }
 
 export interface Scanned {
-  readonly place: Place;
+  readonly jail: Jail;
   readonly folders: number;
   /** How long it took, in ms. */
   readonly took: number;
@@ -34,12 +34,12 @@ export interface Scanned {
 export type FromScanWorker =
   /** Answered with `go-on`. */
   | { readonly kind: 'found'; readonly found: readonly Found[] }
-  | { readonly kind: 'too-deep'; readonly place: Place }
-  /** All places of the last `scan`. */
+  | { readonly kind: 'too-deep'; readonly jail: Jail }
+  /** All jails of the last `scan`. */
   | { readonly kind: 'scanned'; readonly scanned: readonly Scanned[] };
 
 export type ToScanWorker =
-  | { readonly kind: 'scan'; readonly places: readonly Place[] }
+  | { readonly kind: 'scan'; readonly jails: readonly Jail[] }
   | { readonly kind: 'go-on' }
   | { readonly kind: 'close' };
 
@@ -59,39 +59,39 @@ let scanning = Promise.resolve();
 
 port.on('message', (message: ToScanWorker) => {
   if (message.kind === 'go-on') goOn?.();
-  else if (message.kind === 'scan') scanning = scanAll(message.places);
+  else if (message.kind === 'scan') scanning = scanAll(message.jails);
   else void close();
 });
 
-async function scanAll(places: readonly Place[]): Promise<void> {
+async function scanAll(jails: readonly Jail[]): Promise<void> {
   const scanned: Scanned[] = [];
-  for (const place of places) {
+  for (const jail of jails) {
     if (stop.signal.aborted) return;
     const began = performance.now();
     let folders = 0;
     let failure: string | undefined;
     try {
-      folders = await scan(place);
+      folders = await scan(jail);
     } catch (error) {
       failure = errorMessage(error);
     }
-    scanned.push({ place, folders, took: performance.now() - began, ...(failure !== undefined && { failure }) });
+    scanned.push({ jail, folders, took: performance.now() - began, ...(failure !== undefined && { failure }) });
   }
   await handOver();
   post({ kind: 'scanned', scanned });
 }
 
-function scan(place: Place): Promise<number> {
+function scan(jail: Jail): Promise<number> {
   const find = async (path: FilePath, isMissing: boolean): Promise<void> => {
-    found.push({ place, path, isMissing });
+    found.push({ jail, path, isMissing });
     if (found.length >= LOT) await handOver();
   };
   return scanDirectory({
-    root: filesRoot(place.sftp_username),
-    filesAfter: (after, limit) => filesAfter.all(reads, { directory: place.id, after, limit }),
+    root: filesRoot(jail.sftp_username),
+    filesAfter: (after, limit) => filesAfter.all(reads, { directory: jail.id, after, limit }),
     differs: (path) => find(path, false),
     missing: (path) => find(path, true),
-    tooDeep: () => post({ kind: 'too-deep', place }),
+    tooDeep: () => post({ kind: 'too-deep', jail }),
     signal: stop.signal,
   });
 }

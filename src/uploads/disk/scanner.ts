@@ -9,9 +9,8 @@ import PQueue from 'p-queue';
 import type { Background, Loop } from '../../background.ts';
 import { yielder } from '../../event-loop.ts';
 import type { Log } from '../../log.ts';
-import type { UploadQueries } from '../queries.ts';
-import type { Place } from '../record/ledger.ts';
-import { createScanThread, type ScanThreadOptions } from './scan-thread.ts';
+import type { Jail, JailQueries } from '../jails.ts';
+import { ScanThread, type ScanThreadOptions } from './scan-thread.ts';
 import type { Scanned } from './scan-worker.ts';
 import type { Watcher } from './watcher.ts';
 
@@ -35,114 +34,118 @@ const FEW_FOLDERS = 500;
 export interface ScannerOptions extends ScanThreadOptions {
   readonly log: Log;
   readonly background: Background;
-  readonly queries: Pick<UploadQueries, 'directoriesAfter' | 'directoryCount' | 'directoryById' | 'directoryOf'>;
+  readonly jails: Pick<JailQueries, 'after' | 'count' | 'byId'>;
   readonly watcher: Watcher;
   /** What the log said of that directory up to that moment has been looked for. */
-  scanned(place: Place, upTo: number): void;
+  scanned(jail: Jail, upTo: number): void;
   now(): number;
-  /** Between rounds while not everything is watched, in ms; a minute when left out. */
+  /** In place of `ROUND_PAUSE`, in ms. */
   readonly roundPause?: number | undefined;
 }
 
-export interface Scanner {
-  /** Scans every directory once and has it watched. */
-  coverAll(): Promise<void>;
-  /** Scans one directory soon. */
-  request(directoryId: string): void;
-  close(): Promise<void>;
-}
-
-export function createScanner(options: ScannerOptions): Scanner {
-  const { log, queries, watcher, roundPause = ROUND_PAUSE } = options;
-  const thread = createScanThread(options);
-  const stop = new AbortController();
+export class Scanner {
+  readonly #options: ScannerOptions;
+  readonly #thread: ScanThread;
   /** Scans wait for each other. */
-  const queue = new PQueue({ concurrency: 1 });
-  const requested = new Map<string, Promise<void>>();
-  /** What the last scan of a directory took, in ms. */
-  const costs = new LRUCache<string, number>({ max: 10_000 });
+  readonly #queue = new PQueue({ concurrency: 1 });
+  readonly #requested = new Map<string, Promise<void>>();
+  /** How long the last scan of a directory took, in ms. */
+  readonly #costs = new LRUCache<string, number>({ max: 10_000 });
+  readonly #stop = new AbortController();
+  #rounds: Loop | undefined;
 
-  async function scan(places: readonly Place[]): Promise<readonly Scanned[]> {
-    const began = options.now();
-    const scanned = await queue.add(() => thread.scan(places));
-    for (const { place, folders, took, failure } of scanned) {
-      costs.set(place.id, took);
-      if (failure !== undefined) log.error({ directory: place.id, reason: failure }, 'cannot scan a directory');
-      else options.scanned(place, began);
-      if (failure === undefined && folders < FEW_FOLDERS) watcher.thinned(place.sftp_username);
+  constructor(options: ScannerOptions) {
+    this.#options = options;
+    this.#thread = new ScanThread(options);
+  }
+
+  /** Scans every directory once and has it watched; then again and again what the watcher cannot see. */
+  coverAll(): Promise<void> {
+    const { background, watcher, roundPause = ROUND_PAUSE } = this.#options;
+    const first = Promise.withResolvers<void>();
+    this.#stop.signal.addEventListener('abort', () => first.resolve());
+    let isFirst = true;
+    this.#rounds ??= background.start('scanning', { every: roundPause, atOnce: true }, async () => {
+      const began = performance.now();
+      await (isFirst || !watcher.isComplete() ? this.#round() : this.#scanCrowded());
+      isFirst = false;
+      first.resolve();
+      return Math.max(roundPause, RESTS_PER_WORK * (performance.now() - began));
+    });
+    return first.promise;
+  }
+
+  /** Scans one directory soon. */
+  request(directoryId: string): void {
+    const cost = this.#costs.get(directoryId) ?? 0;
+    this.#requestIn(directoryId, Math.max(REQUEST_PAUSE, RESTS_PER_WORK * cost));
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    const closed = this.#thread.close();
+    await this.#rounds?.close();
+    await Promise.all(this.#requested.values());
+    await closed;
+  }
+
+  async #scan(jails: readonly Jail[]): Promise<readonly Scanned[]> {
+    const { log, watcher } = this.#options;
+    const began = this.#options.now();
+    const scanned = await this.#queue.add(() => this.#thread.scan(jails));
+    for (const { jail, folders, took, failure } of scanned) {
+      this.#costs.set(jail.id, took);
+      if (failure !== undefined) log.error({ directory: jail.id, reason: failure }, 'cannot scan a directory');
+      else this.#options.scanned(jail, began);
+      if (failure === undefined && folders < FEW_FOLDERS) watcher.thinned(jail);
     }
     return scanned;
   }
 
-  async function round(): Promise<void> {
-    watcher.begin(await queries.directoryCount());
+  async #round(): Promise<void> {
+    const { jails, watcher } = this.#options;
+    watcher.begin(await jails.count());
     const pause = yielder();
     let after: string | undefined = '';
-    while (after !== undefined && !stop.signal.aborted) {
-      const page: Place[] = await queries.directoriesAfter(after, PAGE);
+    while (after !== undefined && !this.#stop.signal.aborted) {
+      const page: Jail[] = await jails.after(after, PAGE);
       // Watched before they are looked at, so that nothing falls in between.
-      for (const place of page) {
-        watcher.add(place.sftp_username);
+      for (const jail of page) {
+        watcher.add(jail);
         await pause();
       }
-      if (page.length > 0) await scan(page);
+      if (page.length > 0) await this.#scan(page);
       after = page.at(-1)?.id;
     }
   }
 
-  async function scanCrowded(): Promise<void> {
-    for (const username of watcher.crowded()) {
-      const place = await queries.directoryOf(username);
-      if (place) await scan([place]);
+  async #scanCrowded(): Promise<void> {
+    for (const { id } of this.#options.watcher.crowded()) await this.#scanOne(id);
+  }
+
+  /** Returns whether it could be scanned, if it has not been deleted. */
+  async #scanOne(id: string): Promise<boolean> {
+    const jail = this.#stop.signal.aborted ? undefined : await this.#options.jails.byId(id);
+    if (!jail) return true;
+    const [scanned] = await this.#scan([jail]);
+    return scanned?.failure === undefined;
+  }
+
+  #requestIn(id: string, pause: number): void {
+    if (this.#requested.has(id) || this.#stop.signal.aborted) return;
+    this.#requested.set(id, this.#scanIn(id, pause));
+  }
+
+  async #scanIn(id: string, pause: number): Promise<void> {
+    const { signal } = this.#stop;
+    await setTimeout(pause, undefined, { signal, ref: false }).catch(() => undefined);
+    this.#requested.delete(id); // what happens from now on needs a scan of its own
+    try {
+      if (!(await this.#scanOne(id))) this.#requestIn(id, RETRY_PAUSE);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#options.log.error({ err: error, directory: id }, 'cannot scan a directory, trying again');
+      this.#requestIn(id, RETRY_PAUSE);
     }
   }
-
-  async function timed(work: () => Promise<void>): Promise<number> {
-    const began = performance.now();
-    await work();
-    return Math.max(roundPause, RESTS_PER_WORK * (performance.now() - began));
-  }
-
-  async function scanAfter(id: string, pause: number): Promise<void> {
-    await setTimeout(pause, undefined, { signal: stop.signal, ref: false }).catch(() => undefined);
-    requested.delete(id); // what happens from now on needs a scan of its own
-    const place = stop.signal.aborted ? undefined : await queries.directoryById(id);
-    if (!place) return;
-    const [scanned] = await scan([place]);
-    if (scanned?.failure !== undefined) later(id, RETRY_PAUSE);
-  }
-
-  function later(id: string, pause: number): void {
-    if (requested.has(id) || stop.signal.aborted) return;
-    const scanning = scanAfter(id, pause).catch((error: unknown) => {
-      if (stop.signal.aborted) return;
-      log.error({ err: error, directory: id }, 'cannot scan a directory, trying again');
-      later(id, RETRY_PAUSE);
-    });
-    requested.set(id, scanning);
-  }
-
-  let rounds: Loop | undefined;
-  const first = Promise.withResolvers<void>();
-  return {
-    coverAll() {
-      let isFirst = true;
-      rounds ??= options.background.start('scanning', { every: roundPause, atOnce: true }, async () => {
-        const wait = await timed(isFirst || !watcher.isComplete() ? round : scanCrowded);
-        isFirst = false;
-        first.resolve();
-        return wait;
-      });
-      return first.promise;
-    },
-    request: (id) => later(id, Math.max(REQUEST_PAUSE, RESTS_PER_WORK * (costs.get(id) ?? 0))),
-    async close() {
-      stop.abort();
-      first.resolve();
-      const closed = thread.close();
-      await rounds?.close();
-      await Promise.all(requested.values());
-      await closed;
-    },
-  };
 }

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import { errorCode } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { FilePath, FilesRoot } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
 import { type JailWatcher, watchJail } from './jail-watcher.ts';
 
 export interface WatcherOptions {
@@ -13,27 +14,10 @@ export interface WatcherOptions {
   readonly filesRoot: FilesRoot;
   /** How many jails are watched at most. */
   readonly limit: number;
-  changed(username: string, path: FilePath): void;
-  missing(username: string, path: FilePath): void;
+  changed(jail: Jail, path: FilePath): void;
+  missing(jail: Jail, path: FilePath): void;
   /** Something happened in that jail that only a scan can tell. */
-  unclear(username: string): void;
-}
-
-export interface Watcher {
-  /** A round of scans begins, over that many directories. */
-  begin(directories: number): void;
-  /** A directory that a round has come to, or a new one: watched when there is room. */
-  add(username: string): void;
-  /** A session has begun: its directory is watched, if need be in place of the one whose session was longest ago. */
-  use(username: string): void;
-  remove(username: string): void;
-  /** The jails that have too many folders to be watched. */
-  crowded(): string[];
-  /** A scan found the jail to have few folders. */
-  thinned(username: string): void;
-  /** Whether everybody is watched; crowded jails apart. */
-  isComplete(): boolean;
-  close(): Promise<void>;
+  unclear(jail: Jail): void;
 }
 
 const LIMITS: Record<string, string> = {
@@ -43,75 +27,104 @@ const LIMITS: Record<string, string> = {
     'no inotify instances or open files left: raise fs.inotify.max_user_instances or the limit of open files; until then slow scans find what changes',
 };
 
-export function createWatcher({ log, filesRoot, limit, changed, missing, unclear }: WatcherOptions): Watcher {
-  const closing = new Set<Promise<void>>();
-  const crowded = new Set<string>();
-  let hasAllWatches = true;
-  let isLimited = false;
-  let isSomeoneLeftOut = false;
-  const watchers = new LRUCache<string, JailWatcher>({
-    max: limit,
-    dispose(watcher, _username, reason) {
-      if (reason === 'evict') isSomeoneLeftOut = true;
-      const closed = watcher.close().finally(() => closing.delete(closed));
-      closing.add(closed);
-    },
-  });
+export class Watcher {
+  readonly #options: WatcherOptions;
+  readonly #watchers: LRUCache<string, JailWatcher>;
+  readonly #closing = new Set<Promise<void>>();
+  /** Jails that have too many folders to be watched. */
+  readonly #crowded = new Map<string, Jail>();
+  /** False once the kernel has refused a watch. */
+  #hasAllWatches = true;
+  #isLimited = false;
+  #isSomeoneLeftOut = false;
 
-  function failed(username: string, error: unknown): void {
-    const code = errorCode(error) ?? '';
-    const advice = LIMITS[code];
-    if (advice === undefined) log.warn({ err: error, username }, 'the watcher failed on one path');
-    else if (hasAllWatches) log.error(advice);
-    if (advice !== undefined) hasAllWatches = false;
-    // Without watches, rounds of scans cover all; of any other trouble only what it hid is missing.
-    if (code !== 'ENOSPC') unclear(username);
-  }
-
-  function start(username: string): void {
-    const watcher = watchJail(filesRoot(username), {
-      changed: (path) => changed(username, path),
-      missing: (path) => missing(username, path),
-      unclear: () => unclear(username),
-      failed: (error) => failed(username, error),
-      crowded() {
-        crowded.add(username);
-        log.warn(
-          { username },
-          'too many folders to watch: scans find what changes in this directory without a session',
-        );
-        setImmediate(() => watchers.delete(username)); // the call comes from within it
-        unclear(username);
+  constructor(options: WatcherOptions) {
+    this.#options = options;
+    this.#watchers = new LRUCache<string, JailWatcher>({
+      max: options.limit,
+      dispose: (watcher, _id, reason) => {
+        if (reason === 'evict') this.#isSomeoneLeftOut = true;
+        const closed = watcher.close().finally(() => this.#closing.delete(closed));
+        this.#closing.add(closed);
       },
     });
-    watchers.set(username, watcher);
   }
 
-  return {
-    begin(directories) {
-      isLimited = directories > limit;
-      isSomeoneLeftOut = false;
-    },
-    add(username) {
-      if (crowded.has(username) || watchers.has(username)) return;
-      if (isLimited || watchers.size >= limit || !hasAllWatches) isSomeoneLeftOut = true;
-      else start(username);
-    },
-    use(username) {
-      if (!crowded.has(username) && !watchers.get(username)) start(username);
-    },
-    remove(username) {
-      crowded.delete(username);
-      watchers.delete(username);
-    },
-    crowded: () => [...crowded],
-    thinned(username) {
-      if (crowded.delete(username)) start(username);
-    },
-    isComplete: () => !isSomeoneLeftOut && hasAllWatches,
-    async close() {
-      watchers.clear();
-      await Promise.all(closing);
-    },
-  };
+  /** A round of scans begins, over that many directories. */
+  begin(directories: number): void {
+    this.#isLimited = directories > this.#options.limit;
+    this.#isSomeoneLeftOut = false;
+  }
+
+  /** A directory that a round has come to, or a new one: watched when there is room. */
+  add(jail: Jail): void {
+    const watchers = this.#watchers;
+    if (this.#crowded.has(jail.id) || watchers.has(jail.id)) return;
+    const hasRoom = !this.#isLimited && watchers.size < this.#options.limit && this.#hasAllWatches;
+    if (hasRoom) this.#watch(jail);
+    else this.#isSomeoneLeftOut = true;
+  }
+
+  /** A session has begun: its directory is watched, if need be instead of the one whose session was longest ago. */
+  use(jail: Jail): void {
+    if (!this.#crowded.has(jail.id) && !this.#watchers.get(jail.id)) this.#watch(jail);
+  }
+
+  remove({ id }: Pick<Jail, 'id'>): void {
+    this.#crowded.delete(id);
+    this.#watchers.delete(id);
+  }
+
+  crowded(): Jail[] {
+    return [...this.#crowded.values()];
+  }
+
+  /** A scan found the jail to have few folders. */
+  thinned(jail: Jail): void {
+    if (this.#crowded.delete(jail.id)) this.#watch(jail);
+  }
+
+  /** Whether every jail is watched; crowded ones apart. */
+  isComplete(): boolean {
+    return !this.#isSomeoneLeftOut && this.#hasAllWatches;
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    await Promise.all(this.#closing);
+  }
+
+  #watch(jail: Jail): void {
+    const { filesRoot, changed, missing, unclear } = this.#options;
+    const watcher = watchJail(filesRoot(jail.sftp_username), {
+      changed: (path) => changed(jail, path),
+      missing: (path) => missing(jail, path),
+      unclear: () => unclear(jail),
+      failed: (error) => this.#failed(jail, error),
+      crowded: () => this.#giveUp(jail),
+    });
+    this.#watchers.set(jail.id, watcher);
+  }
+
+  #giveUp(jail: Jail): void {
+    const { log, unclear } = this.#options;
+    this.#crowded.set(jail.id, jail);
+    log.warn(
+      { username: jail.sftp_username },
+      'too many folders to watch: scans find what changes in this directory without a session',
+    );
+    setImmediate(() => this.#watchers.delete(jail.id)); // the call comes from within it
+    unclear(jail);
+  }
+
+  #failed(jail: Jail, error: unknown): void {
+    const { log, unclear } = this.#options;
+    const code = errorCode(error) ?? '';
+    const advice = LIMITS[code];
+    if (advice === undefined) log.warn({ err: error, username: jail.sftp_username }, 'the watcher failed on one path');
+    else if (this.#hasAllWatches) log.error(advice);
+    if (advice !== undefined) this.#hasAllWatches = false;
+    // Without watches, rounds of scans cover all; any other trouble hid something in this jail alone.
+    if (code !== 'ENOSPC') unclear(jail);
+  }
 }

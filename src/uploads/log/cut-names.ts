@@ -1,8 +1,7 @@
-/** Closes of which the log told only the beginning of the name, until somebody finds the files that they are about. */
+/** Closes of which the log told only the beginning of the name, until a scan finds the files that they are about. */
 import { LRUCache } from 'lru-cache';
-import type { FilePath } from '../file-path.ts';
-import { filePath } from '../file-path.ts';
-import type { HandleEnd } from '../record/ledger.ts';
+import { type FilePath, filePath } from '../file-path.ts';
+import type { HandleEnd } from '../record/evidence.ts';
 
 const QUOTE = '"';
 
@@ -17,30 +16,28 @@ export interface CutClose extends HandleEnd {
 
 export class CutNames {
   /** By directory, the last one first. */
-  readonly #said = new LRUCache<string, CutClose[]>({ max: DIRECTORIES });
+  readonly #closes = new LRUCache<string, readonly CutClose[]>({ max: DIRECTORIES });
 
   add(directoryId: string, close: CutClose): void {
-    const said = this.#said.get(directoryId) ?? [];
-    said.unshift(close);
-    said.length = Math.min(said.length, LINES);
-    this.#said.set(directoryId, said);
+    const others = this.#closes.get(directoryId) ?? [];
+    this.#closes.set(directoryId, [close, ...others].slice(0, LINES));
   }
 
-  /** The last that was said of a file that has this path. */
+  /** The last close of a file that has this path. */
   of(directoryId: string, path: FilePath): CutClose | undefined {
-    return this.#said.get(directoryId)?.find(({ start }) => mayBe(start, path));
+    return this.#closes.get(directoryId)?.find(({ start }) => mayBe(start, path));
   }
 
-  /** What was said up to that moment has been looked for. */
+  /** Closes up to that moment have been looked for. */
   forget(directoryId: string, upTo: number): void {
-    const left = (this.#said.get(directoryId) ?? []).filter(({ at }) => at > upTo);
-    if (left.length > 0) this.#said.set(directoryId, left);
-    else this.#said.delete(directoryId);
+    const left = (this.#closes.get(directoryId) ?? []).filter(({ at }) => at > upTo);
+    if (left.length > 0) this.#closes.set(directoryId, left);
+    else this.#closes.delete(directoryId);
   }
 }
 
 function mayBe(start: string, path: FilePath): boolean {
-  // The folders of a name can be spelled in many ways; its last component is what was cut, or hides the wording.
+  // The folders of a name can be spelled in many ways; its last component was cut, or hides the wording.
   const cut = start.lastIndexOf('/') + 1;
   const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
   if (folder === undefined || !path.startsWith(folder)) return false;

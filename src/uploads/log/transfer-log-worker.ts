@@ -9,7 +9,7 @@ import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { parentPort } from 'node:worker_threads';
 import { type Micros, systemClock } from '../../clock.ts';
-import { readFrame } from './log-line.ts';
+import { MARK, readFrame } from './log-line.ts';
 
 /** A message of internal-sftp, or one of berth's own marks. */
 export interface Line {
@@ -36,9 +36,6 @@ const MESSAGE_LIMIT = 8192;
 
 /** sshd writes at once after connecting. A connection that stays silent must not hold up the others, in ms. */
 const SILENCE_LIMIT = 1000;
-
-/** How a mark begins (`follower.ts`). */
-const MARK = 'berth ';
 
 /** Between two batches of many, in ms: each costs both threads more than a message does. */
 const GATHER = 2;

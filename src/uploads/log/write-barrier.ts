@@ -1,58 +1,59 @@
 /**
- * A write barrier for the transfer log: a message of berth's own. When it comes back, all has been read that sshd had
+ * A write barrier for the transfer log: a mark of berth's own. When it comes back, all has been read that sshd had
  * logged before it was sent, since sockets keep the order.
  */
 import { connect } from 'node:net';
+import { MARK } from './log-line.ts';
 
-/** How long to wait for a message that does not come back, in ms. */
+/** How long to wait for a mark that does not come back, in ms. */
 const PATIENCE = 1000;
 
-export interface WriteBarrier {
+export class WriteBarrier {
+  readonly #sockets: () => readonly string[];
+  readonly #awaited = new Map<string, () => void>();
+  #count = 0;
+  #current: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+
+  /** @param sockets the paths of the log's sockets. */
+  constructor(sockets: () => readonly string[]) {
+    this.#sockets = sockets;
+  }
+
   /** Resolves when what sshd had logged before the call has been read; after a second in any case. */
-  passed(): Promise<void>;
-  /** A message of berth's own came back. */
-  cameBack(text: string): void;
-}
+  passed(): Promise<void> {
+    // Marks that are under way were sent before the call: wait for the next ones, together with other callers.
+    if (this.#current) return (this.#next ??= this.#current.then(() => this.#begin()));
+    return this.#begin();
+  }
 
-/** @param sockets the paths of the log's sockets. */
-export function createWriteBarrier(sockets: () => readonly string[]): WriteBarrier {
-  const awaited = new Map<string, () => void>();
-  let count = 0;
-  let current: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
+  /** A mark came back. */
+  cameBack(text: string): void {
+    this.#awaited.get(text)?.();
+  }
 
-  function send(path: string): Promise<void> {
-    count += 1;
-    const text = `berth ${count}`;
+  #begin(): Promise<void> {
+    this.#next = undefined;
+    const sent = Promise.all(this.#sockets().map((path) => this.#send(path))).then(() => {
+      if (this.#current === sent) this.#current = undefined;
+    });
+    this.#current = sent;
+    return sent;
+  }
+
+  #send(path: string): Promise<void> {
+    this.#count += 1;
+    const text = `${MARK}${this.#count}`;
     return new Promise((resolve) => {
       const done = (): void => {
-        awaited.delete(text);
+        this.#awaited.delete(text);
         clearTimeout(timer);
         resolve();
       };
       const timer = setTimeout(done, PATIENCE);
-      awaited.set(text, done);
+      this.#awaited.set(text, done);
       // Closed already: then nothing more will be read.
       connect(path).on('error', done).end(`${text}\0`);
     });
   }
-
-  function begin(): Promise<void> {
-    next = undefined;
-    const sent = sendAll().finally(() => {
-      if (current === sent) current = undefined;
-    });
-    current = sent;
-    return sent;
-  }
-
-  async function sendAll(): Promise<void> {
-    await Promise.all(sockets().map(send));
-  }
-
-  return {
-    // Who comes while one is under way shares the next.
-    passed: () => (current ? (next ??= current.then(begin)) : begin()),
-    cameBack: (text) => awaited.get(text)?.(),
-  };
 }

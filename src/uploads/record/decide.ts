@@ -7,8 +7,8 @@
 import type { FileState } from '../../db/schema.ts';
 import type { Announcement, Decision, Effects, Event, Look, NewRow, Recorded } from './decision.ts';
 import type { Close, Removal, Rename } from './evidence.ts';
-import { isLike } from './strays.ts';
 import { type FileStat, isCopy, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
+import { isLike } from './unmatched.ts';
 
 const NOTHING: Effects = { announce: [], events: [] };
 
@@ -18,7 +18,7 @@ export function decide(look: Look): Decision {
   if (!stat || (last && isAnother(look, stat, last))) return absent(look);
   if (last && isOutdated(look, stat, last)) {
     if (row?.source === 'disk') return NOTHING;
-    return { ...NOTHING, announce: told(look, look.closes), strays: strays(look, look.closes) };
+    return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
   }
   if (last) return closed(look, stat, last);
   if (removal && row) {
@@ -51,14 +51,13 @@ function absent(look: Look): Decision {
   if (last && look.seen === undefined) return { wait: 'barrier' };
   const isLost = last !== undefined || look.rename !== undefined;
   if (!last && look.rename && look.isFresh) return { wait: 'rest' };
-  const gone = { ...NOTHING, announce: told(look, closes), strays: strays(look, closes), isLost };
+  const gone = { ...NOTHING, announce: told(look, closes), unmatched: unmatched(look, closes), isLost };
   if (!row || look.stat) return gone;
-  if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
-  return isLost ? { ...gone, isUnsettled: true } : { wait: 'rest', isLost: true };
+  return removal || look.isGone ? { ...gone, ...removed(look, row, removal) } : { ...gone, isLost: true };
 }
 
 /** What is told of them need not be told again. */
-function strays({ isTemporary }: Look, closes: readonly Close[]): Close[] {
+function unmatched({ isTemporary }: Look, closes: readonly Close[]): Close[] {
   return closes.map((close) => ({ ...close, isTold: close.isComplete && !isTemporary(close.path) }));
 }
 
@@ -85,7 +84,7 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
   if (!look.isReopened && !isSynced(look, stat)) return { wait: 'sync' };
   // What has not been announced must not look like it: should its close be lost in a crash, a scan finds it.
   const seen = isSame(uploaded, stat) || last.isResized ? stat : { ...stat, mtime: UNSEEN };
-  if (look.isTemporary(last.path) && look.isTemporary(look.path) && look.isLive(last.by.pid)) {
+  if (look.isTemporary(last.path) && look.isTemporary(look.path) && look.livePids.includes(last.by.pid)) {
     return { ...NOTHING, announce: before, put: { row: newRow(seen, last, { state: 'waiting', pid: last.by.pid }) } };
   }
   const path = look.isTemporary(last.path) ? look.path : last.path;
@@ -96,7 +95,7 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
     put: { row: newRow(seen, last, { state: 'uploaded' }) },
     // Overwritten, or the log was wrong about their name.
-    strays: strays(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
+    unmatched: unmatched(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
   };
 }
 
@@ -129,10 +128,10 @@ function unchanged(look: Look, stat: FileStat): Decision | undefined {
   const wasTouched = row.mtime !== UNSEEN && row.inode === stat.inode && look.wasSet;
   if (!isOwn && !wasTouched && !isCopy(row, stat)) return undefined;
   const isCurrent = isOwn && row.inode >= 0;
-  const isOver = row.state === 'waiting' && row.session_pid !== null && !look.isLive(row.session_pid);
-  if (!isOver) return isCurrent ? NOTHING : { ...NOTHING, change: { of: row, to: stat } };
+  const isAbandoned = row.state === 'waiting' && row.session_pid !== null && !look.livePids.includes(row.session_pid);
+  if (!isAbandoned) return isCurrent ? NOTHING : { ...NOTHING, change: { of: row, to: stat } };
   // The session that might have renamed it is over.
-  const { at, by } = look.over ?? { at: look.now, by: undefined };
+  const { at, by } = look.sessionEnd ?? { at: look.now, by: undefined };
   return {
     ...NOTHING,
     announce: [{ path: look.path, at, by, bytes: row.size_bytes }],
@@ -172,8 +171,9 @@ function found(look: Look, stat: FileStat): Decision {
   if (!look.isUnexplained) return { wait: 'explanation' };
   if (!isSynced(look, stat)) return { wait: 'sync' };
   const row = { ...stat, uploaded_at: look.now, source: 'disk' } as const;
-  if (look.livePid !== undefined && look.isTemporary(look.path)) {
-    return { ...NOTHING, put: { row: { ...row, state: 'waiting', session_pid: look.livePid } } };
+  const [pid] = look.livePids;
+  if (pid !== undefined && look.isTemporary(look.path)) {
+    return { ...NOTHING, put: { row: { ...row, state: 'waiting', session_pid: pid } } };
   }
   const upload = { path: look.path, at: look.now, bytes: stat.size_bytes };
   return { ...NOTHING, announce: [upload], put: { row: { ...row, state: 'uploaded', session_pid: null } } };

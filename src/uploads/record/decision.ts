@@ -1,8 +1,7 @@
 /** The terms of a decision: what is known when a file is looked at (`Look`), and what follows (`Effects`, or a `Wait`). */
 import type { Micros } from '../../clock.ts';
 import type { FileState } from '../../db/schema.ts';
-import type { FilePath } from '../file-path.ts';
-import type { IsTemporary } from '../temp-names.ts';
+import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
 import type { FileStat } from './file-stat.ts';
 
@@ -32,8 +31,8 @@ export interface Look {
   readonly rename: Rename | undefined;
   readonly removal: Removal | undefined;
   /** The end of the session that left it under a temporary name. */
-  readonly over: Removal | undefined;
-  /** What the log announced so lately that it may not have happened yet. */
+  readonly sessionEnd: Removal | undefined;
+  /** Whether the log spoke of it so lately that it may not have happened yet. */
   readonly isFresh: boolean;
   /** Whether it was opened for writing since its last close. */
   readonly isReopened: boolean;
@@ -42,7 +41,7 @@ export interface Look {
   /** What was there before all that the log had to say until then was heard; null for nothing. */
   readonly seen: FileStat | null | undefined;
 
-  /** What is on the disk for certain, whatever happens to the power. */
+  /** What is on the disk for certain, even after a power cut. */
   readonly synced: FileStat | undefined;
   /** It has not changed for a while. */
   readonly isRested: boolean;
@@ -51,9 +50,8 @@ export interface Look {
   /** Nobody holds it open, by the kernel's word, and the log has nothing more to say. */
   readonly isUnexplained: boolean;
   readonly isTemporary: IsTemporary;
-  isLive(pid: number): boolean;
-  /** A live session of the directory, which may still rename a temporary name. */
-  readonly livePid: number | undefined;
+  /** The processes that serve the directory's live sessions, which may still rename a temporary name. */
+  readonly livePids: readonly number[];
 }
 
 /** What has to happen before it can be decided. */
@@ -62,9 +60,9 @@ export type Wait =
   | 'barrier'
   /** The file and its name have to be on the disk. */
   | 'sync'
-  /** Nobody may hold it open, and the log may have nothing to say of it. */
+  /** The kernel has to say that nobody holds it open, and the log nothing at all. */
   | 'explanation'
-  /** It has to rest, or to be missing for a while. */
+  /** It has to rest or be missing for a while, or the log's word has to come true. */
   | 'rest';
 
 export interface Announcement {
@@ -86,23 +84,15 @@ export type NewRow = Pick<Recorded, 'state' | 'uploaded_at' | 'source' | 'sessio
 export interface Effects {
   readonly announce: readonly Announcement[];
   readonly events: readonly Event[];
-  /** Written at the path in place of these rows, as a new upload or, with an id, as that one. */
+  /** Written at the path in jail of these rows, as a new upload or, with an id, as that one. */
   readonly put?: { readonly row: NewRow; readonly id?: string | undefined };
   /** This row changes, and perhaps moves to the path. */
   readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };
   readonly remove?: Recorded;
   /** Uploads whose file was not seen: it may be elsewhere. */
-  readonly strays?: readonly Close[];
-  /** The row stays for now, without a file. */
-  readonly isUnsettled?: boolean;
-  /** The file is not where the log has it. */
+  readonly unmatched?: readonly Close[];
+  /** The file is not where the log or its row has it: the directory is scanned, and the path looked at again. */
   readonly isLost?: boolean;
 }
 
-export type Decision =
-  | {
-      readonly wait: Wait;
-      /** The file is not where the log or a row has it. */
-      readonly isLost?: boolean;
-    }
-  | Effects;
+export type Decision = { readonly wait: Wait } | Effects;

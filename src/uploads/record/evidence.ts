@@ -1,6 +1,7 @@
-/** What the log says of files, in the terms of the ledger. */
+/** What the log says of files: the handles that write them, how those end, renames and removals. */
 import type { Micros } from '../../clock.ts';
 import type { FilePath } from '../file-path.ts';
+import type { Entry } from './namespace.ts';
 
 /** The session that did something. */
 export interface BySession {
@@ -9,31 +10,59 @@ export interface BySession {
   readonly address: string;
 }
 
+/** A handle that a session has opened. */
+export interface Handle {
+  readonly pid: number;
+  /** The name it was opened with, which sshd logs again at the close. Undefined when it was open before the log was. */
+  readonly name: string | undefined;
+  /** Where the file was when it was opened. */
+  readonly path: FilePath;
+  /** What it writes; undefined when it only reads. */
+  readonly entry: Entry | undefined;
+  /** Whether opening it may have made the file. */
+  readonly creates: boolean;
+  /** Whether opening it emptied the file. */
+  readonly truncates: boolean;
+  /** When it was opened; undefined when that was before the log. */
+  readonly openedAt: Micros | undefined;
+  /** Later handles have higher numbers. */
+  readonly order: number;
+  /** Of its file, when that was there to be seen. */
+  readonly inode: number | undefined;
+  /** The server refused a write through it (a full disk): it does not leave what the client sent. */
+  isRefused: boolean;
+  /** The open seems to have failed. */
+  isDoubtful: boolean;
+}
+
 /** How the last of the handles that wrote a file ended. */
 export interface Close {
   /** False when the connection died first, or the server refused a write. */
   readonly isComplete: boolean;
-  /** Where the file was then; the final name when it was renamed from a temporary one before anybody looked. */
+  /** Where the file was then; its final name if it was renamed from a temporary one before a look. */
   path: FilePath;
   /** That temporary name. */
   from?: FilePath | undefined;
   at: Micros;
   readonly by: BySession;
-  /** When the handle was opened, as far as somebody saw it. */
+  /** When the handle was opened, if that is known. */
   readonly openedAt: Micros | undefined;
-  /** Bytes written through the handle when it began with an empty file: the file's size, unless some were written twice. */
+  /** Bytes written through a handle that began with an empty file: the file's size, unless some were written twice. */
   readonly bytes: number | undefined;
-  /** The size was set since: what is on the disk is no longer what was uploaded. */
+  /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized?: boolean;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
   /** Of the file that was written, when it was seen. */
   readonly inode: number | undefined;
-  /** Announced already, though nobody had seen the file. */
+  /** Announced already, before the file was seen. */
   readonly isTold?: boolean;
   /** Of several handles the newest one's end counts. */
   readonly order: number;
 }
+
+/** What a handle that has gone did to its file. */
+export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'isDoubted'>;
 
 export interface Rename {
   readonly from: FilePath;
@@ -41,19 +70,9 @@ export interface Rename {
   readonly at: Micros;
 }
 
+/** A file's removal, or the end of a session. */
 export interface Removal {
   /** Absent when no session did it. */
   readonly by: BySession | undefined;
   readonly at: Micros;
-}
-
-/** What is kept for the history alone: no row of a file and no webhook follows from it. */
-export interface SessionNote {
-  readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped';
-  readonly directoryId: string;
-  readonly at: Micros;
-  readonly by: BySession;
-  readonly path?: FilePath;
-  readonly bytes?: number;
-  readonly beganAt?: Micros | undefined;
 }

@@ -22,41 +22,40 @@ const withInode = compiled<{ directory: string; inode: number; unknown: number }
     .where('inode', 'in', [p('inode'), p('unknown')])
     .limit(10),
 );
+/** All columns but the directory, which does not change. */
+const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => ({
+  id: p('id'),
+  path: p('path'),
+  size_bytes: p('size_bytes'),
+  state: p('state'),
+  uploaded_at: p('uploaded_at'),
+  inode: p('inode'),
+  mtime: p('mtime'),
+  source: p('source'),
+  session_pid: p('session_pid'),
+});
 const insertFile = compiled<FilesTable>()((db, p) =>
-  db.insertInto('files').values({
-    id: p('id'),
-    directory_id: p('directory_id'),
-    path: p('path'),
-    size_bytes: p('size_bytes'),
-    state: p('state'),
-    uploaded_at: p('uploaded_at'),
-    inode: p('inode'),
-    mtime: p('mtime'),
-    source: p('source'),
-    session_pid: p('session_pid'),
-  }),
+  db.insertInto('files').values({ ...columns(p), directory_id: p('directory_id') }),
 );
-const updateFile = compiled<Omit<FilesTable, 'directory_id'> & { of: string }>()((db, p) =>
-  db
-    .updateTable('files')
-    .set({
-      id: p('id'),
-      path: p('path'),
-      size_bytes: p('size_bytes'),
-      state: p('state'),
-      uploaded_at: p('uploaded_at'),
-      inode: p('inode'),
-      mtime: p('mtime'),
-      source: p('source'),
-      session_pid: p('session_pid'),
-    })
-    .where('id', '=', p('of')),
+const updateFile = compiled<FilesTable & { of: string }>()((db, p) =>
+  db.updateTable('files').set(columns(p)).where('id', '=', p('of')),
 );
 const grow = compiled<{ id: string; bytes: number }>()((db, p) =>
   db
     .updateTable('directories')
     .set((eb) => ({ storage_bytes: eb('storage_bytes', '+', p('bytes')) }))
     .where('id', '=', p('id')),
+);
+
+/** Recorded files of a directory in the order of their paths, after one. */
+export const filesAfter = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select(['path', 'inode', 'mtime', 'size_bytes'])
+    .where('directory_id', '=', p('directory'))
+    .where('path', '>', p('after'))
+    .orderBy('path')
+    .limit(p('limit')),
 );
 
 /** `flush` at the end of the transaction writes the storage total. */
@@ -79,7 +78,7 @@ export class Files {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
   }
 
-  /** Puts a row, with a new id unless one is given, in place of another. */
+  /** Puts a row, with a new id unless one is given, in jail of another. */
   async put(file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string }, before: FileRow | undefined): Promise<void> {
     const row = { id: randomUUID(), ...file, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });

@@ -20,10 +20,11 @@ export interface FolderMove {
   readonly lost: number;
 }
 
-export const FOLDER_MOVE: FolderMove = { former: 0, after: '', moved: 0, lost: 0 };
+const BEGINNING: FolderMove = { former: 0, after: '', moved: 0, lost: 0 };
 
 /** Takes one step. `former` is past the last former name when nothing is left. */
-export async function moveRows(files: Files, root: string, entry: Entry, move: FolderMove): Promise<FolderMove> {
+export async function moveRows(files: Files, root: string, entry: Entry): Promise<FolderMove> {
+  const { move = BEGINNING } = entry.progress;
   const folder = entry.formerly[move.former];
   if (folder === undefined) return move;
   const to = entry.path;
@@ -32,19 +33,19 @@ export async function moveRows(files: Files, root: string, entry: Entry, move: F
   for (const row of rows) {
     const from = pathOf(row.path);
     const path = to + from.slice(folder.length);
-    if (isAt(root, row, path)) {
+    if (isAt(root, row, bytesOf(path))) {
       const replaced = await files.at(path);
       if (replaced && replaced.id !== row.id) await files.remove(replaced);
       if (replaced?.id !== row.id) await files.update(row, { path: bytesOf(path) });
       moved += 1;
-    } else if (!isAt(root, row, from)) lost += 1;
+    } else if (!isAt(root, row, row.path)) lost += 1;
   }
   const last = rows.at(-1);
   if (rows.length === STEP && last) return { former: move.former, after: pathOf(last.path), moved, lost };
   return { former: move.former + 1, after: '', moved, lost };
 }
 
-function isAt(root: string, row: FileRow, path: FilePath): boolean {
-  const stats = lstatBeneath(root, bytesOf(path));
+function isAt(root: string, row: FileRow, path: Buffer): boolean {
+  const stats = lstatBeneath(root, path);
   return stats?.isFile() === true && isFileOf(row, fileStat(stats));
 }

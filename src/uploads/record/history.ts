@@ -1,11 +1,12 @@
 /** What goes into the history of transfers: rows, and a line of the log for each. */
 import type { Transaction } from 'kysely';
+import type { Micros } from '../../clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts';
 import { insertTransfers, type Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement } from './decision.ts';
-import type { SessionNote } from './evidence.ts';
+import type { BySession } from './evidence.ts';
 
 /** A row of the history, and what else its log line says. */
 export interface HistoryRow {
@@ -15,7 +16,14 @@ export interface HistoryRow {
 
 type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_username'>;
 
-type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferEvent; readonly at: number };
+type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferEvent; readonly at: Micros };
+
+/** For the history alone: no row of a file and no webhook follows from it. */
+export interface SessionNote extends Happening {
+  readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped';
+  readonly directoryId: string;
+  readonly by: BySession;
+}
 
 export function historyRow(directory: Whose, happening: Happening): HistoryRow {
   const { event, at, path, from, bytes, by, openedAt } = happening;
@@ -35,7 +43,7 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
   return { row, externalId: directory.external_id };
 }
 
-/** What sessions did that changes no file. A deleted directory's sessions end too. */
+/** The rows of session notes. A deleted directory's sessions end too. */
 export async function noteRows(tx: Transaction<Tables>, notes: readonly SessionNote[]): Promise<HistoryRow[]> {
   if (notes.length === 0) return [];
   const found = await tx
@@ -44,9 +52,9 @@ export async function noteRows(tx: Transaction<Tables>, notes: readonly SessionN
     .where('id', 'in', [...new Set(notes.map(({ directoryId }) => directoryId))])
     .execute();
   const directories = new Map(found.map((directory) => [directory.id, directory]));
-  return notes.flatMap(({ directoryId, beganAt, ...note }) => {
-    const directory = directories.get(directoryId);
-    return directory ? [historyRow(directory, { ...note, openedAt: beganAt })] : [];
+  return notes.flatMap((note) => {
+    const directory = directories.get(note.directoryId);
+    return directory ? [historyRow(directory, note)] : [];
   });
 }
 

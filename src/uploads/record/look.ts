@@ -2,55 +2,54 @@
 import type { Stats } from 'node:fs';
 import { lstatBeneath } from '../../beneath.ts';
 import type { Micros } from '../../clock.ts';
-import { bytesOf, type FilePath, type FilesRoot, pathOf } from '../file-path.ts';
-import type { IsTemporary } from '../temp-names.ts';
+import { bytesOf, type FilePath, type FilesRoot, type IsTemporary } from '../file-path.ts';
 import type { Look } from './decision.ts';
 import type { Close } from './evidence.ts';
-import { type FileRow, type Files } from './files.ts';
+import type { FileRow, Files } from './files.ts';
 import { type FileStat, fileStat, isFileOf, isSame } from './file-stat.ts';
-import { GONE_REST } from './ledger.ts';
 import type { Entry } from './namespace.ts';
-import type { Strays } from './strays.ts';
+import type { Unmatched } from './unmatched.ts';
 
 /** How long a file has to stay as it is, in ms. */
 export const REST = 2000;
 
+/** How long a file has to be missing before its row goes, in ms: a move is two events. */
+export const GONE_REST = 3000;
+
 /** Looks after which what the log announced has happened, or never will. */
-const FRESH_LOOKS = 5;
+const FRESH_LOOKS = 4;
 
 export interface LookOptions {
   readonly filesRoot: FilesRoot;
   readonly isTemporary: IsTemporary;
-  isLive(directoryId: string, pid: number): boolean;
-  /** A live session of the directory. */
-  livePid(directoryId: string): number | undefined;
-  readonly strays: Strays;
+  /** The processes that serve the directory's live sessions. */
+  livePids(directoryId: string): readonly number[];
+  readonly unmatched: Unmatched;
 }
 
+/** A look, and what its decision is applied to. */
 export interface Sight extends Look {
   readonly entry: Entry;
   readonly row: FileRow | undefined;
   readonly twin: FileRow | undefined;
   readonly isFolder: boolean;
-  /** Of its closes, one that was not told of this path. */
-  readonly met: Close | undefined;
+  /** The close that the look is about when it was found among the unmatched ones, not in the entry. */
+  readonly matched: Close | undefined;
   /** Renames that are acted upon. */
   readonly renames: number;
 }
 
 export async function lookAt(entry: Entry, files: Files, now: Micros, options: LookOptions): Promise<Sight> {
-  const { id, username } = entry.directory;
-  const root = options.filesRoot(username);
+  const { id, sftp_username } = entry.directory.jail;
+  const { unmatched, isTemporary } = options;
+  const root = options.filesRoot(sftp_username);
   const { path, stats } = find(entry, root);
   const stat = stats?.isFile() ? fileStat(stats) : undefined;
   const row = path === undefined ? undefined : await files.at(path);
   const isAsRecorded = row !== undefined && stat !== undefined && isSame(row, stat);
-  const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
-  const met = isUntold ? options.strays.closeOf(id, stat) : undefined;
-  const { rest } = entry;
-  const isStill = rest !== undefined && isSameSight(rest.stat, stat);
-  const stillFor = isStill ? performance.now() - rest.since : 0;
-  if (!isStill) entry.rest = { stat, since: performance.now() };
+  const matched = stat && !isAsRecorded && entry.closes.length === 0 ? unmatched.closeOf(id, stat) : undefined;
+  const stillFor = timeSince(entry, stat);
+  const { progress } = entry;
   return {
     entry,
     path: path ?? '',
@@ -59,25 +58,24 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     row,
     isFolder: stats?.isDirectory() ?? false,
     twin: stat && !isAsRecorded ? await twinOf(root, files, stat) : undefined,
-    removedRow: stat && options.strays.rowOf(id, stat),
-    met,
-    closes: met ? [met] : [...entry.closes],
+    removedRow: stat && unmatched.rowOf(id, stat),
+    matched,
+    closes: matched ? [matched] : [...entry.closes],
     renames: entry.renames.length,
     rename: entry.renames.at(-1),
     removal: entry.removal,
-    over: entry.over,
+    sessionEnd: entry.sessionEnd,
     isFresh: entry.looks < FRESH_LOOKS,
     isReopened: [...entry.writers].some(({ isDoubtful }) => !isDoubtful),
     wasSet: entry.setUntil > performance.now(),
     // Of what has no name the log says nothing more.
-    seen: path === undefined ? null : entry.seen,
-    synced: entry.synced,
+    seen: path === undefined ? null : progress.seen,
+    synced: progress.synced,
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
     isGone: stat === undefined && stillFor >= GONE_REST - 100,
-    isUnexplained: entry.isUnexplained,
-    isTemporary: options.isTemporary,
-    isLive: (pid) => options.isLive(id, pid),
-    livePid: options.livePid(id),
+    isUnexplained: progress.isUnexplained ?? false,
+    isTemporary,
+    livePids: options.livePids(id),
   };
 }
 
@@ -92,21 +90,24 @@ function find(entry: Entry, root: string): { path?: FilePath; stats?: Stats | un
   return path !== undefined && stats?.ino === inode ? { path, stats } : {};
 }
 
+/** How long looks have seen the same, in ms. */
+function timeSince(entry: Entry, stat: FileStat | undefined): number {
+  const before = entry.still?.stat;
+  const isStill = entry.still && (before && stat ? isSame(before, stat) : before === stat);
+  if (!entry.still || !isStill) entry.still = { stat, since: performance.now() };
+  return performance.now() - entry.still.since;
+}
+
 /** ctime is the kernel's: clients cannot set it. Under a clock that jumped, two looks have to agree instead. */
 function isOld(stats: Stats, now: Micros): boolean {
   const age = now / 1000 - stats.ctimeMs;
   return age >= REST && age < 1e12;
 }
 
-function isSameSight(a: FileStat | undefined, b: FileStat | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : isSame(a, b);
-}
-
 /** The row of that file under a name that the file no longer has. */
 async function twinOf(root: string, files: Files, stat: FileStat): Promise<FileRow | undefined> {
   for (const row of await files.ofInode(stat)) {
-    const stats = lstatBeneath(root, bytesOf(pathOf(row.path)));
-    if (isFileOf(row, stat) && stats?.ino !== stat.inode) return row;
+    if (isFileOf(row, stat) && lstatBeneath(root, row.path)?.ino !== stat.inode) return row;
   }
   return undefined;
 }

@@ -1,71 +1,70 @@
 /**
- * The names of a directory that the log has spoken of lately, as a tree of entries. An entry stands for a file or
- * folder, whatever it is called by now, and holds what is known of it until somebody has looked.
+ * The names in a directory that the log has spoken of lately, as a tree of entries. An entry stands for one file or
+ * folder, whatever it is called by now, and holds what is known of it until a look has settled that.
  *
- * A rename moves an entry with all below it, in one step however much that is. sshd logs a request before it tries it,
- * so every change of the tree can be undone.
+ * A rename moves an entry with all below it in one step. sshd logs a request before it tries it, so every change of the
+ * tree can be undone.
  */
-import type { FilePath } from '../file-path.ts';
-import type { Close, Removal, Rename } from './evidence.ts';
+import { baseName, type FilePath, parentOf } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
+import type { Close, Handle, Removal, Rename } from './evidence.ts';
 import type { FileStat } from './file-stat.ts';
 import type { FolderMove } from './folder-move.ts';
-import type { Handle } from './handle.ts';
 
 /** Former names that are remembered of a folder whose rows have yet to follow it. */
 const FORMER_LIMIT = 8;
 
+/** How far an entry is on its way to a decision. News of its content or its name begins it anew. */
+export interface Progress {
+  /** What was there before the write barrier; null for nothing. */
+  seen?: FileStat | null;
+  /** What is on the disk for certain. */
+  synced?: FileStat | undefined;
+  /** No session explains it: nobody holds it open, and the log has nothing to say of it. */
+  isUnexplained?: boolean;
+  /** How far its rows have followed a renamed folder. */
+  move?: FolderMove;
+}
+
 export class Entry {
   name: string;
   parent: Entry | undefined;
-  readonly directory: Names;
+  readonly directory: Namespace;
   readonly children = new Map<string, Entry>();
 
   /** Handles that write the file. */
   readonly writers = new Set<Handle>();
   /** How the newest handle ended so far, while others still write. */
-  verdict: Close | undefined;
-  /** Ends of uploads that nobody has looked at, oldest first. */
+  newestEnd: Close | undefined;
+  /** Ends of uploads that no look has settled, oldest first. */
   closes: Close[] = [];
-  /** Its renames that nobody has looked at. */
+  /** Its renames that no look has settled. */
   renames: Rename[] = [];
   removal: Removal | undefined;
   /** The end of the session that left it under a temporary name. */
-  over: Removal | undefined;
+  sessionEnd: Removal | undefined;
   /** Until when changed times and sizes count as set by a client, by the monotonic clock in ms. */
   setUntil = 0;
   /** Where rows of a folder's files may still be. */
   formerly: FilePath[] = [];
 
-  /** How far its rows have followed a renamed folder. */
-  move: FolderMove | undefined;
-
-  /** What the look before the write barrier saw; null for nothing. */
-  seen: FileStat | null | undefined;
-  /** What is on the disk for certain. */
-  synced: FileStat | undefined;
-  /** What the last look saw, and since when, by the monotonic clock in ms. */
-  rest: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
-  /** A file that no session explains: nobody holds it open, and the log has nothing to say of it. */
-  isUnexplained = false;
-  /** Looks so far since the last news. */
+  progress: Progress = {};
+  /** Looks without a decision since the last news. */
   looks = 0;
-  stage: 'idle' | 'due' | 'preparing' = 'idle';
-  /** When to look again, in ticks of the ledger. */
-  tick: number | undefined;
+  /** What the last look saw, and since when, by the monotonic clock in ms. */
+  still: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
+  /** The next look that is planned, by the monotonic clock in ms. */
+  later: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
 
-  constructor(name: string, parent: Entry | undefined, directory: Names) {
+  constructor(name: string, parent: Entry | undefined, directory: Namespace) {
     this.name = name;
     this.parent = parent;
     this.directory = directory;
   }
 
-  get isRoot(): boolean {
-    return this === this.directory.root;
-  }
-
   /** Whether it still has a name. */
   get isAttached(): boolean {
-    return this.isRoot || (this.parent?.isAttached ?? false);
+    return this === this.directory.root || (this.parent?.isAttached ?? false);
   }
 
   get path(): FilePath {
@@ -75,16 +74,21 @@ export class Entry {
 
   /** Whether anything is known that a look has yet to settle. */
   get isPending(): boolean {
-    return this.closes.length > 0 || this.renames.length > 0 || (this.removal ?? this.over) !== undefined;
+    return this.closes.length > 0 || this.renames.length > 0 || (this.removal ?? this.sessionEnd) !== undefined;
+  }
+
+  /** Whether a look at it is due or under way. */
+  get isQueued(): boolean {
+    return this.directory.due.has(this) || this.directory.underWay.has(this);
   }
 
   get isNeeded(): boolean {
     return (
       this.isPending ||
+      this.isQueued ||
       this.writers.size > 0 ||
       this.children.size > 0 ||
-      this.tick !== undefined ||
-      this.stage !== 'idle' ||
+      this.later !== undefined ||
       this.setUntil > performance.now()
     );
   }
@@ -93,28 +97,32 @@ export class Entry {
 /** An entry that was moved or taken away, until sshd has said whether it did that. */
 export interface Change {
   readonly entry: Entry;
-  readonly from: FilePath;
   /** Undefined for a removal. */
   readonly to: FilePath | undefined;
-  /** What lay at `to`. */
-  readonly replaced: Entry | undefined;
   /** Puts everything back. */
   undo(): void;
 }
 
-export class Names {
-  readonly id: string;
-  readonly username: string;
+export class Namespace {
+  readonly jail: Jail;
   readonly root: Entry;
   /** Entries to be looked at now. */
   readonly due = new Set<Entry>();
-  /** Entries that are being prepared for a look. */
-  preparing = 0;
+  /** Entries whose look has begun. */
+  readonly underWay = new Set<Entry>();
 
-  constructor(id: string, username: string) {
-    this.id = id;
-    this.username = username;
+  constructor(jail: Jail) {
+    this.jail = jail;
     this.root = new Entry('', undefined, this);
+  }
+
+  /** Looks that are due or under way. */
+  get pending(): number {
+    return this.due.size + this.underWay.size;
+  }
+
+  get isEmpty(): boolean {
+    return this.root.children.size === 0 && this.pending === 0;
   }
 
   find(path: FilePath): Entry | undefined {
@@ -137,57 +145,52 @@ export class Names {
   }
 
   /** Returns undefined for what no kernel does: onto itself or below itself. */
-  rename(from: FilePath, to: FilePath): Change | undefined {
+  rename(from: FilePath, to: FilePath): (Change & { readonly replaced: Entry | undefined }) | undefined {
     if (to === from || to.startsWith(`${from}/`)) return undefined;
     const entry = this.ensure(from);
-    const formerly = entry.formerly;
-    const was = formerPaths(entry, from);
+    const { formerly } = entry;
+    const formerPaths = allFormerPaths(entry, from);
     const replaced = this.find(to);
     detach(entry);
     if (replaced) detach(replaced);
     this.#attach(entry, to);
-    entry.formerly = was;
+    entry.formerly = formerPaths;
     const undo = (): void => {
       if (entry.isAttached && entry.path === to) detach(entry);
       entry.formerly = formerly;
-      if (!entry.isAttached) this.#putBack(entry, from);
-      if (replaced && !replaced.isAttached) this.#putBack(replaced, to);
+      this.#putBack(entry, from);
+      if (replaced) this.#putBack(replaced, to);
     };
-    return { entry, from, to, replaced, undo };
+    return { entry, to, replaced, undo };
   }
 
   remove(path: FilePath): Change {
     const entry = this.ensure(path);
     detach(entry);
-    const undo = (): void => {
-      if (!entry.isAttached) this.#putBack(entry, path);
-    };
-    return { entry, from: path, to: undefined, replaced: undefined, undo };
+    return { entry, to: undefined, undo: () => this.#putBack(entry, path) };
   }
 
   /** Forgets entries that hold nothing, from this one up. */
   prune(entry: Entry): void {
-    for (let at: Entry | undefined = entry; at && !at.isRoot && !at.isNeeded;) {
+    for (let at = entry; at !== this.root && !at.isNeeded;) {
       const { parent }: Entry = at;
-      if (parent?.children.get(at.name) === at) parent.children.delete(at.name);
+      detach(at);
+      if (!parent) return;
       at = parent;
     }
   }
 
-  get isEmpty(): boolean {
-    return this.root.children.size === 0 && this.due.size === 0 && this.preparing === 0;
-  }
-
   #attach(entry: Entry, path: FilePath): void {
-    const cut = path.lastIndexOf('/');
-    const parent = cut === -1 ? this.root : this.ensure(path.slice(0, cut));
-    entry.name = path.slice(cut + 1);
+    const folder = parentOf(path);
+    const parent = folder === '' ? this.root : this.ensure(folder);
+    entry.name = baseName(path);
     entry.parent = parent;
     parent.children.set(entry.name, entry);
   }
 
   /** Only where nothing else is known by now. */
   #putBack(entry: Entry, path: FilePath): void {
+    if (entry.isAttached) return;
     const there = this.find(path);
     if (there && (there.closes.length > 0 || there.writers.size > 0 || there.children.size > 0)) return;
     if (there) detach(there);
@@ -202,7 +205,7 @@ function detach(entry: Entry): void {
 }
 
 /** Where rows of it, and of what lies below it, may still be: under each of its names and of those above it. */
-function formerPaths(entry: Entry, path: FilePath): FilePath[] {
+function allFormerPaths(entry: Entry, path: FilePath): FilePath[] {
   const found = new Set([path, ...entry.formerly]);
   let rest = entry.name;
   for (let above = entry.parent; above; above = above.parent) {

@@ -7,13 +7,13 @@ import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
 import { bytesOf, displayName } from '../file-path.ts';
 import { decide } from './decide.ts';
 import type { Announcement, Effects, Wait } from './decision.ts';
-import { Files, type FileRow } from './files.ts';
+import { type FileRow, Files } from './files.ts';
 import type { FileStat } from './file-stat.ts';
-import { FOLDER_MOVE, type FolderMove, moveRows } from './folder-move.ts';
+import { type FolderMove, moveRows } from './folder-move.ts';
 import { type HistoryRow, historyRow } from './history.ts';
 import { lookAt, type LookOptions, type Sight } from './look.ts';
 import type { Entry } from './namespace.ts';
-import type { Strays } from './strays.ts';
+import type { Unmatched } from './unmatched.ts';
 
 export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
 
@@ -25,24 +25,13 @@ const live = compiled<{ id: string }>()((db, p) =>
     .where('deleted_at', 'is', null),
 );
 
-/** Undefined when the directory has been deleted: then nothing in it matters any more. */
-export function liveDirectory(tx: Transaction<Tables>, id: string): Promise<UploadDirectory | undefined> {
-  return live.first(tx, { id });
-}
-
 /** What became of a look. */
 export type Outcome =
-  | { readonly kind: 'wait'; readonly wait: Wait; readonly isLost?: boolean; readonly stat: FileStat | undefined }
+  | { readonly kind: 'wait'; readonly wait: Wait; readonly stat: FileStat | undefined }
   /** A folder has more rows. */
   | { readonly kind: 'go on'; readonly move: FolderMove }
-  | {
-      readonly kind: 'done';
-      /** How much of the evidence was acted upon. */
-      readonly closes: number;
-      readonly renames: number;
-      readonly isUnsettled?: boolean;
-      readonly rescan?: boolean;
-    };
+  /** So many closes and renames of the entry were acted upon. */
+  | { readonly kind: 'done'; readonly closes: number; readonly renames: number; readonly isLost: boolean };
 
 export interface Written {
   readonly entry: Entry;
@@ -53,54 +42,61 @@ export interface Written {
 
 export async function lookAndWrite(
   tx: Transaction<Tables>,
-  directory: UploadDirectory | undefined,
+  directoryId: string,
   entries: readonly Entry[],
   now: Micros,
   options: LookOptions,
 ): Promise<Written[]> {
-  if (!directory) {
-    return entries.map((entry) => {
-      const all = { kind: 'done', closes: entry.closes.length, renames: entry.renames.length } as const;
-      return { entry, outcome: all, history: [], webhooks: 0 };
-    });
-  }
-  const files = new Files(tx, directory.id);
+  const directory = await live.first(tx, { id: directoryId });
+  // It has been deleted, and nothing in it matters any more.
+  if (!directory) return entries.map((entry) => ({ ...NOTHING, entry, outcome: allDone(entry) }));
+  const files = new Files(tx, directoryId);
   const written: Written[] = [];
   for (const entry of entries) {
     const sight = await lookAt(entry, files, now, options);
-    if (sight.isFolder && sight.closes.length === 0) {
-      written.push(await followFolder(files, sight, directory, options));
-      continue;
-    }
-    const decision = decide(sight);
-    if ('wait' in decision) {
-      written.push({ entry, outcome: { kind: 'wait', ...decision, stat: sight.stat }, history: [], webhooks: 0 });
-      continue;
-    }
-    await apply(files, sight, decision, options.strays);
-    const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload)));
-    const history = [
-      ...decision.announce.map((upload) => historyRow(directory, { ...upload, event: 'uploaded' })),
-      ...decision.events.map((event) => historyRow(directory, event)),
-    ];
-    const { isUnsettled = false, isLost: rescan = false } = decision;
-    written.push({ entry, outcome: { ...doneWith(sight), isUnsettled, rescan }, history, webhooks });
+    const isFolder = sight.isFolder && sight.closes.length === 0;
+    if (isFolder) written.push(await followFolder(files, sight, directory, options.filesRoot(directory.sftp_username)));
+    else written.push(await writeFile(tx, files, sight, directory, options.unmatched));
   }
   await files.flush();
   return written;
 }
 
-function doneWith({ closes, met, renames }: Sight) {
-  return { kind: 'done', closes: met ? 0 : closes.length, renames } as const;
+const NOTHING = { history: [], webhooks: 0 };
+
+/** The outcome when all that is known of an entry has been acted upon. */
+export function allDone({ closes, renames }: Entry) {
+  return { kind: 'done', closes: closes.length, renames: renames.length, isLost: false } as const;
 }
 
-async function apply(files: Files, sight: Sight, effects: Effects, strays: Strays): Promise<void> {
-  const { row, twin, path, entry } = sight;
-  const { id } = entry.directory;
-  if (sight.met) strays.removeClose(id, sight.met);
-  for (const close of effects.strays ?? []) strays.addClose(id, close);
+function doneWith({ closes, matched, renames }: Sight, isLost: boolean): Outcome {
+  return { kind: 'done', closes: matched ? 0 : closes.length, renames, isLost };
+}
+
+async function writeFile(
+  tx: Transaction<Tables>,
+  files: Files,
+  sight: Sight,
+  directory: UploadDirectory,
+  unmatched: Unmatched,
+): Promise<Written> {
+  const { entry, stat } = sight;
+  const decision = decide(sight);
+  if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', wait: decision.wait, stat } };
+  await apply(files, sight, decision, unmatched);
+  const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload)));
+  const uploads = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));
+  const history = [...uploads, ...decision.events].map((happening) => historyRow(directory, happening));
+  return { entry, outcome: doneWith(sight, decision.isLost ?? false), history, webhooks };
+}
+
+async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Unmatched): Promise<void> {
+  const { row, twin, path, entry, matched } = sight;
+  const { id } = entry.directory.jail;
+  if (matched) unmatched.removeClose(id, matched);
+  for (const close of effects.unmatched ?? []) unmatched.addClose(id, close);
   const gone = async (old: FileRow): Promise<void> => {
-    strays.addRow(old);
+    unmatched.addRow(old);
     await files.remove(old);
   };
   if (effects.remove && row) await gone(row);
@@ -108,11 +104,9 @@ async function apply(files: Files, sight: Sight, effects: Effects, strays: Stray
     const { row: put, id: old } = effects.put;
     if (row && twin && !old) await files.remove(twin);
     // Its file may have been moved away, and another be here now.
-    if (row && row.inode !== put.inode) strays.addRow(row);
-    await files.put(
-      { ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) },
-      row ?? (old ? undefined : twin),
-    );
+    if (row && row.inode !== put.inode) unmatched.addRow(row);
+    const file = { ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) };
+    await files.put(file, row ?? (old ? undefined : twin));
   }
   if (effects.change) {
     const of = effects.change.of === twin ? twin : row;
@@ -126,20 +120,13 @@ function uploadEvent(directory: UploadDirectory, { path, bytes, at }: Announceme
   return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at, now: at };
 }
 
-/** What is at the path is a folder: rows below its former names follow it. One recorded as a file goes. */
-async function followFolder(
-  files: Files,
-  sight: Sight,
-  directory: UploadDirectory,
-  options: LookOptions,
-): Promise<Written> {
+/** Rows below a folder's former names follow it. A row at its own path is of a file that has gone. */
+async function followFolder(files: Files, sight: Sight, directory: UploadDirectory, root: string): Promise<Written> {
   const { entry, row, rename } = sight;
   if (row) await files.remove(row);
-  const move = await moveRows(files, options.filesRoot(directory.sftp_username), entry, entry.move ?? FOLDER_MOVE);
-  if (move.former < entry.formerly.length) {
-    return { entry, outcome: { kind: 'go on', move }, history: [], webhooks: 0 };
-  }
-  const history =
-    rename && move.moved > 0 ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
-  return { entry, outcome: { ...doneWith(sight), rescan: move.lost > 0 }, history, webhooks: 0 };
+  const move = await moveRows(files, root, entry);
+  if (move.former < entry.formerly.length) return { ...NOTHING, entry, outcome: { kind: 'go on', move } };
+  const isMoved = rename !== undefined && move.moved > 0;
+  const history = isMoved ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
+  return { ...NOTHING, entry, outcome: doneWith(sight, move.lost > 0), history };
 }

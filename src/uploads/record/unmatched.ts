@@ -1,7 +1,7 @@
 /**
  * What has lost its file for the moment: ends of uploads whose file is not where the log has it, and rows that were
- * removed because nothing was there. Sessions that rename under each other's feet cause both. When a look meets the file
- * under another name, it is known by its inode, or by its size and time.
+ * removed because nothing was there. Sessions that rename folders under each other cause both. A look that finds the
+ * file under another name matches it by its inode, or by its size and time.
  */
 import { LRUCache } from 'lru-cache';
 import type { Close } from './evidence.ts';
@@ -14,7 +14,7 @@ const REMEMBERED = { max: 10_000, ttl: 60_000 };
 /** Ends of uploads of one directory. */
 const CLOSES = 500;
 
-export class Strays {
+export class Unmatched {
   /** By directory, the newest first. */
   readonly #closes = new LRUCache<string, readonly Close[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
@@ -33,7 +33,6 @@ export class Strays {
     );
   }
 
-  /** It has met its file. */
   removeClose(directoryId: string, close: Close): void {
     const others = this.#closes.get(directoryId)?.filter((other) => other !== close);
     if (others) this.#closes.set(directoryId, others);

@@ -1,0 +1,48 @@
+/** The directories that uploads lie in, each the jail of one SFTP user. */
+import type { Kysely } from 'kysely';
+import type { Tables } from '../db/schema.ts';
+
+export interface Jail {
+  /** The directory's. */
+  readonly id: string;
+  readonly sftp_username: string;
+}
+
+/** Reads the live directories. */
+export class JailQueries {
+  readonly #reads: Kysely<Tables>;
+
+  constructor(reads: Kysely<Tables>) {
+    this.#reads = reads;
+  }
+
+  byUsername(username: string): Promise<Jail | undefined> {
+    return this.#live().where('sftp_username', '=', username).executeTakeFirst();
+  }
+
+  byUid(uid: number): Promise<Jail | undefined> {
+    return this.#live().where('uid', '=', uid).executeTakeFirst();
+  }
+
+  byId(id: string): Promise<Jail | undefined> {
+    return this.#live().where('id', '=', id).executeTakeFirst();
+  }
+
+  /** In the order of their ids, after one. */
+  after(id: string, limit: number): Promise<Jail[]> {
+    return this.#live().where('id', '>', id).orderBy('id').limit(limit).execute();
+  }
+
+  async count(): Promise<number> {
+    const { count } = await this.#reads
+      .selectFrom('directories')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('deleted_at', 'is', null)
+      .executeTakeFirstOrThrow();
+    return count;
+  }
+
+  #live() {
+    return this.#reads.selectFrom('directories').select(['id', 'sftp_username']).where('deleted_at', 'is', null);
+  }
+}

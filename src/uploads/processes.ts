@@ -1,0 +1,117 @@
+/** What the kernel knows of the processes that serve sessions, and of the files that they hold open (proc(5)). */
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { LRUCache } from 'lru-cache';
+import { yielder } from '../event-loop.ts';
+
+export interface ServingProcess {
+  readonly pid: number;
+  readonly uid: number;
+}
+
+/** The live processes whose real UID is `lowest` or above. Reads all of /proc, so it is for the start. */
+export async function processesFrom(lowest: number): Promise<ServingProcess[]> {
+  const found: ServingProcess[] = [];
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const uid = readUid(await readFile(`/proc/${name}/status`, 'utf8').catch(() => ''));
+    if (uid !== undefined && uid >= lowest) found.push({ pid: Number(name), uid });
+  }
+  return found;
+}
+
+/** The real UID of a process, or undefined when it has gone. */
+export function uidOf(pid: number): number | undefined {
+  return readUid(orElse('', () => readFileSync(`/proc/${pid}/status`, 'utf8')));
+}
+
+function readUid(status: string): number | undefined {
+  const match = /^Uid:\t(\d+)/m.exec(status);
+  return match ? Number(match[1]) : undefined;
+}
+
+/** Whether it is the process that answers a session's requests: sshd sets its title (session.c, do_child). */
+export function servesSftp(pid: number): boolean {
+  return orElse('', () => readFileSync(`/proc/${pid}/cmdline`, 'utf8')).includes('internal-sftp');
+}
+
+/** Whether the process is confined to the jail that has this folder. */
+export function isJailedWith(pid: number, files: string): boolean {
+  return orElse(false, () => {
+    const theirs = statSync(`/proc/${pid}/root/files`, { bigint: true });
+    const ours = statSync(files, { bigint: true });
+    return theirs.ino === ours.ino && theirs.dev === ours.dev;
+  });
+}
+
+export function isAlive(pid: number): boolean {
+  return orElse(false, () => statSync(`/proc/${pid}`, { throwIfNoEntry: false }) !== undefined);
+}
+
+/** The flags of open(2) that allow writing: O_WRONLY and O_RDWR. */
+const WRITABLE = 0o3;
+
+export interface HeldFile {
+  readonly inode: number;
+  /** As seen from here, with ` (deleted)` behind it when it has no name any more. */
+  readonly path: Buffer;
+}
+
+/** The files that a process holds open for writing now. */
+export function filesHeldBy(pid: number): HeldFile[] {
+  const folder = `/proc/${pid}/fd`;
+  return orElse([], () => readdirSync(folder)).flatMap((fd) =>
+    orElse([], () => {
+      const stats = statSync(`${folder}/${fd}`);
+      // Sockets and pipes have numbers of their own, which mean nothing here.
+      if (!stats.isFile() || !isWritable(pid, fd)) return [];
+      return [{ inode: stats.ino, path: readlinkSync(`${folder}/${fd}`, { encoding: 'buffer' }) }];
+    }),
+  );
+}
+
+function isWritable(pid: number, fd: string): boolean {
+  const flags = /^flags:\t0?([0-7]+)$/m.exec(readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'))?.[1] ?? '0';
+  return (Number.parseInt(flags, 8) & WRITABLE) !== 0;
+}
+
+/** How long what a pass found is used, in ms, and how many times as long as the pass took: some 10 µs a file. */
+const USED_FOR = 300;
+const RESTS_PER_PASS = 30;
+
+/** Which inodes processes hold open for writing; an answer may be some tenths of a second old. */
+export class HeldInodes {
+  readonly #passes = new LRUCache<number, ReadonlySet<number>>({ max: 1000, ttl: USED_FOR });
+
+  isHeldBy(pid: number, inode: number): boolean {
+    return this.#inodesOf(pid).has(inode);
+  }
+
+  /** The same for several processes; yields between them. */
+  async isHeldByAny(pids: Iterable<number>, inode: number): Promise<boolean> {
+    const pause = yielder();
+    for (const pid of pids) {
+      if (this.isHeldBy(pid, inode)) return true;
+      await pause();
+    }
+    return false;
+  }
+
+  #inodesOf(pid: number): ReadonlySet<number> {
+    const known = this.#passes.get(pid);
+    if (known) return known;
+    const began = performance.now();
+    const inodes = new Set(filesHeldBy(pid).map(({ inode }) => inode));
+    this.#passes.set(pid, inodes, { ttl: Math.max(USED_FOR, RESTS_PER_PASS * (performance.now() - began)) });
+    return inodes;
+  }
+}
+
+/** The process has gone, or the file was closed meanwhile. */
+function orElse<T>(otherwise: T, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,59 @@
+/** Does what a look has to wait for: the write barrier, the disk, or the kernel's word on who holds the file open. */
+import { setTimeout } from 'node:timers/promises';
+import type { Log } from '../../log.ts';
+import type { Durable } from '../disk/durable.ts';
+import type { FilesRoot } from '../file-path.ts';
+import type { Wait } from './decision.ts';
+import type { FileStat } from './file-stat.ts';
+import { REST } from './look.ts';
+import type { Entry } from './namespace.ts';
+
+/** How long to wait before trying again when a disk fails, in ms. */
+const RETRY = 1000;
+
+export interface PrepareOptions {
+  readonly log: Log;
+  readonly durable: Durable;
+  readonly filesRoot: FilesRoot;
+  /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
+  caughtUp(directoryId: string): Promise<void>;
+  /** Whether a session of the directory holds that inode open for writing, by the kernel's word. */
+  isHeld(directoryId: string, inode: number): Promise<boolean>;
+}
+
+/**
+ * Resolves when the entry may be looked at again, after a while when the disk fails. Never rejects.
+ * @param stat what the last look saw.
+ */
+export async function prepare(
+  entry: Entry,
+  wait: Exclude<Wait, 'rest'>,
+  stat: FileStat | undefined,
+  { signal, ...options }: PrepareOptions & { readonly signal: AbortSignal },
+): Promise<void> {
+  const { id, sftp_username } = entry.directory.jail;
+  // News begins the progress anew; what is found out here does not count then.
+  const { progress } = entry;
+  try {
+    if (wait === 'sync') {
+      const path = entry.isAttached ? entry.path : (entry.closes.at(-1)?.path ?? '');
+      progress.synced = await options.durable.sync(options.filesRoot(sftp_username), path);
+    } else if (wait === 'barrier') {
+      progress.seen = stat ?? null;
+      await options.caughtUp(id);
+    } else {
+      await options.caughtUp(id);
+      progress.isUnexplained = !stat || !(await options.isHeld(id, stat.inode));
+      // Its close will be logged.
+      if (!progress.isUnexplained) await sleep(REST, signal);
+    }
+  } catch (error) {
+    options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
+    await sleep(RETRY, signal);
+  }
+}
+
+/** Resolves after so many ms, or when the signal says so. */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return setTimeout(ms, undefined, { signal }).catch(() => undefined);
+}

@@ -1,0 +1,61 @@
+/**
+ * Files under temporary names, which wait for their session to rename them: when it is over without that, they are
+ * announced as they are. A sweep finds those whose session ended unseen: berth was down, or a backup was restored.
+ */
+import { type Kysely, sql } from 'kysely';
+import type { Clock, Micros } from '../clock.ts';
+import type { Tables } from '../db/schema.ts';
+import { pathOf } from './file-path.ts';
+import type { Jail } from './jails.ts';
+import type { BySession } from './record/evidence.ts';
+import type { Ledger } from './record/ledger.ts';
+
+/** Rows of a query at most. */
+const MANY = 1000;
+
+export interface WaitingFilesOptions {
+  readonly reads: Kysely<Tables>;
+  readonly clock: Clock;
+  readonly ledger: Pick<Ledger, 'sessionEnded'>;
+  /** The processes that serve the directory's sessions. */
+  livePids(directoryId: string): readonly number[];
+}
+
+export class WaitingFiles {
+  readonly #options: WaitingFilesOptions;
+  /** Rows that the last sweep found without a session. */
+  #orphans = new Set<string>();
+
+  constructor(options: WaitingFilesOptions) {
+    this.#options = options;
+  }
+
+  async sessionEnded(jail: Jail, by: BySession, at: Micros): Promise<void> {
+    const left = await this.#rows().where('directory_id', '=', jail.id).where('session_pid', '=', by.pid).execute();
+    for (const { path } of left) this.#options.ledger.sessionEnded(jail, pathOf(path), { by, at });
+  }
+
+  /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
+  async sweep(): Promise<void> {
+    const { clock, ledger, livePids } = this.#options;
+    const rows = await this.#rows().execute();
+    const orphans = rows.filter((row) => row.session_pid === null || !livePids(row.id).includes(row.session_pid));
+    for (const { id, sftp_username, file, path } of orphans) {
+      if (!this.#orphans.has(file)) continue;
+      ledger.sessionEnded({ id, sftp_username }, pathOf(path), { by: undefined, at: clock.now() });
+    }
+    this.#orphans = new Set(orphans.map(({ file }) => file));
+  }
+
+  #rows() {
+    return (
+      this.#options.reads
+        .selectFrom('files')
+        .innerJoin('directories', 'directories.id', 'files.directory_id')
+        .select(['directories.id', 'sftp_username', 'files.id as file', 'path', 'session_pid'])
+        // A literal, so that the index of just these can be used.
+        .where('files.state', '=', sql.lit('waiting'))
+        .limit(MANY)
+    );
+  }
+}

@@ -8,12 +8,10 @@ import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import { Durable } from './disk/durable.ts';
-import type { Found } from './disk/scan-worker.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries } from './jails.ts';
-import { CutNames } from './log/cut-names.ts';
 import { Follower } from './log/follower.ts';
 import { Interpreter } from './log/interpret.ts';
 import { Sessions } from './log/sessions.ts';
@@ -134,7 +132,6 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const jails = new JailQueries(database.reads);
   const sessions = new Sessions();
   const held = new HeldInodes();
-  const cutNames = new CutNames();
   const filesRoot = jailFiles(options.jailDir);
   const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
@@ -151,7 +148,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     caughtUp: (id) => follower.caughtUp(id),
     rescan: (id) => scanner.request(id),
   });
-  const { ledger, notes, recorder, schedule } = recording;
+  const { ledger, notes, recorder, schedule, unmatched } = recording;
   const waiting = new WaitingFiles({ reads: database.reads, clock, ledger, livePids });
   const watcher = new Watcher({
     log,
@@ -165,13 +162,14 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     ...options,
     jails,
     watcher,
-    now: () => clock.now(),
     async take(found) {
-      for (const file of found) await takeFound(file);
+      for (const { jail, path, isMissing } of found) {
+        if (isMissing) ledger.missing(jail, path);
+        else ledger.touch(jail, path, 0);
+      }
       await recorder.drained(SCAN_BACKLOG);
     },
     tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
-    scanned: ({ id }, upTo) => cutNames.forget(id, upTo),
   });
   const interpreter = new Interpreter({
     ledger,
@@ -179,9 +177,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     lstat,
     note: (note) => notes.add(note),
     unclear({ jail, by }, { about, start }, at) {
-      if (about !== 'other') {
-        cutNames.add(jail.id, { start, isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false });
-      }
+      const end = { isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false };
+      if (about !== 'other') unmatched.addCutClose(jail.id, start, end);
       scanner.request(jail.id);
     },
     ended({ jail, by }, at) {
@@ -194,15 +191,6 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const unheard = new UnheardSessions({ ...options, filesRoot, jails, ledger, sessions, interpreter, live, lost });
   const barrier = new WriteBarrier(sockets);
   const follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
-
-  /** The scan found a file that is not as its row has it: the log may have told of it, with its name cut off. */
-  async function takeFound({ jail, path, isMissing }: Found): Promise<void> {
-    if (isMissing) return ledger.missing(jail, path);
-    const close = cutNames.of(jail.id, path);
-    if (!close) return ledger.touch(jail, path, 0);
-    const inode = lstat(jail, path)?.ino;
-    if (inode === undefined || !(await isHeld(jail.id, inode))) ledger.closed(jail, path, close);
-  }
 
   return { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher };
 }

@@ -36,9 +36,6 @@ export interface ScannerOptions extends ScanThreadOptions {
   readonly background: Background;
   readonly jails: Pick<JailQueries, 'after' | 'count' | 'byId'>;
   readonly watcher: Watcher;
-  /** What the log said of that directory up to that moment has been looked for. */
-  scanned(jail: Jail, upTo: number): void;
-  now(): number;
   /** In place of `ROUND_PAUSE`, in ms. */
   readonly roundPause?: number | undefined;
 }
@@ -91,13 +88,11 @@ export class Scanner {
 
   async #scan(jails: readonly Jail[]): Promise<readonly Scanned[]> {
     const { log, watcher } = this.#options;
-    const began = this.#options.now();
     const scanned = await this.#queue.add(() => this.#thread.scan(jails));
     for (const { jail, folders, took, failure } of scanned) {
       this.#costs.set(jail.id, took);
       if (failure !== undefined) log.error({ directory: jail.id, reason: failure }, 'cannot scan a directory');
-      else this.#options.scanned(jail, began);
-      if (failure === undefined && folders < FEW_FOLDERS) watcher.thinned(jail);
+      else if (folders < FEW_FOLDERS) watcher.thinned(jail);
     }
     return scanned;
   }

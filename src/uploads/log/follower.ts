@@ -1,5 +1,4 @@
 /** Follows the transfer log: lines in, evidence out, in the order in which sshd logged them. */
-import { LRUCache } from 'lru-cache';
 import type { Log } from '../../log.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import type { Schedule } from '../record/schedule.ts';
@@ -13,9 +12,6 @@ import type { WriteBarrier } from './write-barrier.ts';
 
 /** Looks of one directory that are due or under way beyond which its lines wait. */
 const BACKLOG = 500;
-
-/** How long a process that is none of ours is known as such, in ms. */
-const STRANGERS = { max: 1000, ttl: 10_000 };
 
 export interface FollowerOptions {
   readonly log: Log;
@@ -32,7 +28,6 @@ export interface FollowerOptions {
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #lanes: Lanes;
-  readonly #strangers = new LRUCache<number, true>(STRANGERS);
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -83,14 +78,13 @@ export class Follower {
     const session = sessions.get(pid);
     if (event.kind === 'session-closed') interpreter.end(pid, at);
     else if (session) interpreter.interpret(session, event, at);
-    else if (!this.#strangers.has(pid)) return this.#adopt(pid, event, at);
+    else return this.#adopt(pid, event, at);
     return undefined;
   }
 
   async #begin(pid: number, { username, address }: LogEvent & { kind: 'session-opened' }, at: number): Promise<void> {
     const { interpreter, jails, live } = this.#options;
     interpreter.end(pid, at); // an earlier process of that number died without a word
-    this.#strangers.delete(pid);
     const jail = await jails.byUsername(username);
     if (!jail) return;
     live(jail);
@@ -101,6 +95,5 @@ export class Follower {
   async #adopt(pid: number, event: LogEvent, at: number): Promise<void> {
     const session = await this.#options.unheard.adopt(pid);
     if (session) this.#options.interpreter.interpret(session, event, at);
-    else this.#strangers.set(pid, true);
   }
 }

@@ -13,68 +13,21 @@ const LIMIT = 20_000;
 /** Lines of one lane before it is the next one's turn. */
 const TURN = 32;
 
-/** How long a lane that has to wait does so, in ms. */
+/** Between two turns of a busy directory's lane, in ms. */
 const PAUSE = 5;
+
+/** How the key of a process's lane begins. */
+const PROCESS = 'process ';
 
 /** Something to call when what stood before it in the lane has been followed. */
 type Mark = () => void;
 
-class Lane {
+interface Lane {
   readonly key: string;
-  #queue: (Line | Mark)[] = [];
-  #head = 0;
+  readonly items: (Line | Mark)[];
   /** Whether lines have been dropped. */
-  hasLost = false;
-  isPaused = false;
-  #marks = 0;
-
-  constructor(key: string) {
-    this.key = key;
-  }
-
-  get isEmpty(): boolean {
-    return this.#head === this.#queue.length;
-  }
-
-  push(item: Line | Mark): void {
-    if (typeof item === 'function') this.#marks += 1;
-    else if (this.hasLost || this.#queue.length - this.#head >= LIMIT) {
-      this.hasLost = true;
-      return;
-    }
-    this.#queue.push(item);
-  }
-
-  /** Whether something waits for its lines to be followed. */
-  get isAwaited(): boolean {
-    return this.#marks > 0;
-  }
-
-  /** The next line; marks on the way to it are passed. */
-  next(): Line | undefined {
-    while (!this.isEmpty) {
-      const item = this.#queue[this.#head];
-      this.#head += 1;
-      if (typeof item !== 'function') return item;
-      this.#marks -= 1;
-      item();
-    }
-    this.#clear();
-    return undefined;
-  }
-
-  /** Moves all that waits here to the end of another lane. */
-  drainTo(other: Lane): void {
-    for (const item of this.#queue.slice(this.#head)) other.push(item);
-    this.#clear();
-    other.hasLost ||= this.hasLost;
-  }
-
-  #clear(): void {
-    this.#queue = [];
-    this.#head = 0;
-    this.#marks = 0;
-  }
+  hasLost: boolean;
+  isPaused: boolean;
 }
 
 export interface LanesOptions {
@@ -82,7 +35,7 @@ export interface LanesOptions {
   directoryOf(pid: number): string | undefined;
   /** Follows a line. Must not throw. Returns something to wait for when that may tell whose process it is. */
   follow(line: Line): Promise<void> | undefined;
-  /** Whether the directory's lines have to wait. */
+  /** Whether the directory's lines should come slowly. */
   isBusy(directoryId: string): boolean;
   /** Lines about the directory were dropped. */
   lost(directoryId: string): void;
@@ -92,50 +45,40 @@ export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<string, Lane>();
   readonly #inTurn = new Set<Lane>();
-  #running: Promise<void> | undefined;
+  /** Resolves when no lane has a turn; undefined when none has. */
+  running: Promise<void> | undefined;
 
   constructor(options: LanesOptions) {
     this.#options = options;
   }
 
   push(line: Line): void {
-    this.#take(this.#laneOf(line.pid), line);
+    this.#add(this.#laneOf(line.pid), line);
   }
 
   /** Resolves when all has been followed that waits now and may be about the directory. */
   async passed(directoryId: string): Promise<void> {
     const lanes = [...this.#lanes.values()].filter(({ key }) => key === directoryId || key.startsWith(PROCESS));
-    await Promise.all(lanes.map((lane) => new Promise<void>((resolve) => this.#take(lane, resolve))));
-  }
-
-  /** Resolves when no line is being followed; undefined when none is. */
-  get running(): Promise<void> | undefined {
-    return this.#running;
+    await Promise.all(lanes.map((lane) => new Promise<void>((resolve) => this.#add(lane, resolve))));
   }
 
   #laneOf(pid: number): Lane {
     const key = this.#options.directoryOf(pid) ?? `${PROCESS}${pid}`;
-    const lane = this.#lanes.get(key) ?? new Lane(key);
+    const lane = this.#lanes.get(key) ?? { key, items: [], hasLost: false, isPaused: false };
     this.#lanes.set(key, lane);
     return lane;
   }
 
-  #take(lane: Lane, item: Line | Mark): void {
-    lane.push(item);
+  #add(lane: Lane, item: Line | Mark): void {
+    if (typeof item !== 'function' && (lane.hasLost || lane.items.length >= LIMIT)) lane.hasLost = true;
+    else lane.items.push(item);
     this.#goOn(lane);
   }
 
   #goOn(lane: Lane): void {
     if (lane.isPaused) return;
     this.#inTurn.add(lane);
-    this.#running ??= this.#run();
-  }
-
-  async #pause(lane: Lane): Promise<void> {
-    lane.isPaused = true;
-    await setTimeout(PAUSE, undefined, { ref: false });
-    lane.isPaused = false;
-    this.#goOn(lane);
+    this.running ??= this.#run();
   }
 
   async #run(): Promise<void> {
@@ -144,31 +87,26 @@ export class Lanes {
     for (const lane of this.#inTurn) {
       this.#inTurn.delete(lane);
       const isBusy = this.#options.isBusy(lane.key);
-      // What keeps the directory busy may wait for these very lines: they are only slowed down then.
-      if (!isBusy || lane.isAwaited) await this.#turn(lane, pause);
-      if (!lane.isEmpty) {
-        if (isBusy) void this.#pause(lane);
-        else this.#inTurn.add(lane);
-      } else this.#end(lane);
+      // A busy directory's looks may wait for these very lines, which are only slowed down then.
+      if (!isBusy || lane.items.some((item) => typeof item === 'function')) await this.#turn(lane, pause);
+      if (lane.items.length === 0) this.#end(lane);
+      else if (isBusy) void this.#pause(lane);
+      else this.#inTurn.add(lane);
     }
-    this.#running = undefined;
-  }
-
-  #end(lane: Lane): void {
-    if (this.#lanes.get(lane.key) === lane) this.#lanes.delete(lane.key);
-    if (!lane.hasLost) return;
-    lane.hasLost = false;
-    this.#options.lost(lane.key);
+    this.running = undefined;
   }
 
   async #turn(lane: Lane, pause: () => Promise<void> | undefined): Promise<void> {
     for (let left = TURN; left > 0; left -= 1) {
-      const line = lane.next();
-      if (!line) return;
-      const learning = this.#options.follow(line);
-      if (learning) {
-        await learning;
-        this.#join(lane, this.#laneOf(line.pid));
+      const item = lane.items.shift();
+      if (!item) return;
+      if (typeof item === 'function') item();
+      else {
+        const learning = this.#options.follow(item);
+        if (learning) {
+          await learning;
+          this.#join(lane, this.#laneOf(item.pid));
+        }
       }
       const rest = pause();
       if (rest) await rest;
@@ -178,9 +116,20 @@ export class Lanes {
   /** What else the process said goes to its directory's lane. */
   #join(lane: Lane, other: Lane): void {
     if (other === lane) return;
-    lane.drainTo(other);
-    this.#goOn(other);
+    for (const item of lane.items.splice(0)) this.#add(other, item);
+    other.hasLost ||= lane.hasLost;
+  }
+
+  async #pause(lane: Lane): Promise<void> {
+    lane.isPaused = true;
+    await setTimeout(PAUSE, undefined, { ref: false });
+    lane.isPaused = false;
+    this.#goOn(lane);
+  }
+
+  #end(lane: Lane): void {
+    if (this.#lanes.get(lane.key) === lane) this.#lanes.delete(lane.key);
+    if (lane.hasLost) this.#options.lost(lane.key);
+    lane.hasLost = false;
   }
 }
-
-const PROCESS = 'process ';

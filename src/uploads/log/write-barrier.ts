@@ -34,11 +34,15 @@ export class WriteBarrier {
 
   #begin(): Promise<void> {
     this.#next = undefined;
-    const sent = Promise.all(this.#sockets().map((path) => this.#send(path))).then(() => {
+    const sent = this.#sendAll().finally(() => {
       if (this.#current === sent) this.#current = undefined;
     });
     this.#current = sent;
     return sent;
+  }
+
+  async #sendAll(): Promise<void> {
+    await Promise.all(this.#sockets().map((path) => this.#send(path)));
   }
 
   #send(path: string): Promise<void> {

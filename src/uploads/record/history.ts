@@ -2,7 +2,7 @@
 import type { Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts';
-import { insertTransfers, type Transfer } from '../../history/transfers.ts';
+import type { Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement } from './decision.ts';
@@ -56,13 +56,6 @@ export async function noteRows(tx: Transaction<Tables>, notes: readonly SessionN
     const directory = directories.get(note.directoryId);
     return directory ? [historyRow(directory, note)] : [];
   });
-}
-
-export async function writeHistory(tx: Transaction<Tables>, rows: readonly HistoryRow[]): Promise<void> {
-  await insertTransfers(
-    tx,
-    rows.map(({ row }) => row),
-  );
 }
 
 /**

@@ -56,17 +56,7 @@ export class Ledger {
     const path = entry.isAttached ? entry.path : handle.path;
     const close = { ...newestEnd, at: end?.at ?? newestEnd.at, path };
     // It was removed or replaced while it was written, or the log has its name wrong.
-    if (entry.isAttached) this.#close(entry, close);
-    else this.#options.nameless(entry.directory.jail.id, close);
-  }
-
-  /** A file was closed, of whose handle nothing was heard. */
-  closed(jail: Jail, path: FilePath, end: HandleEnd): void {
-    const close = { ...end, path, openedAt: undefined, inode: undefined, order: 0 };
-    this.#close(this.#entryOf(jail, path), close);
-  }
-
-  #close(entry: Entry, close: Close): void {
+    if (!entry.isAttached) return this.#options.nameless(entry.directory.jail.id, close);
     entry.closes.push(close);
     entry.progress = {};
     this.#news(entry);

@@ -47,9 +47,12 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
   const stat = stats?.isFile() ? fileStat(stats) : undefined;
   const row = path === undefined ? undefined : await files.at(path);
   const isAsRecorded = row !== undefined && stat !== undefined && isSame(row, stat);
-  const matched = stat && !isAsRecorded && entry.closes.length === 0 ? unmatched.closeOf(id, stat) : undefined;
-  const stillFor = timeSince(entry, stat);
   const { progress } = entry;
+  const isUnexplained = progress.isUnexplained ?? false;
+  const cutClose = stat && path !== undefined && isUnexplained ? unmatched.cutCloseOf(id, path) : undefined;
+  const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
+  const matched = isUntold ? (unmatched.closeOf(id, stat) ?? cutClose) : undefined;
+  const stillFor = timeSince(entry, stat);
   return {
     entry,
     path: path ?? '',
@@ -73,7 +76,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     synced: progress.synced,
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
     isGone: stat === undefined && stillFor >= GONE_REST - 100,
-    isUnexplained: progress.isUnexplained ?? false,
+    isUnexplained,
     isTemporary,
     livePids: options.livePids(id),
   };

@@ -9,9 +9,10 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
+import { insertTransfers } from '../../history/transfers.ts';
 import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
-import { type HistoryRow, logHistory, noteRows, type SessionNote, writeHistory } from './history.ts';
+import { type HistoryRow, logHistory, noteRows, type SessionNote } from './history.ts';
 import { type LookOptions, REST } from './look.ts';
 import type { Entry } from './namespace.ts';
 import { prepare, type PrepareOptions, sleep } from './prepare.ts';
@@ -143,7 +144,8 @@ export class Recorder {
         found.push(...(await lookAndWrite(tx, id, own, now, this.#options)));
       }
       const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes))];
-      await writeHistory(tx, rows);
+      const transfers = rows.map(({ row }) => row);
+      await insertTransfers(tx, transfers);
       return { written: found, history: rows };
     });
     if (written.some(({ webhooks }) => webhooks > 0)) this.#options.wake();

@@ -26,5 +26,5 @@ export function startRecording(options: RecordingOptions) {
       rescan(directoryId);
     },
   });
-  return { ledger, schedule, notes, recorder };
+  return { ledger, schedule, notes, recorder, unmatched };
 }

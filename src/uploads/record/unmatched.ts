@@ -1,27 +1,37 @@
 /**
- * What has lost its file for the moment: ends of uploads whose file is not where the log has it, and rows that were
- * removed because nothing was there. Sessions that rename folders under each other cause both. A look that finds the
- * file under another name matches it by its inode, or by its size and time.
+ * What has lost its file for the moment: ends of uploads whose file is not where the log has it, or whose name the log
+ * has cut off, and rows that were removed because nothing was there. A look that finds a file which nothing explains
+ * matches it by its inode, by its size and time, or by the beginning of its name.
  */
 import { LRUCache } from 'lru-cache';
-import type { Close } from './evidence.ts';
+import { type FilePath, filePath } from '../file-path.ts';
+import type { Close, HandleEnd } from './evidence.ts';
 import type { FileRow } from './files.ts';
 import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from './file-stat.ts';
 
 /** How many are remembered of all directories, and for how long, in ms: a scan comes sooner. */
-const REMEMBERED = { max: 10_000, ttl: 60_000 };
+const REMEMBERED = { max: 10_000, ttl: 300_000 };
 
 /** Ends of uploads of one directory. */
-const CLOSES = 500;
+const CLOSES = 1000;
+
+type UnmatchedClose = Close & {
+  /** The logged name's beginning, or the whole of it with wording from a `"` on. */
+  readonly nameStart?: string;
+};
 
 export class Unmatched {
   /** By directory, the newest first. */
-  readonly #closes = new LRUCache<string, readonly Close[]>(REMEMBERED);
+  readonly #closes = new LRUCache<string, readonly UnmatchedClose[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
-  addClose(directoryId: string, close: Close): void {
+  addClose(directoryId: string, close: UnmatchedClose): void {
     const others = this.#closes.get(directoryId) ?? [];
     this.#closes.set(directoryId, [close, ...others].slice(0, CLOSES));
+  }
+
+  addCutClose(directoryId: string, nameStart: string, end: HandleEnd): void {
+    this.addClose(directoryId, { ...end, nameStart, path: '', openedAt: undefined, inode: undefined, order: 0 });
   }
 
   /** The upload that this file may be, if it has not changed since. */
@@ -31,6 +41,13 @@ export class Unmatched {
       closes.find((close) => close.inode === stat.inode && isOfThatTime(close, stat)) ??
       closes.find((close) => isLike(close, stat))
     );
+  }
+
+  /** The last upload whose name begins like that path. */
+  cutCloseOf(directoryId: string, path: FilePath): Close | undefined {
+    const closes = this.#closes.get(directoryId) ?? [];
+    const close = closes.find(({ nameStart }) => nameStart !== undefined && beginsLike(path, nameStart));
+    return close && { ...close, path };
   }
 
   removeClose(directoryId: string, close: Close): void {
@@ -56,4 +73,14 @@ function isOfThatTime({ openedAt = 0, at }: Close, { mtime }: FileStat): boolean
 /** Whether the file was written through that handle, by its size and time. */
 export function isLike(close: Close, stat: FileStat): boolean {
   return close.bytes === stat.size_bytes && isOfThatTime(close, stat);
+}
+
+function beginsLike(path: FilePath, start: string): boolean {
+  // The folders of a name can be spelled in many ways; its last component was cut, or hides the wording.
+  const cut = start.lastIndexOf('/') + 1;
+  const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
+  if (folder === undefined || !path.startsWith(folder)) return false;
+  const [name = ''] = path.slice(folder.length).split('/', 1);
+  const said = start.slice(cut);
+  return name.startsWith(said) || said.startsWith(`${name}"`);
 }

@@ -6,10 +6,9 @@
  * after it: a crash in between leaves a row without a file, which the next check or scan removes.
  */
 import type { Kysely } from 'kysely';
-import { isAbsent, lstatBeneath, unlinkBeneath } from '../beneath.ts';
+import { lstatBeneath, unlinkBeneath } from '../beneath.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { errorMessage } from '../errors.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
 import { type FilesRoot, pathOf } from './file-path.ts';
@@ -97,24 +96,19 @@ function expired(reads: Kysely<Tables>, directory: string, before: Micros, after
 }
 
 /** Returns whether there was a file to remove. */
-async function removeOne(options: RetentionOptions, jail: Jail, row: Old): Promise<boolean> {
-  const root = options.filesRoot(jail.sftp_username);
+async function removeOne(
+  { filesRoot, ledger, isHeld, clock }: RetentionOptions,
+  jail: Jail,
+  row: Old,
+): Promise<boolean> {
+  const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
   if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) {
-    options.ledger.touch(jail, pathOf(row.path), 0);
+    ledger.touch(jail, pathOf(row.path), 0);
     return false;
   }
-  if (stats && (await options.isHeld(jail.id, stats.ino))) return false;
-  const isRemoved = stats !== undefined && unlink(root, row.path);
-  options.ledger.remove(jail, pathOf(row.path), undefined, options.clock.now());
+  if (stats && (await isHeld(jail.id, stats.ino))) return false;
+  const isRemoved = unlinkBeneath(root, row.path);
+  ledger.remove(jail, pathOf(row.path), undefined, clock.now());
   return isRemoved;
-}
-
-function unlink(root: string, path: Buffer): boolean {
-  try {
-    return unlinkBeneath(root, path);
-  } catch (error) {
-    if (isAbsent(error)) return false;
-    throw new Error(`cannot remove an expired file: ${errorMessage(error)}`, { cause: error });
-  }
 }

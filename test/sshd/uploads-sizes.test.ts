@@ -70,3 +70,23 @@ test('bytes that were written twice count once, and gaps count: the size is the 
   assert.equal(berth.receiver.requests.length, 2);
   assert.equal(await berth.storage(directory), 1200);
 });
+
+test('many uploads at once whose size only the disk tells do not wait for each other for ever', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await rawSftp(connection);
+  const names = Array.from({ length: 1200 }, (_, index) => `twice-${index}`);
+  const putSome = async (some: Iterator<string>): Promise<void> => {
+    for (let { value: name, done } = some.next(); !done; { value: name, done } = some.next()) {
+      const handle = await session.open(String(name), CREATE_ANEW);
+      assert.ok(handle);
+      for (let times = 0; times < 2; times += 1) void session.request(FXP.WRITE, handle, 0n, 'x'.repeat(3));
+      void session.request(FXP.CLOSE, handle);
+    }
+  };
+  const shared = names.values();
+  await Promise.all(Array.from({ length: 16 }, () => putSome(shared)));
+  await until('all count', async () => (await berth.storage(directory)) === 3 * names.length, 60);
+});

@@ -32,11 +32,8 @@ export interface JailEvents {
   crowded(): void;
 }
 
-export interface JailWatcher {
-  close(): Promise<void>;
-}
-
-export function watchJail(root: string, events: JailEvents): JailWatcher {
+/** Returns a function that ends the watch. */
+export function watchJail(root: string, events: JailEvents): () => Promise<void> {
   const folders = new Set<string>();
   let isCrowded = false;
 
@@ -71,12 +68,10 @@ export function watchJail(root: string, events: JailEvents): JailWatcher {
     if (typeof name === 'string' && name.includes(REPLACEMENT)) events.unclear();
   });
   watcher.on('error', events.failed);
-  return {
-    async close() {
-      isCrowded = true;
-      hot.close();
-      await watcher.close();
-    },
+  return async () => {
+    isCrowded = true;
+    hot.close();
+    await watcher.close();
   };
 }
 

@@ -7,7 +7,7 @@ import { errorCode } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { FilePath, FilesRoot } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
-import { type JailWatcher, watchJail } from './jail-watcher.ts';
+import { watchJail } from './jail-watcher.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
@@ -29,7 +29,8 @@ const LIMITS: Record<string, string> = {
 
 export class Watcher {
   readonly #options: WatcherOptions;
-  readonly #watchers: LRUCache<string, JailWatcher>;
+  /** What ends each watch, by directory. */
+  readonly #watchers: LRUCache<string, () => Promise<void>>;
   readonly #closing = new Set<Promise<void>>();
   /** Jails that have too many folders to be watched. */
   readonly #crowded = new Map<string, Jail>();
@@ -40,11 +41,11 @@ export class Watcher {
 
   constructor(options: WatcherOptions) {
     this.#options = options;
-    this.#watchers = new LRUCache<string, JailWatcher>({
+    this.#watchers = new LRUCache({
       max: options.limit,
-      dispose: (watcher, _id, reason) => {
+      dispose: (close, _id, reason) => {
         if (reason === 'evict') this.#isSomeoneLeftOut = true;
-        const closed = watcher.close().finally(() => this.#closing.delete(closed));
+        const closed = close().finally(() => this.#closing.delete(closed));
         this.#closing.add(closed);
       },
     });
@@ -96,14 +97,14 @@ export class Watcher {
 
   #watch(jail: Jail): void {
     const { filesRoot, changed, missing, unclear } = this.#options;
-    const watcher = watchJail(filesRoot(jail.sftp_username), {
+    const close = watchJail(filesRoot(jail.sftp_username), {
       changed: (path) => changed(jail, path),
       missing: (path) => missing(jail, path),
       unclear: () => unclear(jail),
       failed: (error) => this.#failed(jail, error),
       crowded: () => this.#giveUp(jail),
     });
-    this.#watchers.set(jail.id, watcher);
+    this.#watchers.set(jail.id, close);
   }
 
   #giveUp(jail: Jail): void {

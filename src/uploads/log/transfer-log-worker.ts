@@ -23,7 +23,7 @@ export interface Line {
 
 export type FromWorker =
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
-  | { readonly kind: 'listening'; readonly path: string }
+  | { readonly kind: 'listening' }
   | { readonly kind: 'failed'; readonly path: string; readonly reason: string };
 
 export type ToWorker = { readonly kind: 'listen'; readonly path: string } | { readonly kind: 'close' };
@@ -70,7 +70,7 @@ function listen(path: string): void {
   server.on('error', (error) => post({ kind: 'failed', path, reason: error.message }));
   server.listen({ path, backlog: BACKLOG }, () => {
     chmodSync(path, 0o666); // the folder above it decides who may reach it
-    post({ kind: 'listening', path });
+    post({ kind: 'listening' });
   });
 }
 

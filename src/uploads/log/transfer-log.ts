@@ -45,16 +45,13 @@ export async function openTransferLog(folder: string, onLines: (lines: readonly 
       resolve();
     });
   });
-  const answers = new Map<string, { resolve: () => void; reject: (error: Error) => void }>();
+  let answer = Promise.withResolvers<void>();
   worker.on('message', (message: FromWorker) => {
-    if (message.kind === 'lines') return onLines(message.lines);
-    const answer = answers.get(message.path);
-    answers.delete(message.path);
-    if (message.kind === 'listening') answer?.resolve();
-    else answer?.reject(new OperatorError(`the transfer log cannot listen on ${message.path}: ${message.reason}`));
+    if (message.kind === 'lines') onLines(message.lines);
+    else if (message.kind === 'listening') answer.resolve();
+    else answer.reject(new OperatorError(`the transfer log cannot listen on ${message.path}: ${message.reason}`));
   });
 
-  let current = '';
   const sockets: string[] = [];
   const send = (message: ToWorker): void => worker.postMessage(message);
 
@@ -65,24 +62,20 @@ export async function openTransferLog(folder: string, onLines: (lines: readonly 
         `the path ${path} is too long for a socket (${SOCKET_PATH_LIMIT}): use a shorter BERTH_JAIL_DIR`,
       );
     }
-    await new Promise<void>((resolve, reject) => {
-      answers.set(path, { resolve, reject });
-      send({ kind: 'listen', path });
-    });
-    current = path;
+    answer = Promise.withResolvers();
+    send({ kind: 'listen', path });
+    await answer.promise;
     sockets.push(path);
     return path;
   }
 
   let opening: Promise<string> | undefined;
-  try {
-    await listen();
-  } catch (error) {
+  await listen().catch(async (error: unknown) => {
     await worker.terminate();
     throw error;
-  }
+  });
   return {
-    currentSocket: () => current,
+    currentSocket: () => sockets.at(-1) ?? '',
     allSockets: sockets,
     moreSockets: () => (opening ??= listen().finally(() => (opening = undefined))),
     listening: () => running,

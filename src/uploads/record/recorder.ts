@@ -12,12 +12,11 @@ import { errorCode, errorMessage } from '../../errors.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
-import { type HistoryRow, logHistory, noteRows, type SessionNote } from './history.ts';
+import { type HistoryRow, logHistory, noteRows, type SessionNote, type SessionNotes } from './history.ts';
 import { type LookOptions, REST } from './look.ts';
 import type { Entry } from './namespace.ts';
 import { prepare, type PrepareOptions, sleep } from './prepare.ts';
 import type { Schedule } from './schedule.ts';
-import type { SessionNotes } from './session-notes.ts';
 import { allDone, lookAndWrite, type Written } from './write.ts';
 
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */

@@ -1,9 +1,9 @@
 /** The recording side of uploads, wired: evidence goes into the ledger, and the recorder acts upon it. */
 import type { Handle } from './evidence.ts';
+import { SessionNotes } from './history.ts';
 import { Ledger } from './ledger.ts';
 import { Recorder, type RecorderOptions } from './recorder.ts';
 import { Schedule } from './schedule.ts';
-import { SessionNotes } from './session-notes.ts';
 import { Unmatched } from './unmatched.ts';
 
 export interface RecordingOptions extends Omit<RecorderOptions, 'schedule' | 'notes' | 'unmatched'> {

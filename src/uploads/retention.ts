@@ -108,7 +108,7 @@ async function removeOne(
     return false;
   }
   if (stats && (await isHeld(jail.id, stats.ino))) return false;
-  const isRemoved = unlinkBeneath(root, row.path);
+  const isRemoved = stats !== undefined && unlinkBeneath(root, row.path);
   ledger.remove(jail, pathOf(row.path), undefined, clock.now());
   return isRemoved;
 }

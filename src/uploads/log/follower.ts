@@ -31,10 +31,11 @@ export class Follower {
 
   constructor(options: FollowerOptions) {
     this.#options = options;
-    const { sessions, schedule, unheard } = options;
+    const { log, sessions, schedule, unheard } = options;
     this.#lanes = new Lanes({
       directoryOf: (pid) => sessions.get(pid)?.jail.id,
-      follow: (line) => this.#followLine(line),
+      follow: (line) => this.#follow(line),
+      failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
       isBusy: (id) => schedule.pending(id) > BACKLOG,
       lost: (id) => unheard.resume(id),
     });
@@ -61,21 +62,11 @@ export class Follower {
     await this.#lanes.running;
   }
 
-  #followLine({ at, pid, text }: Line): Promise<void> | undefined {
-    const failed = (error: unknown): void =>
-      this.#options.log.error({ err: error }, 'cannot follow a line of the transfer log');
-    try {
-      return this.#followEvent(pid, readEvent(text), at)?.catch(failed);
-    } catch (error) {
-      failed(error);
-      return undefined;
-    }
-  }
-
-  #followEvent(pid: number, event: LogEvent, at: number): Promise<void> | undefined {
+  #follow({ at, pid, text }: Line): Promise<void> | undefined {
     const { interpreter, sessions } = this.#options;
-    if (event.kind === 'session-opened') return this.#begin(pid, event, at);
+    const event = readEvent(text);
     const session = sessions.get(pid);
+    if (event.kind === 'session-opened') return this.#begin(pid, event, at);
     if (event.kind === 'session-closed') interpreter.end(pid, at);
     else if (session) interpreter.interpret(session, event, at);
     else return this.#adopt(pid, event, at);

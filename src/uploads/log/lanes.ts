@@ -33,8 +33,10 @@ interface Lane {
 export interface LanesOptions {
   /** The id of the directory that the process's session belongs to. */
   directoryOf(pid: number): string | undefined;
-  /** Follows a line. Must not throw. Returns something to wait for when that may tell whose process it is. */
+  /** Follows a line. Returns something to wait for when that may tell whose process it is. */
   follow(line: Line): Promise<void> | undefined;
+  /** A line could not be followed. */
+  failed(error: unknown): void;
   /** Whether the directory's lines should come slowly. */
   isBusy(directoryId: string): boolean;
   /** Lines about the directory were dropped. */
@@ -100,13 +102,18 @@ export class Lanes {
     for (let left = TURN; left > 0; left -= 1) {
       const item = lane.items.shift();
       if (!item) return;
-      if (typeof item === 'function') item();
-      else {
+      if (typeof item === 'function') {
+        item();
+        continue;
+      }
+      try {
         const learning = this.#options.follow(item);
         if (learning) {
           await learning;
           this.#join(lane, this.#laneOf(item.pid));
         }
+      } catch (error) {
+        this.#options.failed(error);
       }
       const rest = pause();
       if (rest) await rest;

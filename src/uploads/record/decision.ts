@@ -1,19 +1,12 @@
 /** The terms of a decision: what is known when a file is looked at (`Look`), and what follows (`Effects`, or a `Wait`). */
 import type { Micros } from '../../clock.ts';
-import type { FileState } from '../../db/schema.ts';
+import type { FilesTable } from '../../db/schema.ts';
 import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { BySession, Close, Removal, Rename } from './evidence.ts';
 import type { FileStat } from './file-stat.ts';
 
 /** A row of the table of files, as far as the decision needs it. */
-export interface Recorded extends FileStat {
-  readonly id: string;
-  readonly path: Buffer;
-  readonly state: FileState;
-  readonly uploaded_at: Micros;
-  readonly source: 'log' | 'disk';
-  readonly session_pid: number | null;
-}
+export type Recorded = Readonly<Omit<FilesTable, 'directory_id'>>;
 
 export interface Look {
   readonly path: FilePath;
@@ -79,7 +72,7 @@ export interface Event extends Announcement {
   readonly event: 'upload-dropped' | 'renamed' | 'removed';
 }
 
-export type NewRow = Pick<Recorded, 'state' | 'uploaded_at' | 'source' | 'session_pid'> & FileStat;
+export type NewRow = Omit<Recorded, 'id' | 'path'>;
 
 export interface Effects {
   readonly announce: readonly Announcement[];

@@ -77,7 +77,7 @@ export type NewRow = Omit<Recorded, 'id' | 'path'>;
 export interface Effects {
   readonly announce: readonly Announcement[];
   readonly events: readonly Event[];
-  /** Written at the path in jail of these rows, as a new upload or, with an id, as that one. */
+  /** Written at the path in place of these rows, as a new upload or, with an id, as that one. */
   readonly put?: { readonly row: NewRow; readonly id?: string | undefined };
   /** This row changes, and perhaps moves to the path. */
   readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };

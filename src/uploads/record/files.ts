@@ -78,7 +78,7 @@ export class Files {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
   }
 
-  /** Puts a row, with a new id unless one is given, in jail of another. */
+  /** Puts a row, with a new id unless one is given, in place of another. */
   async put(file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string }, before: FileRow | undefined): Promise<void> {
     const row = { id: randomUUID(), ...file, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });

@@ -17,7 +17,7 @@ export const REST = 2000;
 export const GONE_REST = 3000;
 
 /** Looks after which what the log announced has happened, or never will. */
-const FRESH_LOOKS = 4;
+const FRESH_LOOKS = 5;
 
 export interface LookOptions {
   readonly filesRoot: FilesRoot;

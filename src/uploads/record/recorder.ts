@@ -28,8 +28,11 @@ const GATHER = 2;
 /** How long to wait before trying again when the database is full or busy, in ms. */
 const RETRY = 1000;
 
-/** The first rest of a file, in ms; each further one is four times as long, up to `REST`. */
-const FIRST_REST = 20;
+/** A quarter of the first wait for what the log announces, in ms; each is four times as long as the one before. */
+const SOON = 20;
+
+/** Looks after which a renamed file is searched for. */
+const LOST_LOOKS = 3;
 
 /** Looks at one path without a decision. */
 const MOST_LOOKS = 100;
@@ -161,7 +164,10 @@ export class Recorder {
       if (entry.looks > MOST_LOOKS) this.#giveUp(entry, new Error(`no decision after ${MOST_LOOKS} looks`));
       else if (outcome.wait !== 'rest') void this.#lookAfter(entry, outcome.wait, outcome.stat);
       else {
-        schedule.lookLater(entry, Math.min(FIRST_REST * 4 ** (entry.looks - 1), REST));
+        // A file that was renamed and is nowhere to be seen may be where the log does not tell.
+        if (entry.renames.length > 0 && entry.looks === LOST_LOOKS) rescan(entry.directory.jail.id);
+        const isAnnounced = entry.renames.length > 0 || entry.removal !== undefined;
+        schedule.lookLater(entry, isAnnounced ? Math.min(SOON * 4 ** entry.looks, REST) : REST);
         schedule.done(entry);
       }
       return;

@@ -53,7 +53,8 @@ function absent(look: Look): Decision {
   if (!last && look.rename && look.isFresh) return { wait: 'rest' };
   const gone = { ...NOTHING, announce: told(look, closes), unmatched: unmatched(look, closes), isLost };
   if (!row || look.stat) return gone;
-  return removal || look.isGone ? { ...gone, ...removed(look, row, removal) } : { ...gone, isLost: true };
+  if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
+  return isLost ? gone : { wait: 'rest', isLost: true };
 }
 
 /** What is told of them need not be told again. */

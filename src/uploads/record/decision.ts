@@ -88,4 +88,4 @@ export interface Effects {
   readonly isLost?: boolean;
 }
 
-export type Decision = { readonly wait: Wait } | Effects;
+export type Decision = { readonly wait: Wait; readonly isLost?: boolean } | Effects;

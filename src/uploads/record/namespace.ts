@@ -174,7 +174,8 @@ export class Namespace {
   prune(entry: Entry): void {
     for (let at = entry; at !== this.root && !at.isNeeded;) {
       const { parent }: Entry = at;
-      detach(at);
+      // It keeps its parent: whoever still holds it finds its path.
+      if (parent?.children.get(at.name) === at) parent.children.delete(at.name);
       if (!parent) return;
       at = parent;
     }

@@ -165,7 +165,7 @@ export class Recorder {
       else if (outcome.wait !== 'rest') void this.#lookAfter(entry, outcome.wait, outcome.stat);
       else {
         // A file that was renamed and is nowhere to be seen may be where the log does not tell.
-        if (entry.renames.length > 0 && entry.looks === LOST_LOOKS) rescan(entry.directory.jail.id);
+        if (outcome.isLost || (entry.renames.length > 0 && entry.looks === LOST_LOOKS)) rescan(entry.directory.jail.id);
         const isAnnounced = entry.renames.length > 0 || entry.removal !== undefined;
         schedule.lookLater(entry, isAnnounced ? Math.min(SOON * 4 ** entry.looks, REST) : REST);
         schedule.done(entry);

@@ -10,7 +10,7 @@ import type { FileRow } from './files.ts';
 import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from './file-stat.ts';
 
 /** How many are remembered of all directories, and for how long, in ms: a scan comes sooner. */
-const REMEMBERED = { max: 10_000, ttl: 300_000 };
+const REMEMBERED = { max: 10_000, ttl: 60_000 };
 
 /** Ends of uploads of one directory. */
 const CLOSES = 1000;

@@ -27,7 +27,7 @@ const live = compiled<{ id: string }>()((db, p) =>
 
 /** What became of a look. */
 export type Outcome =
-  | { readonly kind: 'wait'; readonly wait: Wait; readonly stat: FileStat | undefined }
+  | { readonly kind: 'wait'; readonly wait: Wait; readonly isLost?: boolean; readonly stat: FileStat | undefined }
   /** A folder has more rows. */
   | { readonly kind: 'go on'; readonly move: FolderMove }
   /** So many closes and renames of the entry were acted upon. */
@@ -82,7 +82,7 @@ async function writeFile(
 ): Promise<Written> {
   const { entry, stat } = sight;
   const decision = decide(sight);
-  if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', wait: decision.wait, stat } };
+  if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', ...decision, stat } };
   await apply(files, sight, decision, unmatched);
   const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload)));
   const uploads = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));

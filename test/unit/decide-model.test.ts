@@ -137,7 +137,7 @@ class World {
       waited.add(decision.wait);
       // Meanwhile all other news is looked at.
       if (decision.wait === 'rest')
-        for (const { path } of [...this.#evidence]) if (path !== undefined) this.lookAt(path);
+        for (const { path } of this.#evidence.slice()) if (path !== undefined) this.lookAt(path);
     }
   }
 
@@ -189,8 +189,8 @@ test('each upload is announced once, and the rows are the files', () => {
       world.lookAtAll();
       const inOrder = (sizes: readonly number[]) => sizes.toSorted((a, b) => a - b);
       assert.deepEqual(inOrder(world.announced), inOrder(world.promised), 'announced');
-      const rows = world.rows.map(({ path, inode, size_bytes }) => [path.toString(), inode, size_bytes]);
-      const files = [...world.disk].map(([path, { inode, size_bytes }]) => [path, inode, size_bytes]);
+      const rows = world.rows.map(({ path, inode, size_bytes }) => `${path} ${inode} ${size_bytes}`);
+      const files = [...world.disk].map(([path, { inode, size_bytes }]) => `${path} ${inode} ${size_bytes}`);
       assert.deepEqual(rows.toSorted(), files.toSorted(), 'rows and files');
 
       // The session ends: what waited under its temporary name is complete. A second look has nothing to say.

@@ -144,6 +144,8 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     'stray a told',
     'lost',
   ],
+  ['told already, and still nowhere', { closes: [{ ...CLOSE, isTold: true }], seen: null }, 'stray a told', 'lost'],
+  ['told already, and now seen', { ...ON_DISK, closes: [{ ...CLOSE, isTold: true }] }, 'put uploaded 4'],
   [
     'another file has its name: it is told by its own evidence',
     { stat: { ...FILE, inode: 8, size_bytes: 5 }, closes: [CLOSE], seen: null },

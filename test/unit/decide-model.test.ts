@@ -189,7 +189,7 @@ test('each upload is announced once, and the rows are the files', () => {
       world.lookAtAll();
       const inOrder = (sizes: readonly number[]) => sizes.toSorted((a, b) => a - b);
       assert.deepEqual(inOrder(world.announced), inOrder(world.promised), 'announced');
-      const rows = world.rows.map(({ path, inode, size_bytes }) => `${path} ${inode} ${size_bytes}`);
+      const rows = world.rows.map(({ path, inode, size_bytes }) => `${path.toString()} ${inode} ${size_bytes}`);
       const files = [...world.disk].map(([path, { inode, size_bytes }]) => `${path} ${inode} ${size_bytes}`);
       assert.deepEqual(rows.toSorted(), files.toSorted(), 'rows and files');
 

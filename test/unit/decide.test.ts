@@ -135,6 +135,10 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     'announce a 3',
     'stray a told',
   ],
+  [
+    'its name was cut, and two scans found it',
+    { ...ON_DISK, row: ROW, closes: [{ ...CLOSE, at: 6_000_000, isGuessed: true }] },
+  ],
 
   ['closed, and nothing is there: the log is heard first', { closes: [CLOSE] }, 'wait barrier'],
   [

@@ -17,7 +17,7 @@ export function decide(look: Look): Decision {
   const last = look.closes.at(-1);
   if (!stat || (last && isAnother(look, stat, last))) return absent(look);
   if (last && isOutdated(look, stat, last)) {
-    if (row?.source === 'disk') return NOTHING;
+    if (row?.source === 'disk' || last.isGuessed) return NOTHING;
     return { ...NOTHING, announce: told(look, look.closes), strays: strays(look, look.closes) };
   }
   if (last) return closed(look, stat, last);
@@ -38,9 +38,13 @@ function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }
 
-/** What is recorded is newer: a scan was faster than the log, or a later upload was told of first. */
+/**
+ * What is recorded is newer: a scan was faster than the log, or a later upload was told of first. A guess is outdated by
+ * any row of the file: two scans may have met it, and the line may be another file's.
+ */
 function isOutdated({ row }: Look, stat: FileStat, close: Close): boolean {
-  return row !== undefined && close.at <= row.uploaded_at && isSame(row, stat);
+  if (!row || !isSame(row, stat)) return false;
+  return close.at <= row.uploaded_at || close.isGuessed === true;
 }
 
 /** Nothing is there: it was removed or renamed since, or is about to be. */

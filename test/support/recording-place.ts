@@ -50,8 +50,8 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
 
   /** `a 5`: a webhook for `a` with 5 bytes, in the order of their uploads. */
   async function announced(): Promise<string[]> {
-    const rows = await database.db.selectFrom('deliveries').select('body').orderBy('inserted_at').execute();
-    return rows.map(({ body }) => {
+    const all = await database.db.selectFrom('deliveries').select('body').orderBy('inserted_at').execute();
+    return all.map(({ body }) => {
       const { filename, size_bytes } = JSON.parse(body.toString()) as Record<string, unknown>;
       return `${String(filename)} ${String(size_bytes)}`;
     });

@@ -1,32 +1,23 @@
 /**
- * What stands before every endpoint, in the order in which it refuses: 401, 429, 403 for the plan. One function around
- * the handler rather than a chain of middlewares, because every request pays for it.
+ * Who may make a request, in the order in which it is refused: 401, 429, 403 for the plan, and in the endpoints that
+ * need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
+ * pays for it.
  */
-import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../accounts/last-used.ts';
+import { allowsApi } from '../accounts/plans.ts';
 import { BerthError } from '../errors.ts';
-import type { AddressLimit } from './address-limit.ts';
 import type { ClientAddress } from './client-address.ts';
-import type { RequestNotes } from './observe.ts';
-import { requireApiPlan } from './plan.ts';
-import type { RateLimit } from './rate-limit.ts';
-
-export interface ApiEnv {
-  Bindings: HttpBindings & { readonly notes: RequestNotes };
-}
+import type { ApiEnv } from './observe.ts';
+import type { RateLimit } from './rate-limits.ts';
 
 /** An endpoint; `Path` holds its parameters, such as `/:id`. */
 export type Endpoint<Path extends string> = (
   c: Context<ApiEnv, Path>,
   principal: Principal,
 ) => Response | Promise<Response>;
-
-export type Authorized = <Path extends string>(
-  endpoint: Endpoint<Path>,
-) => (c: Context<ApiEnv, Path>) => Promise<Response>;
 
 /** RFC 6750, section 2.1; schemes are case-insensitive. */
 const BEARER = /^Bearer +([^\s,]+) *$/i;
@@ -35,7 +26,7 @@ export interface IdentifyDependencies {
   readonly authenticate: Authenticate;
   readonly lastUsed: Pick<LastUsed, 'note'>;
   readonly rateLimit: RateLimit;
-  readonly addressLimit: AddressLimit;
+  readonly addressLimit: RateLimit;
   readonly clientAddress: ClientAddress;
 }
 
@@ -59,12 +50,24 @@ export function identifier(deps: IdentifyDependencies): Identify {
   };
 }
 
-export function authorized(identify: Identify): Authorized {
-  return (endpoint) => async (c) => {
-    c.env.notes.route = routePath(c);
-    const principal = await identify(c.env);
-    if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-    requireApiPlan(principal);
-    return endpoint(c, principal);
-  };
+/** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
+export function authorized(identify: Identify) {
+  return <Path extends string>(endpoint: Endpoint<Path>) =>
+    async (c: Context<ApiEnv, Path>): Promise<Response> => {
+      c.env.notes.route = routePath(c);
+      const principal = await identify(c.env);
+      if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+      if (!allowsApi(principal.plan)) {
+        throw new BerthError(
+          'plan_required',
+          'API access requires a Pro or Business plan. Change the plan of the account to use it.',
+        );
+      }
+      return endpoint(c, principal);
+    };
+}
+
+/** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */
+export function requireAdmin({ role }: Principal): void {
+  if (role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
 }

@@ -18,15 +18,15 @@ import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
-import { createAddressLimit } from './http/address-limit.ts';
+import { createAddressLimit } from './http/rate-limits.ts';
 import { createApp } from './http/app.ts';
 import { followCertificate } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed } from './http/observe.ts';
-import { createRateLimit } from './http/rate-limit.ts';
-import { requestNames } from './http/request-id.ts';
+import { createRateLimit } from './http/rate-limits.ts';
+import { requestNames } from './http/observe.ts';
 import { startHttpServer } from './http/server.ts';
-import { loadTlsPair } from './http/tls.ts';
+import { loadTlsPair } from './http/certificate.ts';
 import { startPruning } from './history/prune.ts';
 import type { Log } from './log.ts';
 import { stateQueries } from './metrics/queries.ts';
@@ -146,7 +146,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     tls: pair ?? 'proxy',
   });
   parts.defer(() => server.close(GRACE));
-  const certificate = pair && followCertificate({ tls: config.tls, log, pair, use: server.useCertificate });
+  const certificate = pair && followCertificate({ tls: config.tls, background, log, pair, use: server.useCertificate });
   parts.defer(() => certificate?.close());
   const sources = {
     queries: stateQueries(database.reads),

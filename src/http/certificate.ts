@@ -1,9 +1,7 @@
 /**
  * The API's certificate: the operator's pair, or a self-signed one that is made at the first start and kept, so that
- * clients can be given it as their CA.
- *
- * Its files are followed while the API runs: a renewed pair is used from the next connection on, and no connection is
- * dropped. A pair that cannot be used is reported once, and the one before it stays.
+ * clients can trust it as their CA. A renewed pair is used from the next connection on, and no connection is dropped.
+ * A pair that cannot be used is reported once, and the one before it stays.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -22,10 +20,12 @@ export interface TlsPair {
   readonly key: Buffer;
 }
 
-type Files = Pick<Config['tls'], 'cert' | 'key'>;
+/** For ten years: nobody renews it, and clients trust this very certificate. */
+const NEW =
+  '-x509 -nodes -newkey=ec -pkeyopt=ec_paramgen_curve:P-256 -days=3650 -subj=/CN=berth' +
+  ' -addext=basicConstraints=critical,CA:FALSE -addext=extendedKeyUsage=serverAuth';
 
-/** Ten years: nobody renews it, and clients trust this very certificate. */
-const DAYS = '3650';
+type Files = Pick<Config['tls'], 'cert' | 'key'>;
 
 /**
  * The pair that the configuration names, made first when it is to be self-signed and is not there.
@@ -43,9 +43,8 @@ function readTlsPair({ cert, key }: Files): TlsPair {
     createSecureContext(pair);
     return pair;
   } catch (error) {
-    throw new OperatorError(`the certificate ${cert} with the key ${key} cannot be used: ${errorMessage(error)}`, {
-      cause: error,
-    });
+    const message = `the certificate ${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
+    throw new OperatorError(message, { cause: error });
   }
 }
 
@@ -59,24 +58,16 @@ async function makeSelfSigned(cert: string, key: string): Promise<void> {
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
       'req',
-      '-x509',
-      '-nodes',
-      '-newkey=ec',
-      '-pkeyopt=ec_paramgen_curve:P-256',
-      `-days=${DAYS}`,
-      '-subj=/CN=berth',
+      ...NEW.split(' '),
       `-addext=subjectAltName=${names.join(',')}`,
-      '-addext=basicConstraints=critical,CA:FALSE',
-      '-addext=extendedKeyUsage=serverAuth',
       `-keyout=${newKey}`,
       `-out=${newCert}`,
     ]);
     renameSync(newKey, key);
     renameSync(newCert, cert);
   } catch (error) {
-    throw new OperatorError(`openssl could not make a certificate in ${dirname(cert)}: ${errorMessage(error)}`, {
-      cause: error,
-    });
+    const message = `openssl could not make a certificate in ${dirname(cert)}: ${errorMessage(error)}`;
+    throw new OperatorError(message, { cause: error });
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
@@ -98,32 +89,27 @@ export interface CertificateOptions {
  * Follows the files by their contents, at intervals: certbot swaps links, other tools rename or write in place, and a
  * mount may be swapped as a whole, so no one event tells of them all.
  */
-export function followCertificate({ tls, background, log, use, interval = 10_000, ...options }: CertificateOptions) {
-  let { pair } = options;
+export function followCertificate({ tls, background, log, pair, use, interval = 10_000 }: CertificateOptions) {
+  let inUse = pair;
   let trouble = '';
   let reported = '';
 
-  function read(): string {
-    try {
-      const found = readTlsPair(tls);
-      if (found.cert.equals(pair.cert) && found.key.equals(pair.key)) return '';
-      use(found);
-      pair = found;
-      log.info({ cert: tls.cert }, 'the certificate has changed: new connections get the new one');
-      return '';
-    } catch (error) {
-      return errorMessage(error);
-    }
-  }
-
-  /** Patient, it reports trouble that it sees twice in a row: once may be a pair of which one half is replaced so far. */
   function look({ patient }: { patient: boolean }): void {
     const before = trouble;
-    trouble = read();
-    if (trouble === '') reported = '';
-    if (trouble === reported || (patient && trouble !== before)) return;
-    reported = trouble;
-    log.error({ reason: trouble }, 'the new certificate cannot be used: the one before it stays');
+    try {
+      const found = readTlsPair(tls);
+      trouble = reported = '';
+      if (found.cert.equals(inUse.cert) && found.key.equals(inUse.key)) return;
+      use(found);
+      inUse = found;
+      log.info({ cert: tls.cert }, 'the certificate has changed: new connections get the new one');
+    } catch (error) {
+      trouble = errorMessage(error);
+      // Seen once, it may be a pair of which only one half is replaced so far.
+      if (trouble === reported || (patient && trouble !== before)) return;
+      reported = trouble;
+      log.error({ reason: trouble }, 'the new certificate cannot be used: the one before it stays');
+    }
   }
 
   const loop = background.start('certificate', { every: interval }, async () => look({ patient: true }));

@@ -80,8 +80,5 @@ function writeLine(log: Log, { method, route, status, ms }: AnsweredRequest, { i
   const level = status >= 500 ? 'error' : principal && !isRead ? 'info' : 'debug';
   if (!log.isLevelEnabled(level)) return;
   const [account, key_id] = [principal?.accountId, principal?.keyId];
-  log[level](
-    { request_id: id, method, route, status, ms: Math.round(ms * 1000) / 1000, account, key_id },
-    'request',
-  );
+  log[level]({ request_id: id, method, route, status, ms: Math.round(ms * 1000) / 1000, account, key_id }, 'request');
 }

@@ -5,6 +5,7 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
 import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { createBackground } from '../../src/background.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
@@ -85,7 +86,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const host = recordingHost();
   const removal = parts.adopt(createRowRemoval({ database, log, retryAfterMs: 50 }), (made) => made.close());
-  const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), (made) => made.close());
+  const lastUsed = parts.adopt(createLastUsed({ database, clock, background: createBackground(log) }), (made) =>
+    made.close(),
+  );
   const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
   const app = createApp({
     rules,

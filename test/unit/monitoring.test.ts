@@ -9,7 +9,6 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
-import { stateQueries } from '../../src/metrics/queries.ts';
 import type { MetricsServer } from '../../src/metrics/server.ts';
 import { createMetrics } from '../../src/metrics/start.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -53,7 +52,8 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   const database = await openDatabase(place.config.databaseFile);
   const metrics = createMetrics();
   const sources = {
-    queries: stateQueries(database.reads),
+    reads: database.reads,
+    background: { failures: () => new Map([['history', 2]]) },
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),

@@ -76,6 +76,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   await using running = await serving(place, 0);
   running.metrics.request({ method: 'GET', route: '/healthz', status: 200, ms: 1 });
   const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  assert.match(text, /^berth_background_failures_total\{loop="history"\} 2$/m);
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));

@@ -22,7 +22,7 @@ export type Endpoint<Path extends string> = (
 /** RFC 6750, section 2.1; schemes are case-insensitive. */
 const BEARER = /^Bearer +([^\s,]+) *$/i;
 
-export interface IdentifyDependencies {
+export interface AccessDependencies {
   readonly authenticate: Authenticate;
   readonly lastUsed: Pick<LastUsed, 'note'>;
   readonly rateLimit: RateLimit;
@@ -30,41 +30,38 @@ export interface IdentifyDependencies {
   readonly clientAddress: ClientAddress;
 }
 
-/**
- * Whose request it is, undefined without a valid key; counted either way, against the account or the client's address:
- * never against both, so that neither a flood nor a neighbour behind the same address costs an account anything.
- * @throws {BerthError} `rate_limited`.
- */
-export type Identify = (env: ApiEnv['Bindings']) => Promise<Principal | undefined>;
-
-export function identifier(deps: IdentifyDependencies): Identify {
-  return async ({ incoming, notes }) => {
+export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: AccessDependencies) {
+  /**
+   * The principal of a request, undefined without a valid key. Each request counts against its account or, without one,
+   * its client's address, never both: neither a flood nor a neighbour behind the same address costs an account anything.
+   * @throws {BerthError} `rate_limited`.
+   */
+  async function identify({ incoming, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> {
     const key = BEARER.exec(incoming.headers.authorization ?? '')?.[1];
-    const principal = key === undefined ? undefined : await deps.authenticate(key);
+    const principal = key === undefined ? undefined : await authenticate(key);
     if (principal) {
       notes.principal = principal;
-      deps.lastUsed.note(principal.keyId);
-      deps.rateLimit.take(principal.accountId);
-    } else deps.addressLimit.take(deps.clientAddress(incoming));
+      lastUsed.note(principal.keyId);
+      rateLimit.take(principal.accountId);
+    } else addressLimit.take(clientAddress(incoming));
     return principal;
-  };
-}
+  }
 
-/** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
-export function authorized(identify: Identify) {
-  return <Path extends string>(endpoint: Endpoint<Path>) =>
-    async (c: Context<ApiEnv, Path>): Promise<Response> => {
+  /** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
+  function authorized<Path extends string>(endpoint: Endpoint<Path>) {
+    return async (c: Context<ApiEnv, Path>): Promise<Response> => {
       c.env.notes.route = routePath(c);
       const principal = await identify(c.env);
       if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-      if (!allowsApi(principal.plan)) {
-        throw new BerthError(
-          'plan_required',
-          'API access requires a Pro or Business plan. Change the plan of the account to use it.',
-        );
-      }
-      return endpoint(c, principal);
+      if (allowsApi(principal.plan)) return endpoint(c, principal);
+      throw new BerthError(
+        'plan_required',
+        'API access requires a Pro or Business plan. Change the plan of the account to use it.',
+      );
     };
+  }
+
+  return { identify, authorized };
 }
 
 /** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */

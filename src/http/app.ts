@@ -4,14 +4,14 @@ import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/queries.ts';
 import type { Log } from '../log.ts';
 import type { UploadQueries } from '../uploads/queries.ts';
-import { authorized, identifier, type IdentifyDependencies } from './access.ts';
+import { type AccessDependencies, createAccess } from './access.ts';
 import { directoryEndpoints } from './directories.ts';
 import { health, type HealthCheck } from './health.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
 import { listUploads } from './uploads.ts';
 
-export interface AppDependencies extends IdentifyDependencies {
+export interface AppDependencies extends AccessDependencies {
   readonly rules: CreateDependencies;
   readonly uploads: Pick<UploadQueries, 'list'>;
   readonly checkHealth: HealthCheck;
@@ -24,8 +24,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
   const queries = directoryQueries(rules.database.reads);
   const directories = directoryEndpoints(queries, rules);
-  const identify = identifier(deps);
-  const api = authorized(identify);
+  const { identify, authorized: api } = createAccess(deps);
   const app = new Hono<ApiEnv>();
 
   app.get('/healthz', health(deps.checkHealth, log));

@@ -1,8 +1,8 @@
 /**
  * Sees each request from its arrival to its answer: names it, counts it, and gives it one line in the log.
  *
- * What a key has changed, or was refused, is an `info` line; what failed, `error`. Reads, and refusals of those
- * without a key, are `debug` lines: there can be tens of thousands a second, each costing more than the answer itself.
+ * Changes and refusals of a known key are `info` lines, failures `error`. Reads, and refusals of those without a key, are
+ * `debug`: there can be tens of thousands a second, and a line costs more than the answer itself.
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -11,12 +11,12 @@ import type { Hono } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
 import type { Log } from '../log.ts';
 
-/** Holds the request's name in its response; the name is in each log line and audit row that the request causes, too. */
+/** Carries the request's name, which each log line and audit row that it causes has too. */
 export const REQUEST_ID = 'x-request-id';
 
 const SANE_ID = /^[\w.:-]{1,64}$/;
 
-/** What becomes known of a request on its way. */
+/** What is learnt about a request on its way. */
 export interface RequestNotes {
   readonly id: string;
   /** The pattern of its path, once an endpoint has it. */

@@ -1,6 +1,6 @@
 /**
- * Answers written straight to a connection, for what Node hands on as no request: plain HTTP on the TLS port, and what
- * the parser gives up on.
+ * Answers written straight to a connection, for what Node does not hand on as a request: plain HTTP on the TLS port, and
+ * what the parser gives up on.
  */
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Server } from 'node:https';
@@ -88,7 +88,7 @@ export function brokenRequests() {
   };
 }
 
-/** What is no HTTP, too large or too slow. Errors of TLS and of the connection have nobody to answer to. */
+/** Answers what is not HTTP, too large or too slow. After an error of TLS or of the connection nobody listens. */
 function refuse(code: string, connection: Duplex, isAnswered: boolean): void {
   if (!connection.writable || !/^(HPE_|ERR_HTTP_)/.test(code)) connection.destroy();
   // Whatever comes after "Connection: close" is no request.

@@ -13,7 +13,7 @@ import type { TlsPair } from './certificate.ts';
 import { isLoopback } from './client-address.ts';
 import { type NameRequest, REQUEST_ID } from './observe.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
-import { misshape } from './request-shape.ts';
+import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from './responses.ts';
 
 /** How long the server waits for a client, all in ms. */
@@ -87,13 +87,10 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       : createHttps({ ...PARSER, ...waits, ...tls, ...MIN_VERSION }, serve);
   if (server instanceof HttpsServer) refusePlainHttp(server, waits.handshakeTimeout);
   server.timeout = waits.inactivityTimeout;
-  // Node would silently drop what is above the count; `misshape` refuses it.
+  // Node would silently drop headers above the count; `misshape` refuses them.
   server.maxHeadersCount = 0;
   server.on('clientError', broken.answer);
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
-    refuse(response, 417, 'Expectation failed');
-  });
+  server.on('checkExpectation', serve);
   server.on('connect', (_request, connection: Duplex) => answerAndEnd(connection, 400, 'Bad request'));
   const connections = new Set<Socket>();
   server.prependListener('connection', (socket: Socket) => {
@@ -113,7 +110,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
-function proxyFault({ socket, headers }: IncomingMessage) {
+function proxyFault({ socket, headers }: IncomingMessage): Misshape | undefined {
   if (!isLoopback(socket.remoteAddress)) return { status: 400, message: 'Only a proxy on this machine may connect' };
   return headers['x-forwarded-proto'] === 'https' ? undefined : { status: 400, message: 'Use https://' };
 }

@@ -41,10 +41,6 @@ export function parentOf(path: FilePath): FilePath {
   return path.slice(0, Math.max(path.lastIndexOf('/'), 0));
 }
 
-export function isBelow(path: FilePath, folder: FilePath): boolean {
-  return path.startsWith(`${folder}/`);
-}
-
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The path as people read it: bytes that are not UTF-8 become U+FFFD. */

@@ -40,7 +40,7 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
   const { reads, clock, log } = options;
   const lead = options.lead();
   if (lead > 0) log.warn({ hours: lead / (3600 * SECOND) }, 'the clock was set forward: retention waits for as long');
-  let failure: unknown;
+  let failure: Error | undefined;
   let after: string | undefined = '';
   while (after !== undefined && !signal.aborted) {
     const page = await reads
@@ -61,7 +61,7 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
     }
     after = page.at(-1)?.id;
   }
-  if (failure !== undefined) throw failure;
+  if (failure) throw failure;
 }
 
 async function clear(options: RetentionOptions, place: Place, before: Micros, signal: AbortSignal): Promise<void> {

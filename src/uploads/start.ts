@@ -190,15 +190,19 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
   function withPlace(username: string, use: (place: Place) => void): void {
     const known = places.get(username);
-    if (known) return use(known);
-    queries.directoryOf(username).then(
-      (place) => {
-        if (!place) return;
-        places.set(username, place);
-        use(place);
-      },
-      (error: unknown) => log.error({ err: error, username }, 'cannot tell whose jail has changed'),
-    );
+    if (known) use(known);
+    else void learnPlace(username, use);
+  }
+
+  async function learnPlace(username: string, use: (place: Place) => void): Promise<void> {
+    try {
+      const place = await queries.directoryOf(username);
+      if (!place) return;
+      places.set(username, place);
+      use(place);
+    } catch (error) {
+      log.error({ err: error, username }, 'cannot tell whose jail has changed');
+    }
   }
 
   async function takeFound({ place, path, isMissing }: Found): Promise<void> {

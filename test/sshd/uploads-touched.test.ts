@@ -165,7 +165,7 @@ test('held open under a temporary name, renamed and overwritten by a second hand
   await until('all are announced', () => berth.receiver.requests.length >= rounds);
   await wait(REST);
   assert.deepEqual(
-    berth.receiver.requests.map((request) => webhookOf(request).size_bytes).toSorted(),
+    berth.receiver.requests.map((request) => webhookOf(request).size_bytes).toSorted((a, b) => a - b),
     Array.from({ length: rounds }, (_, round) => 100 + round),
   );
   assert.equal((await berth.uploads(directory)).length, rounds);

@@ -46,7 +46,14 @@ export function recording(options: RecordingOptions) {
     over: () => undefined,
   });
   const recorder = createRecorder({
-    ...{ database, clock, log, ledger, durable, filesRoot, isTemporary, strays },
+    database,
+    clock,
+    log,
+    ledger,
+    durable,
+    filesRoot,
+    isTemporary,
+    strays,
     isLive: (id, pid) => sessions.isLive(id, pid),
     livePid: (id) => sessions.pidsOf(id)[0],
     isHeld: async () => isHeld(),

@@ -181,8 +181,15 @@ async function scanAllTheTime(
     signal,
   };
   const retention = {
-    ...{ reads, clock: systemClock(), log: createLog('silent'), filesRoot, lead: () => 0 },
-    ledger: { remove: ignore, touch: ignore },
+    reads,
+    clock: systemClock(),
+    log: createLog('silent'),
+    filesRoot,
+    lead: () => 0,
+    ledger: {
+      remove: ignore,
+      touch: ignore,
+    },
     isHeld: async () => false,
     drained: async () => undefined,
   };

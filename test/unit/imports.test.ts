@@ -9,8 +9,17 @@ const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
 /** The ground: may be imported by everyone and imports no feature. */
 const GROUND = [
-  ...['background.ts', 'beneath.ts', 'clock.ts', 'clock-steps.ts', 'config.ts', 'db', 'errors.ts', 'event-loop.ts'],
-  ...['log.ts', 'random-text.ts', 'version.ts'],
+  'background.ts',
+  'beneath.ts',
+  'clock.ts',
+  'clock-steps.ts',
+  'config.ts',
+  'db',
+  'errors.ts',
+  'event-loop.ts',
+  'log.ts',
+  'random-text.ts',
+  'version.ts',
 ];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */

@@ -13,7 +13,7 @@ import type { UploadQueries } from '../queries.ts';
 import type { Ledger, Place } from '../record/ledger.ts';
 import type { Interpreter } from './interpret.ts';
 import { Lane, TURN } from './lanes.ts';
-import { readEvent } from './log-line.ts';
+import { type LogEvent, readEvent } from './log-line.ts';
 import { isAlive, isJailedWith, processesFrom, servesSftp, uidOf } from './processes.ts';
 import { Session, type Sessions } from './sessions.ts';
 import type { Line } from './transfer-log-worker.ts';
@@ -45,8 +45,6 @@ export interface FollowerOptions {
   /** Lines about that directory were lost. */
   lost(place: Place): void;
 }
-
-export type Follower = ReturnType<typeof createFollower>;
 
 export function createFollower(options: FollowerOptions) {
   const { queries, sessions, interpreter, log } = options;
@@ -116,14 +114,17 @@ export function createFollower(options: FollowerOptions) {
       const session = sessions.get(pid);
       if (session) interpreter.interpret(session, event, at);
       else if (!strangers.has(pid)) {
-        return adopt(pid, uidOf(pid)).then((adopted) => {
-          if (adopted) interpreter.interpret(adopted, event, at);
-          else strangers.set(pid, true);
-          joinLane(pid, lane);
-        });
+        return meet(pid, event, at).then(() => joinLane(pid, lane));
       }
     }
     return undefined;
+  }
+
+  /** A process of which nothing was heard before: a session that began before this process, or none of ours. */
+  async function meet(pid: number, event: LogEvent, at: number): Promise<void> {
+    const adopted = await adopt(pid, uidOf(pid));
+    if (adopted) interpreter.interpret(adopted, event, at);
+    else strangers.set(pid, true);
   }
 
   async function begin(pid: number, { username, address }: { username: string; address: string }, at: number) {
@@ -190,11 +191,8 @@ export function createFollower(options: FollowerOptions) {
     async caughtUp(directoryId: string): Promise<void> {
       await options.barrier.passed();
       const unknown = [...lanes.keys()].filter((key) => key.startsWith('process '));
-      const waits = [directoryId, ...unknown].map((key) => {
-        const lane = lanes.get(key);
-        return lane && new Promise<void>((resolve) => lane.push(resolve));
-      });
-      await Promise.all(waits);
+      const awaited = [directoryId, ...unknown].flatMap((key) => lanes.get(key) ?? []);
+      await Promise.all(awaited.map((lane) => new Promise<void>((resolve) => lane.push(resolve))));
     },
 
     /** Takes up the sessions that are live already. */

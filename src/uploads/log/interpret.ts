@@ -42,8 +42,16 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     const writes = flags.has('WRITE') || flags.has('APPEND');
     const inode = writes ? inodeOf(session.place, path, flags.has('TRUNCATE') ? at : 0) : undefined;
     const handle = {
-      ...{ pid: session.pid, name, path, openedAt: at, order: ++order, inode },
-      ...{ creates: flags.has('CREATE'), truncates: flags.has('TRUNCATE'), isRefused: false, isDoubtful: false },
+      pid: session.pid,
+      name,
+      path,
+      openedAt: at,
+      order: ++order,
+      inode,
+      creates: flags.has('CREATE'),
+      truncates: flags.has('TRUNCATE'),
+      isRefused: false,
+      isDoubtful: false,
     };
     const kept = writes ? ledger.open(session.place, handle) : { ...handle, entry: undefined };
     session.add(kept);
@@ -83,15 +91,22 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
   }
 
   /** Its open was not heard. */
-  function unknownHandle(session: Session, path: FilePath): Handle {
-    const inode = lstat(session.place, path)?.ino;
+  function unknownHandle(session: Session, path: FilePath, inode = lstat(session.place, path)?.ino): Handle {
     return ledger.open(session.place, {
-      ...{ pid: session.pid, name: undefined, path, openedAt: undefined, order: ++order, inode },
-      ...{ creates: false, truncates: false, isRefused: false, isDoubtful: false },
+      pid: session.pid,
+      name: undefined,
+      path,
+      openedAt: undefined,
+      order: ++order,
+      inode,
+      creates: false,
+      truncates: false,
+      isRefused: false,
+      isDoubtful: false,
     });
   }
 
-  function changed(change: Change | undefined): Asked {
+  function askedFor(change: Change | undefined): Asked {
     return change ? { kind: 'change', change } : { kind: 'other' };
   }
 
@@ -106,11 +121,11 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
         return undefined;
       case 'rename': {
         const [from, to] = [filePath(event.from), filePath(event.to)];
-        return changed(from && to ? ledger.rename(place, { from, to, by, at }) : undefined);
+        return askedFor(from && to ? ledger.rename(place, { from, to, by, at }) : undefined);
       }
       case 'remove': {
         const path = filePath(event.name);
-        return changed(path ? ledger.remove(place, path, by, at) : undefined);
+        return askedFor(path ? ledger.remove(place, path, by, at) : undefined);
       }
       case 'set': {
         const path = filePath(event.name);
@@ -205,13 +220,7 @@ export function createInterpreter({ ledger, sessions, lstat, unclear, note, over
     /** A session that was there before the log was, with the files that it writes. */
     adopt(session: Session, writing: readonly { path: FilePath; inode: number }[]): void {
       sessions.add(session);
-      for (const { path, inode } of writing) {
-        const handle = ledger.open(session.place, {
-          ...{ pid: session.pid, name: undefined, path, openedAt: undefined, order: ++order, inode },
-          ...{ creates: false, truncates: false, isRefused: false, isDoubtful: false },
-        });
-        session.add(handle);
-      }
+      for (const { path, inode } of writing) session.add(unknownHandle(session, path, inode));
     },
 
     interpret(session: Session, event: LogEvent, at: Micros): void {

@@ -39,11 +39,15 @@ export function createWriteBarrier(sockets: () => readonly string[]): WriteBarri
 
   function begin(): Promise<void> {
     next = undefined;
-    const sent = Promise.all(sockets().map(send)).then(() => {
+    const sent = sendAll().finally(() => {
       if (current === sent) current = undefined;
     });
     current = sent;
     return sent;
+  }
+
+  async function sendAll(): Promise<void> {
+    await Promise.all(sockets().map(send));
   }
 
   return {

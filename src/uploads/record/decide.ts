@@ -4,114 +4,11 @@
  * The disk has the last word about what is there, the log about what was uploaded: a file that is closed, overwritten
  * and closed again before anybody looks was uploaded twice, though only the second upload can be seen.
  */
-import type { Micros } from '../../clock.ts';
 import type { FileState } from '../../db/schema.ts';
-import type { FilePath } from '../file-path.ts';
-import type { IsTemporary } from '../temp-names.ts';
-import type { BySession, Close, Removal, Rename } from './evidence.ts';
+import type { Announcement, Decision, Effects, Event, Look, NewRow, Recorded } from './decision.ts';
+import type { Close, Removal, Rename } from './evidence.ts';
 import { isLike } from './strays.ts';
 import { type FileStat, isCopy, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN } from './file-stat.ts';
-
-/** A row of the table of files, as far as the decision needs it. */
-export interface Recorded extends FileStat {
-  readonly id: string;
-  readonly path: Buffer;
-  readonly state: FileState;
-  readonly uploaded_at: Micros;
-  readonly source: 'log' | 'disk';
-  readonly session_pid: number | null;
-}
-
-export interface Look {
-  readonly path: FilePath;
-  readonly now: Micros;
-  /** The regular file that is there. */
-  readonly stat: FileStat | undefined;
-  /** What is recorded at that path. */
-  readonly row: Recorded | undefined;
-  /** What is recorded of that inode at another path, where that file is no longer. */
-  readonly twin: Recorded | undefined;
-  /** A row that was removed lately, of a file that was the same. */
-  readonly removedRow: Recorded | undefined;
-
-  readonly closes: readonly Close[];
-  readonly rename: Rename | undefined;
-  readonly removal: Removal | undefined;
-  /** The end of the session that left it under a temporary name. */
-  readonly over: Removal | undefined;
-  /** What the log announced so lately that it may not have happened yet. */
-  readonly isFresh: boolean;
-  /** Whether it was opened for writing since its last close. */
-  readonly isReopened: boolean;
-  /** Whether a client set its times or size lately. */
-  readonly wasSet: boolean;
-  /** What was there before all that the log had to say until then was heard; null for nothing. */
-  readonly seen: FileStat | null | undefined;
-
-  /** What is on the disk for certain, whatever happens to the power. */
-  readonly synced: FileStat | undefined;
-  /** It has not changed for a while. */
-  readonly isRested: boolean;
-  /** It has been missing for a while. */
-  readonly isGone: boolean;
-  /** Nobody holds it open, by the kernel's word, and the log has nothing more to say. */
-  readonly isUnexplained: boolean;
-  readonly isTemporary: IsTemporary;
-  isLive(pid: number): boolean;
-  /** A live session of the directory, which may still rename a temporary name. */
-  readonly livePid: number | undefined;
-}
-
-/** What has to happen before it can be decided. */
-export type Wait =
-  /** The log has to be heard up to now. */
-  | 'barrier'
-  /** The file and its name have to be on the disk. */
-  | 'sync'
-  /** Nobody may hold it open, and the log may have nothing to say of it. */
-  | 'explanation'
-  /** It has to rest, or to be missing for a while. */
-  | 'rest';
-
-export interface Announcement {
-  readonly path: FilePath;
-  readonly from?: FilePath | undefined;
-  readonly at: Micros;
-  readonly bytes: number;
-  readonly by?: BySession | undefined;
-  readonly openedAt?: Micros | undefined;
-}
-
-/** For the history. */
-export interface Event extends Announcement {
-  readonly event: 'upload-dropped' | 'renamed' | 'removed';
-}
-
-export type NewRow = Pick<Recorded, 'state' | 'uploaded_at' | 'source' | 'session_pid'> & FileStat;
-
-export interface Effects {
-  readonly announce: readonly Announcement[];
-  readonly events: readonly Event[];
-  /** Written at the path in place of these rows, as a new upload or, with an id, as that one. */
-  readonly put?: { readonly row: NewRow; readonly id?: string | undefined };
-  /** This row changes, and perhaps moves to the path. */
-  readonly change?: { readonly of: Recorded; readonly to: Partial<NewRow> };
-  readonly remove?: Recorded;
-  /** Uploads whose file was not seen: it may be elsewhere. */
-  readonly strays?: readonly Close[];
-  /** The row stays for now, without a file. */
-  readonly isUnsettled?: boolean;
-  /** The file is not where the log has it. */
-  readonly isLost?: boolean;
-}
-
-export type Decision =
-  | {
-      readonly wait: Wait;
-      /** The file is not where the log or a row has it. */
-      readonly isLost?: boolean;
-    }
-  | Effects;
 
 const NOTHING: Effects = { announce: [], events: [] };
 
@@ -120,7 +17,7 @@ export function decide(look: Look): Decision {
   const last = look.closes.at(-1);
   if (!stat || (last && isAnother(look, stat, last))) return absent(look);
   if (last && isOutdated(look, stat, last)) {
-    if (row?.source === 'disk') return NOTHING;
+    if (row?.source === 'disk' || last.isGuessed) return NOTHING;
     return { ...NOTHING, announce: told(look, look.closes), strays: strays(look, look.closes) };
   }
   if (last) return closed(look, stat, last);
@@ -141,9 +38,13 @@ function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
 }
 
-/** What is recorded is newer: a scan was faster than the log, or a later upload was told of first. */
+/**
+ * What is recorded is newer: a scan was faster than the log, or a later upload was told of first. A guess is outdated by
+ * any row of the file: two scans may have met it, and the line may be another file's.
+ */
 function isOutdated({ row }: Look, stat: FileStat, close: Close): boolean {
-  return row !== undefined && close.at <= row.uploaded_at && isSame(row, stat);
+  if (!row || !isSame(row, stat)) return false;
+  return close.at <= row.uploaded_at || close.isGuessed === true;
 }
 
 /** Nothing is there: it was removed or renamed since, or is about to be. */
@@ -179,7 +80,7 @@ function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcemen
 
 /** A handle that wrote the file has gone, and it is the last one. */
 function closed(look: Look, stat: FileStat, last: Close): Decision {
-  const before = told(look, look.closes.slice(0, -1));
+  const before = [...renamedBefore(look, stat), ...told(look, look.closes.slice(0, -1))];
   const uploaded = last.isComplete ? uploadedStat(look, stat, last) : stat;
   if (!uploaded) return { wait: 'barrier' };
   const isShort = last.isDoubted && last.bytes !== undefined && uploaded.size_bytes > last.bytes;
@@ -201,6 +102,14 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     // Overwritten, or the log was wrong about their name.
     strays: strays(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
   };
+}
+
+/** An upload that was complete with its rename to a final name, and was overwritten before anybody looked. */
+function renamedBefore({ path, closes, twin, rename, isTemporary }: Look, stat: FileStat): Announcement[] {
+  if (twin?.state !== 'waiting' || !rename || isTemporary(path) || !isFileOf(twin, stat)) return [];
+  // Closed again before its rename: then that close counts.
+  if (closes.some(({ from }) => from !== undefined)) return [];
+  return [{ path, from: rename.from, at: rename.at, by: rename.by, bytes: twin.size_bytes }];
 }
 
 /**

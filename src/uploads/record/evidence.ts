@@ -29,6 +29,8 @@ export interface Close {
   readonly isDoubted: boolean;
   /** Of the file that was written, when it was seen. */
   readonly inode: number | undefined;
+  /** Its line was cut: the file was found by the beginning of its name. */
+  readonly isGuessed?: boolean;
   /** Announced already, though nobody had seen the file. */
   readonly isTold?: boolean;
   /** Of several handles the newest one's end counts. */

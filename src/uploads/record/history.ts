@@ -4,7 +4,7 @@ import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts
 import { insertTransfers, type Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
-import type { Announcement } from './decide.ts';
+import type { Announcement } from './decision.ts';
 import type { SessionNote } from './evidence.ts';
 
 /** A row of the history, and what else its log line says. */

@@ -143,10 +143,10 @@ export function createLedger(options: LedgerOptions) {
       } else entry.directory.prune(entry);
     },
 
-    /** A file was closed, of whose handle nothing was heard. */
+    /** A file was closed, of which only the beginning of the name was heard. */
     closed(place: Place, path: FilePath, end: HandleEnd): void {
       const entry = namesOf(place).ensure(path);
-      entry.closes.push({ ...end, path, openedAt: undefined, inode: undefined, order: 0 });
+      entry.closes.push({ ...end, path, openedAt: undefined, inode: undefined, order: 0, isGuessed: true });
       entry.synced = undefined;
       makeDue(entry);
     },

@@ -4,7 +4,7 @@ import { lstatBeneath } from '../../beneath.ts';
 import type { Micros } from '../../clock.ts';
 import { bytesOf, type FilePath, type FilesRoot, pathOf } from '../file-path.ts';
 import type { IsTemporary } from '../temp-names.ts';
-import type { Look } from './decide.ts';
+import type { Look } from './decision.ts';
 import type { Close } from './evidence.ts';
 import { type FileRow, type Files } from './files.ts';
 import { type FileStat, fileStat, isFileOf, isSame } from './file-stat.ts';

@@ -69,9 +69,8 @@ export class Entry {
   }
 
   get path(): FilePath {
-    const parts: string[] = [];
-    for (let at: Entry | undefined = this; at && !at.isRoot; at = at.parent) parts.push(at.name);
-    return parts.toReversed().join('/');
+    const above = this.parent?.path ?? '';
+    return above === '' ? this.name : `${above}/${this.name}`;
   }
 
   /** Whether anything is known that a look has yet to settle. */

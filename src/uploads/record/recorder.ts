@@ -20,7 +20,7 @@ import type { Ledger } from './ledger.ts';
 import { liveDirectory, lookAndWrite, type Written } from './write.ts';
 import type { Entry } from './namespace.ts';
 import { type LookOptions, REST } from './look.ts';
-import type { Wait } from './decide.ts';
+import type { Wait } from './decision.ts';
 
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
 const BATCH = 64;
@@ -175,7 +175,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
     if (outcome.kind === 'wait') {
       entry.looks += 1;
       // What was renamed is not where it should be: perhaps nobody will say where it is.
-      const isLost = outcome.isLost || (outcome.wait === 'rest' && entry.renames.length > 0 && entry.looks === 3);
+      const isLost =
+        outcome.isLost === true || (outcome.wait === 'rest' && entry.renames.length > 0 && entry.looks === 3);
       if (isLost) options.rescan(entry.directory.id);
       if (entry.looks > MOST_LOOKS) return giveUp(entry, new Error(`no decision after ${MOST_LOOKS} looks`));
       return prepare(entry, outcome.wait, outcome.stat);
@@ -218,15 +219,18 @@ export function createRecorder(options: RecorderOptions): Recorder {
       ledger.lookLater(entry, isAnnounced ? Math.min(SOON * 4 ** entry.looks, REST) : REST);
       return;
     }
-    void prepared(entry, wait, stat)
-      .catch(async (error: unknown) => {
-        log.error({ err: error, directory: entry.directory.id }, 'cannot look at a file, trying again');
-        await setTimeout(RETRY, undefined, { signal: stop.signal }).catch(() => undefined);
-      })
-      .then(() => {
-        ready.push(entry);
-        wake();
-      });
+    void lookAgainAfter(entry, wait, stat);
+  }
+
+  async function lookAgainAfter(entry: Entry, wait: Wait, stat: Entry['seen']): Promise<void> {
+    try {
+      await prepared(entry, wait, stat);
+    } catch (error) {
+      log.error({ err: error, directory: entry.directory.id }, 'cannot look at a file, trying again');
+      await setTimeout(RETRY, undefined, { signal: stop.signal }).catch(() => undefined);
+    }
+    ready.push(entry);
+    wake();
   }
 
   async function prepared(entry: Entry, wait: Wait, stat: Entry['seen']): Promise<void> {

@@ -20,8 +20,8 @@ export interface TlsPair {
   readonly key: Buffer;
 }
 
-/** For ten years: nobody renews it, and clients trust this very certificate. */
-const NEW =
+/** Valid for ten years: nobody renews it, and clients trust this very certificate. */
+const SELF_SIGNED =
   '-x509 -nodes -newkey=ec -pkeyopt=ec_paramgen_curve:P-256 -days=3650 -subj=/CN=berth' +
   ' -addext=basicConstraints=critical,CA:FALSE -addext=extendedKeyUsage=serverAuth';
 
@@ -58,7 +58,7 @@ async function makeSelfSigned(cert: string, key: string): Promise<void> {
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
       'req',
-      ...NEW.split(' '),
+      ...SELF_SIGNED.split(' '),
       `-addext=subjectAltName=${names.join(',')}`,
       `-keyout=${newKey}`,
       `-out=${newCert}`,

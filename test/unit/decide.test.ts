@@ -139,6 +139,18 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     'its name was cut, and two scans found it',
     { ...ON_DISK, row: ROW, closes: [{ ...CLOSE, at: 6_000_000, isGuessed: true }] },
   ],
+  [
+    'its name was cut, and two scans found it before a look',
+    {
+      ...ON_DISK,
+      closes: [
+        { ...CLOSE, bytes: undefined, isGuessed: true },
+        { ...CLOSE, bytes: undefined, isGuessed: true },
+      ],
+    },
+    'announce a 4',
+    'put uploaded 4',
+  ],
 
   ['closed, and nothing is there: the log is heard first', { closes: [CLOSE] }, 'wait barrier'],
   [

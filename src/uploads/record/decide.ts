@@ -63,7 +63,8 @@ function absent(look: Look): Decision {
 
 /** What is told of them need not be told again. */
 function strays({ isTemporary }: Look, closes: readonly Close[]): Close[] {
-  return closes.map((close) => ({ ...close, isTold: close.isComplete && !isTemporary(close.path) }));
+  const heard = closes.filter(({ isGuessed }) => !isGuessed);
+  return heard.map((close) => ({ ...close, isTold: close.isComplete && !isTemporary(close.path) }));
 }
 
 function removed({ path, now }: Look, row: Recorded, removal: Removal | undefined): Pick<Effects, 'events' | 'remove'> {
@@ -71,10 +72,10 @@ function removed({ path, now }: Look, row: Recorded, removal: Removal | undefine
   return { events: [{ event: 'removed', path, at, by, bytes: row.size_bytes }], remove: row };
 }
 
-/** Uploads that cannot be seen any more, by the word of the log alone. */
+/** Uploads that cannot be seen any more, by the word of the log alone. What was guessed is told when it is seen. */
 function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcement[] {
   return closes
-    .filter(({ isComplete, isTold, path }) => isComplete && !isTold && !isTemporary(path))
+    .filter(({ isComplete, isTold, isGuessed, path }) => isComplete && !isTold && !isGuessed && !isTemporary(path))
     .map((close) => announcement(close, close.bytes ?? row?.size_bytes ?? 0));
 }
 

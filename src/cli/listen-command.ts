@@ -1,15 +1,6 @@
 /** `berth listen`: a receiver to point a directory's webhook at. */
 import { Command, InvalidArgumentError } from 'commander';
-
-export interface ListenArguments {
-  readonly port: number;
-  /** The status to answer with. */
-  readonly fail: number;
-  /** The wait before the answer, in seconds. */
-  readonly delay: number;
-  /** To be used instead of the one in the database. */
-  readonly secret?: string;
-}
+import type { ListenArguments } from '../listen/run.ts';
 
 const HELP = `
 Examples:

@@ -1,6 +1,7 @@
 /** The command line as a whole: its commands, and how it ends. */
 import { Command, CommanderError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import { version } from '../version.ts';
 
 /** Where messages for people go; standard output is for results. */
 export interface Streams {
@@ -19,6 +20,7 @@ export async function runProgram(
 ): Promise<number> {
   const program = new Command('berth')
     .description('SFTP directories by API, on a stock OpenSSH')
+    .version(version)
     .showHelpAfterError('(add --help for the usage)')
     // Throws where commander would end the process.
     .exitOverride()

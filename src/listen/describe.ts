@@ -14,7 +14,7 @@ const VERDICTS: Record<SignatureVerdict, string> = {
 export interface ShownWebhook {
   readonly body: Buffer;
   readonly headers: IncomingHttpHeaders;
-  /** The how-manieth of this delivery. */
+  /** Counted from 1. */
   readonly attempt: number;
   readonly verdict: SignatureVerdict;
   readonly at: Date;
@@ -33,14 +33,15 @@ export function describeWebhook({ body, headers, attempt, verdict, at }: ShownWe
 }
 
 function content(body: Buffer): string {
-  const fields = parse(body);
+  const fields = fieldsOf(body);
   if (!fields) return `a body that is not JSON, ${body.length} bytes: ${shown(body.toString().slice(0, 200))}`;
   const { event, filename, size_bytes: size, directory, directory_id: id, external_id: external } = fields;
   const externally = external === null || external === undefined ? '' : `, external_id ${shown(external)}`;
   return `${bare(event)}: ${shown(filename)}, ${bare(size)} bytes\n  directory ${bare(directory)} (${bare(id)})${externally}`;
 }
 
-function parse(body: Buffer): Record<string, unknown> | undefined {
+/** Undefined when the body is no JSON object. */
+export function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(body.toString());
     return typeof value === 'object' && value !== null ? { ...value } : undefined;

@@ -1,7 +1,8 @@
 /** The commands for accounts and keys, run as they are by an operator. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { isWellFormedKey } from '../../src/accounts/key-format.ts';
@@ -99,4 +100,21 @@ test('errors are one line with status 1, wrong use has status 2, help has exampl
   const help = await berth(place, 'key', 'create', '--help');
   assert.equal(help.status, 0);
   assert.match(help.stdout, /Example:\n {2}berth key create /);
+});
+
+test('--version is the one of package.json; a Node older than it asks for is refused in one line', async () => {
+  using place = scratch();
+  const { version, engines } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+    engines: { node: string };
+  };
+  assert.deepEqual(await berth(place, '--version'), { status: 0, stdout: `${version}\n`, stderr: '' });
+
+  const older = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '18.20.8' })`;
+  const { status, stderr } = spawnSync(process.execPath, ['--import', older, MAIN, 'account', 'list'], {
+    encoding: 'utf8',
+  });
+  assert.equal(status, 1);
+  const oldest = engines.node.match(/\d+/)?.[0];
+  assert.match(stderr, new RegExp(`^berth: needs Node ${oldest} or newer; this is [^\n]+\n$`));
 });

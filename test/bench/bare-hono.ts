@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Hono } from 'hono';
 import { readFileSync } from 'node:fs';
 import { startHttpServer } from '../../src/http/server.ts';
-import type { ApiEnv } from '../../src/http/authentication.ts';
+import type { ApiEnv } from '../../src/http/observe.ts';
 import { answerQuestions } from './child.ts';
 
 export interface BareHonoQuestion {

@@ -1,20 +1,20 @@
 /** GET /api/v1/directories/:id/uploads */
-import { formatMicros } from '../../clock.ts';
-import type { DirectoryQueries } from '../../directories/queries.ts';
-import { displayName, type UploadQueries, type UploadRow } from '../../uploads/queries.ts';
-import type { Endpoint } from '../authentication.ts';
-import { dataResponse } from '../json-response.ts';
-import { readPage, requestedPage } from '../page.ts';
-import { ownDirectory } from './show.ts';
+import { formatMicros } from '../clock.ts';
+import type { DirectoryQueries } from '../directories/queries.ts';
+import { displayName, type UploadQueries, type UploadRow } from '../uploads/queries.ts';
+import type { Endpoint } from './access.ts';
+import { ownDirectory } from './directories.ts';
+import { readPage, requestedPage } from './page.ts';
+import { dataResponse } from './responses.ts';
 
-/** Rows that are read and written down at once, which takes some 2 ms. A list may have any number of them. */
+/** Rows that are read and serialized at once, which takes some 2 ms. A list may have any number of them. */
 const LOT = 500;
 
 type Queries = Pick<UploadQueries, 'list'>;
 
 export function listUploads(directories: DirectoryQueries, uploads: Queries): Endpoint<'/:id'> {
-  return async (c, { accountId }) => {
-    const { id } = await ownDirectory(directories, accountId, c.req.param('id'));
+  return async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { limit, after } = requestedPage(c);
     if (limit === undefined) {
       const first = await uploads.list(id, { limit: LOT, after });
@@ -26,8 +26,8 @@ export function listUploads(directories: DirectoryQueries, uploads: Queries): En
 }
 
 /**
- * What `dataResponse` makes of all rows, read and sent some at a time, as fast as the client takes them: neither a slow
- * client nor a long list holds more than one lot in memory. Uploads that come meanwhile stand before what is sent.
+ * The same response for a long list, read and sent a lot at a time, as fast as the client takes it: neither a slow
+ * client nor a long list holds more than one lot in memory. Uploads that come meanwhile belong before what is sent.
  */
 function longResponse(uploads: Queries, directoryId: string, first: readonly UploadRow[]): Response {
   return new Response(ReadableStream.from(parts(uploads, directoryId, first)), {
@@ -44,16 +44,14 @@ async function* parts(uploads: Queries, directoryId: string, first: readonly Upl
   yield Buffer.from(']}');
 }
 
+/** Four fields each (specification, "Upload"). */
 function json(rows: readonly UploadRow[]): string {
-  return JSON.stringify(rows.map(uploadItem));
-}
-
-/** Four fields (specification, "Upload"). */
-function uploadItem(upload: UploadRow): object {
-  return {
-    id: upload.id,
-    filename: displayName(upload.path),
-    size_bytes: upload.size_bytes,
-    uploaded_at: formatMicros(upload.uploaded_at),
-  };
+  return JSON.stringify(
+    rows.map(({ id, path, size_bytes, uploaded_at }) => ({
+      id,
+      filename: displayName(path),
+      size_bytes,
+      uploaded_at: formatMicros(uploaded_at),
+    })),
+  );
 }

@@ -2,12 +2,14 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Clock, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import { directoryMeant, type Filter } from '../reports/filter.ts';
+import { directoryNamed, type Filter } from '../reports/filter.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
 
 export interface FilterOptions {
   readonly directory?: string;
   readonly account?: string;
-  /** Reads the moment by a clock. */
+  /** An age is counted back from the clock's time. */
   readonly since?: (clock: Clock) => Micros;
   readonly limit: number;
   readonly json?: true;
@@ -25,13 +27,16 @@ export function withFilters(command: Command): Command {
     .option('--json', 'print JSON');
 }
 
-export async function filterOf(database: Database, clock: Clock, options: FilterOptions): Promise<Filter> {
-  return {
-    directory: options.directory === undefined ? undefined : await directoryMeant(database, options.directory),
-    account: options.account,
-    since: options.since?.(clock),
-    limit: options.limit,
-  };
+/** Runs a query with these options as its filter. */
+export function narrowed<T>(
+  { config, clock }: Invocation,
+  { directory, account, since: from, limit: count }: FilterOptions,
+  query: (database: Database, filter: Filter) => Promise<T>,
+): Promise<T> {
+  return withDatabase(config(), async (database) => {
+    const id = directory === undefined ? undefined : await directoryNamed(database, directory);
+    return query(database, { directory: id, account, since: from?.(clock), limit: count });
+  });
 }
 
 function since(text: string): (clock: Clock) => Micros {

@@ -1,16 +1,16 @@
-/** OpenSSH's own `sftp`, logging in to our sshd as a customer would, with the host key that we gave it. */
+/** OpenSSH's own `sftp`, which logs in to our sshd as a customer would, and trusts our host keys only. */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { command } from './command.ts';
+import { command } from './processes.ts';
 
 export interface SftpClient extends AsyncDisposable {
-  /** Of a key pair that was made for this. */
+  /** Of a key pair made for this client. */
   readonly publicKey: string;
-  /** What was uploaded so far. */
+  /** The names uploaded so far. */
   readonly uploaded: readonly string[];
-  /** Uploads a small file under that name, by password if given, else by key. Returns what went wrong, if anything did. */
+  /** Uploads a small file, by password if one is given, else by key. Returns what went wrong, if anything did. */
   put(name: string, login: { readonly password?: string }): Promise<string | undefined>;
 }
 
@@ -46,7 +46,7 @@ export async function openSftpClient(config: Config, username: string): Promise<
         LogLevel: 'ERROR',
       };
       const args = Object.entries(options).flatMap(([key, value]) => ['-o', `${key}=${value}`]);
-      // Not by -b, which would forbid the password prompt.
+      // Not with -b, which forbids the password prompt.
       const { status, stdout, stderr } = await command(
         'sftp',
         ['-F', '/dev/null', ...args, '-P', `${port}`, `${username}@127.0.0.1`],

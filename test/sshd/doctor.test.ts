@@ -43,7 +43,13 @@ async function ask(
   let text = '';
   const print = (line: string): void => void (text += line);
   const settings = { login: false, clock: systemClock(), ...options };
-  const status = await runDoctor({ config: () => config, json: true, print, ...settings });
+  const status = await runDoctor({
+    config: () => config,
+    json: true,
+    print,
+    stop: new AbortController().signal,
+    ...settings,
+  });
   return { status, lines: JSON.parse(text) as Line[] };
 }
 

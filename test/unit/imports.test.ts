@@ -10,7 +10,7 @@ const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 /** The ground: may be imported by everyone and imports no feature. */
 const GROUND = [
   ...['background.ts', 'beneath.ts', 'clock.ts', 'clock-steps.ts', 'config.ts', 'db', 'errors.ts', 'event-loop.ts'],
-  ...['log.ts', 'random-text.ts', 'version.ts'],
+  ...['log.ts', 'random-text.ts', 'terminal.ts', 'version.ts'],
 ];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
@@ -27,7 +27,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   uploads: ['history/transfers.ts', 'webhooks/outbox.ts'],
   http: ['accounts', 'directories', 'history/audit.ts', 'uploads/queries.ts'],
   listen: ['webhooks/signature.ts'],
-  cli: ['accounts', 'reports', 'sftp/sessions.ts', 'webhooks/replay.ts'],
+  cli: ['accounts', 'backup', 'doctor', 'listen', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
 };
 
 /** The files that put the parts together. */

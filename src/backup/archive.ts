@@ -7,8 +7,10 @@ import { createHash } from 'node:crypto';
 import {
   closeSync,
   createReadStream,
+  existsSync,
   lstatSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -18,8 +20,10 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import * as v from 'valibot';
+import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
+import { pathsOf } from '../sftp/paths.ts';
 
 /** The names in the archive. */
 export const PARTS = {
@@ -29,6 +33,18 @@ export const PARTS = {
   key: 'tls/key.pem',
   settings: 'berth.env',
 } as const;
+
+/**
+ * By name in the archive, where files belong on this machine that clients know it by: the host keys in `keyFolder`, and the
+ * certificate. One that the operator got elsewhere is not ours to copy or replace.
+ */
+export function identityFiles(config: Config, keyFolder: string): Map<string, string> {
+  const { hostKeys } = pathsOf(config);
+  const keys = existsSync(keyFolder) ? readdirSync(keyFolder) : [];
+  const ours = keys.filter((name) => /^ssh_host_\w+_key(\.pub)?$/.test(name));
+  const files = new Map(ours.map((name) => [`${PARTS.hostKeys}/${name}`, join(hostKeys, name)]));
+  return config.tls.selfSigned ? files.set(PARTS.key, config.tls.key).set(PARTS.certificate, config.tls.cert) : files;
+}
 
 const MANIFEST = 'manifest.json';
 const FORMAT = 1;

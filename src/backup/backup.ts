@@ -3,7 +3,7 @@
  * certificate that clients trust, and the configuration. Works beside a running service without holding it up. The
  * customers' files are not in it, nor is a certificate that the operator got elsewhere.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Clock, formatMicros } from '../clock.ts';
 import type { Config } from '../config.ts';
@@ -12,7 +12,7 @@ import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';
-import { pack, PARTS } from './archive.ts';
+import { identityFiles, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
@@ -51,13 +51,7 @@ export async function backUp(config: Config, { clock, file, settings, stop }: Ba
 
 /** @returns the names of the copies in `folder`. */
 function copyOtherFiles(config: Config, settings: string, folder: string): string[] {
-  const { hostKeys } = pathsOf(config);
-  const keys = existsSync(hostKeys) ? readdirSync(hostKeys) : [];
-  const sources = new Map<string, string>([[PARTS.settings, settings]]);
-  for (const key of keys.filter((name) => /^ssh_host_\w+_key(\.pub)?$/.test(name))) {
-    sources.set(`${PARTS.hostKeys}/${key}`, join(hostKeys, key));
-  }
-  if (config.tls.selfSigned) sources.set(PARTS.certificate, config.tls.cert).set(PARTS.key, config.tls.key);
+  const sources = identityFiles(config, pathsOf(config).hostKeys).set(PARTS.settings, settings);
   const found = [...sources].filter(([, path]) => existsSync(path));
   for (const [name, path] of found) {
     mkdirSync(dirname(join(folder, name)), { recursive: true, mode: 0o700 });

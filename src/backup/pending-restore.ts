@@ -15,8 +15,7 @@ import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { lockInstance } from '../db/instance-lock.ts';
 import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
-import { pathsOf } from '../sftp/paths.ts';
-import { PARTS } from './archive.ts';
+import { identityFiles, PARTS } from './archive.ts';
 
 /** A file of the folder, with the suffix of what is kept: the same when a restore is finished later. */
 const SUFFIX = 'suffix';
@@ -55,7 +54,7 @@ export function applyRestore(config: Config): string[] {
     kept.push(beside);
   };
 
-  for (const [name, path] of destinations(config, pending)) {
+  for (const [name, path] of identityFiles(config, join(pending, PARTS.hostKeys))) {
     const from = join(pending, name);
     if (!existsSync(from)) continue;
     if (existsSync(path) && readFileSync(path).equals(readFileSync(from))) continue;
@@ -75,16 +74,6 @@ export function applyRestore(config: Config): string[] {
   rmSync(pending, { recursive: true, force: true });
   sync(config.stateDir);
   return kept;
-}
-
-function destinations(config: Config, pending: string): [name: string, path: string][] {
-  const folder = join(pending, PARTS.hostKeys);
-  const { hostKeys } = pathsOf(config);
-  const keys = existsSync(folder) ? readdirSync(folder) : [];
-  const found = keys.map((name): [string, string] => [join(PARTS.hostKeys, name), join(hostKeys, name)]);
-  // A certificate that the operator got elsewhere is not ours to replace.
-  if (config.tls.selfSigned) found.push([PARTS.key, config.tls.key], [PARTS.certificate, config.tls.cert]);
-  return found;
 }
 
 /**

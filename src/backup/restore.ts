@@ -111,14 +111,13 @@ function makeReady(config: Config, folder: string, names: readonly string[]): vo
   const { hostKeys } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
   mkdirSync(dirname(config.tls.key), { recursive: true, mode: 0o755 });
-  for (const name of names) chmodSync(join(folder, name), isPublic(name) ? 0o644 : 0o600);
+  for (const name of names) {
+    const isPublic = name.endsWith('.pub') || name === PARTS.certificate;
+    chmodSync(join(folder, name), isPublic ? 0o644 : 0o600);
+  }
   for (const end of ['', '-wal', '-shm']) rmSync(waitingDatabase(config) + end, { force: true });
   copyFileSync(join(folder, PARTS.database), waitingDatabase(config));
   rmSync(join(folder, PARTS.database));
-}
-
-function isPublic(name: string): boolean {
-  return name.endsWith('.pub') || name === PARTS.certificate;
 }
 
 /** The machine's own configuration stays, since it says where things are here; the backup's is put beside it. */

@@ -34,7 +34,7 @@ interface Options extends FilterOptions {
 }
 
 export function auditCommand(invocation: Invocation): Command {
-  return withFilters(new Command('audit').description('List changes made through the API'))
+  return withFilters(new Command('audit').description('List changes made through the API'), invocation.clock)
     .option('--key <id>', 'only those made with this key')
     .addHelpText('after', HELP)
     .action(async ({ key, ...options }: Options) => {

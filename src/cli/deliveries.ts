@@ -53,7 +53,10 @@ interface Options extends FilterOptions {
 
 export function deliveriesCommand(invocation: Invocation): Command {
   const { config, clock, print } = invocation;
-  return withFilters(new Command('deliveries').description('List webhooks: to be sent, sent or failed'))
+  return withFilters(
+    new Command('deliveries').description('List webhooks: to be sent, sent or failed'),
+    invocation.clock,
+  )
     .option('--failed', 'only those that were given up')
     .option('--replay <id>', 'send this one again')
     .addHelpText('after', HELP)

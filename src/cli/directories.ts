@@ -34,7 +34,7 @@ const STYLE: RowStyle<DirectoryRow> = {
 };
 
 export function directoriesCommand(invocation: Invocation): Command {
-  return withFilters(new Command('directories').description('List the directories of this machine'))
+  return withFilters(new Command('directories').description('List the directories of this machine'), invocation.clock)
     .addHelpText('after', HELP)
     .action(async (options: FilterOptions) => {
       const rows = await narrowed(invocation, options, listDirectories);

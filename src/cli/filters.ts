@@ -9,8 +9,7 @@ import type { Invocation } from './invocation.ts';
 export interface FilterOptions {
   readonly directory?: string;
   readonly account?: string;
-  /** An age is counted back from the clock's time. */
-  readonly since?: (clock: Clock) => Micros;
+  readonly since?: Micros;
   readonly limit: number;
   readonly json?: true;
 }
@@ -18,34 +17,36 @@ export interface FilterOptions {
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Adds `--directory`, `--account`, `--since`, `--limit` and `--json`. */
-export function withFilters(command: Command): Command {
+export function withFilters(command: Command, clock: Clock): Command {
   return command
     .option('--directory <directory>', 'only this one, by its id or SFTP username')
     .option('--account <id>', 'only those of this account')
-    .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', since)
+    .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
+      since(text, clock.now()),
+    )
     .option('--limit <count>', 'at most so many, the newest', limit, 50)
     .option('--json', 'print JSON');
 }
 
 /** Runs a query with these options as its filter. */
 export function narrowed<T>(
-  { config, clock }: Invocation,
-  { directory, account, since: from, limit: count }: FilterOptions,
+  { config }: Invocation,
+  { directory, ...options }: FilterOptions,
   query: (database: Database, filter: Filter) => Promise<T>,
 ): Promise<T> {
   return withDatabase(config(), async (database) => {
     const id = directory === undefined ? undefined : await directoryNamed(database, directory);
-    return query(database, { directory: id, account, since: from?.(clock), limit: count });
+    return query(database, { ...options, directory: id });
   });
 }
 
-function since(text: string): (clock: Clock) => Micros {
+function since(text: string, now: Micros): Micros {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const seconds = UNITS[unit];
-  if (seconds !== undefined) return (clock) => clock.now() - Number(count) * seconds * SECOND;
+  if (seconds !== undefined) return now - Number(count) * seconds * SECOND;
   const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) throw new InvalidArgumentError('It must be an age such as 12h, or a time such as 2026-11-20.');
-  return () => at * 1000;
+  return at * 1000;
 }
 
 function limit(text: string): number {

@@ -17,23 +17,16 @@ export interface Invocation {
   stderr(text: string): void;
   /** Writes one line to standard output. */
   print(line: string): void;
-  /** Aborts with an `Interruption`. */
+  /** Aborts when the command should end early; the reason is its exit status. */
   readonly stopped: AbortSignal;
   /** From here on SIGINT and SIGTERM abort `stopped`, so that the command can clean up. A second one ends it at once. */
   catchSignals(): AbortSignal;
 }
 
-/** Why a command ends early, and its exit status: 128 and the signal's number, as shells have it. */
-export interface Interruption {
-  readonly cause: 'SIGINT' | 'SIGTERM' | 'EPIPE';
-  readonly status: number;
-}
-
-const INTERRUPTIONS: readonly Interruption[] = [
-  { cause: 'SIGINT', status: 130 },
-  { cause: 'SIGTERM', status: 143 },
-];
-const NO_READER: Interruption = { cause: 'EPIPE', status: 141 };
+/** Exit statuses, 128 and the signal's number, as shells have them. */
+const INTERRUPTED = { SIGINT: 130, SIGTERM: 143 } as const;
+/** The status of a command without a reader, which ends quietly as if by SIGPIPE. */
+export const NO_READER = 141;
 
 export function invoke(environment: Environment, clock: Clock): Invocation {
   const stop = new AbortController();
@@ -56,15 +49,11 @@ export function invoke(environment: Environment, clock: Clock): Invocation {
     print: (line) => stdout(`${line}\n`),
     stopped: stop.signal,
     catchSignals() {
-      const caught = new AbortController();
-      for (const interruption of INTERRUPTIONS) {
-        const listener = (): void => {
-          caught.abort();
-          stop.abort(interruption);
-        };
-        process.once(interruption.cause, listener);
-        caught.signal.addEventListener('abort', () => process.off(interruption.cause, listener));
-      }
+      const listener = (signal: 'SIGINT' | 'SIGTERM'): void => {
+        process.off('SIGINT', listener).off('SIGTERM', listener);
+        stop.abort(INTERRUPTED[signal]);
+      };
+      process.on('SIGINT', listener).on('SIGTERM', listener);
       return stop.signal;
     },
   };

@@ -7,7 +7,7 @@ import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
-import type { Interruption, Invocation } from './invocation.ts';
+import { type Invocation, NO_READER } from './invocation.ts';
 import { keyCommand } from './key.ts';
 import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
@@ -55,9 +55,8 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (stopped.aborted) {
-      const interruption = stopped.reason as Interruption;
-      if (interruption.cause !== 'EPIPE') stderr('berth: interrupted; nothing has changed\n');
-      return interruption.status;
+      if (stopped.reason !== NO_READER) stderr('berth: interrupted; nothing has changed\n');
+      return Number(stopped.reason);
     }
     if (!(error instanceof OperatorError)) throw error;
     stderr(`berth: ${error.message}\n`);

@@ -23,8 +23,9 @@ export function printRows<Row>(rows: readonly Row[], style: RowStyle<Row>, { pri
   else tablePrinter(style, print)(rows);
 }
 
-/** The rows that `next` returns each time, until `stop`: lines of a table, or one JSON value a line. */
+/** The first rows, then those that `next` returns each time, until `stop`: lines of a table, or one JSON value a line. */
 export async function followRows<Row>(
+  first: readonly Row[],
   next: () => Promise<readonly Row[]>,
   style: RowStyle<Row>,
   { print, json, stop }: RowOutput & { readonly stop: AbortSignal },
@@ -32,8 +33,9 @@ export async function followRows<Row>(
   const show = json
     ? (rows: readonly Row[]) => rows.forEach((row) => print(JSON.stringify(style.json(row))))
     : tablePrinter(style, print);
-  while (!stop.aborted) {
-    show(await next());
+  for (let rows = first; ; rows = await next()) {
+    show(rows);
+    if (stop.aborted) return;
     await setTimeout(PAUSE, undefined, { signal: stop }).catch(() => undefined);
   }
 }

@@ -1,7 +1,7 @@
 /** `berth sessions`: who is connected now, by what the logins registered; berth need not run. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
-import { type DirectoryRow, directoryOf } from '../reports/queries.ts';
+import { directoryOf } from '../reports/queries.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { allSessions, type SeenSession } from '../sftp/sessions.ts';
 import { shortTime } from '../terminal.ts';
@@ -19,7 +19,11 @@ Examples:
 
 interface Row extends SeenSession {
   readonly state: 'live' | 'opened' | 'closed';
-  readonly directory: DirectoryRow | undefined;
+  /** Null while its directory is unknown to the database. */
+  readonly directory_id: string | null;
+  readonly external_id: string | null;
+  readonly account_id: string | null;
+  readonly name: string | null;
 }
 
 const STYLE: RowStyle<Row> = {
@@ -28,19 +32,10 @@ const STYLE: RowStyle<Row> = {
     ADDRESS: (row) => row.address,
     SINCE: (row) => shortTime(row.since),
     PID: (row) => row.pid,
-    'EXTERNAL ID': ({ directory }) => directory?.external_id ?? null,
-    NAME: ({ directory }) => directory?.name ?? null,
+    'EXTERNAL ID': (row) => row.external_id,
+    NAME: (row) => row.name,
   },
-  json: ({ username, address, since, pid, directory }) => ({
-    username,
-    address,
-    since: fullTime(since),
-    pid,
-    directory_id: directory?.id ?? null,
-    external_id: directory?.external_id ?? null,
-    account_id: directory?.account_id ?? null,
-    name: directory?.name ?? null,
-  }),
+  json: ({ state, since, ...row }) => ({ ...row, since: fullTime(since) }),
 };
 
 const FOLLOWED: RowStyle<Row> = {
@@ -68,37 +63,40 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
       const stop = follow && catchSignals();
       const settings = config();
       await withDatabase(settings, async (database) => {
-        const live = async (): Promise<Row[]> => liveRows(database, allSessions(pathsOf(settings)), options);
-        if (stop) await followRows(changes(live), FOLLOWED, { print, json, stop });
-        else printRows(await live(), STYLE, { print, json });
+        const look = async (): Promise<Row[]> => liveRows(database, allSessions(pathsOf(settings)), options);
+        const live = await look();
+        if (stop) await followRows(live, changes(live, look), FOLLOWED, { print, json, stop });
+        else printRows(live, STYLE, { print, json });
       });
     });
 }
 
 async function liveRows(database: Database, sessions: readonly SeenSession[], options: Options): Promise<Row[]> {
-  const rows = await Promise.all(
-    sessions.map(async (session): Promise<Row> => {
-      return { ...session, state: 'live', directory: await directoryOf(database, session.username) };
-    }),
-  );
-  return rows.filter(
-    ({ username, directory }) =>
-      (options.directory === undefined || [username, directory?.id].includes(options.directory)) &&
-      (options.account === undefined || directory?.account_id === options.account),
+  const rows = sessions.map(async (session): Promise<Row> => {
+    const {
+      id = null,
+      external_id = null,
+      account_id = null,
+      name = null,
+    } = (await directoryOf(database, session.username)) ?? {};
+    return { ...session, state: 'live', directory_id: id, external_id, account_id, name };
+  });
+  return (await Promise.all(rows)).filter(
+    ({ username, directory_id, account_id }) =>
+      (options.directory === undefined || [username, directory_id].includes(options.directory)) &&
+      (options.account === undefined || account_id === options.account),
   );
 }
 
-/** First the live sessions, then at each call those that began or ended since the one before. */
-function changes(live: () => Promise<Row[]>): () => Promise<Row[]> {
-  let before: ReadonlyMap<string, Row> | undefined;
+/** At each call the sessions that ended or began since the one before. */
+function changes(live: readonly Row[], look: () => Promise<Row[]>): () => Promise<Row[]> {
+  const byKey = (rows: readonly Row[]) => new Map(rows.map((row) => [`${row.pid} ${row.since}`, row]));
+  let before = byKey(live);
   return async () => {
-    const rows = await live();
-    const now = new Map(rows.map((row) => [`${row.pid} ${row.since}`, row]));
-    const earlier = before;
+    const now = byKey(await look());
+    const closed = [...before].filter(([key]) => !now.has(key)).map(([, row]): Row => ({ ...row, state: 'closed' }));
+    const opened = [...now].filter(([key]) => !before.has(key)).map(([, row]): Row => ({ ...row, state: 'opened' }));
     before = now;
-    if (earlier === undefined) return rows;
-    const closed = [...earlier].filter(([key]) => !now.has(key)).map(([, row]): Row => ({ ...row, state: 'closed' }));
-    const opened = [...now].filter(([key]) => !earlier.has(key)).map(([, row]): Row => ({ ...row, state: 'opened' }));
     return [...closed, ...opened];
   };
 }

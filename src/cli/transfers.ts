@@ -28,20 +28,11 @@ const STYLE: RowStyle<TransferRow> = {
     BYTES: (row) => row.bytes,
     PATH: (row) => (row.from_path === null ? row.path : `${row.from_path} -> ${row.path ?? ''}`),
   },
-  json: (row) => ({
-    id: row.id,
-    at: fullTime(row.at),
-    event: row.event,
-    directory_id: row.directory_id,
-    external_id: row.external_id,
-    account_id: row.account_id,
-    username: row.username,
-    address: row.address,
-    session_pid: row.session_pid,
-    path: row.path,
-    from: row.from_path,
-    bytes: row.bytes,
-    opened_at: fullTime(row.began_at),
+  json: ({ at, from_path, began_at, ...row }) => ({
+    ...row,
+    at: fullTime(at),
+    from: from_path,
+    opened_at: fullTime(began_at),
   }),
 };
 
@@ -52,7 +43,10 @@ interface Options extends FilterOptions {
 
 export function transfersCommand(invocation: Invocation): Command {
   const { print } = invocation;
-  return withFilters(new Command('transfers').description('List uploads, downloads, renames, removals and sessions'))
+  return withFilters(
+    new Command('transfers').description('List uploads, downloads, renames, removals and sessions'),
+    invocation.clock,
+  )
     .addOption(new Option('--event <event>', 'only these').choices(TRANSFER_EVENTS))
     .option('--follow', 'go on with what happens from now on, until Ctrl-C')
     .addHelpText('after', HELP)
@@ -60,18 +54,16 @@ export function transfersCommand(invocation: Invocation): Command {
       const { json } = options;
       const stop = follow && invocation.catchSignals();
       await narrowed(invocation, options, async (database, filter) => {
-        if (!stop) return printRows(await listTransfers(database, { ...filter, event }), STYLE, { print, json });
-        let after: number | undefined;
+        let after = await lastTransfer(database);
+        const rows = await listTransfers(database, { ...filter, event });
+        if (!stop) return printRows(rows, STYLE, { print, json });
+        const first = rows.filter(({ id }) => id <= after);
         const next = async (): Promise<TransferRow[]> => {
-          if (after === undefined) {
-            const last = (after = await lastTransfer(database));
-            return (await listTransfers(database, { ...filter, event })).filter(({ id }) => id <= last);
-          }
-          const rows = await listTransfers(database, { ...filter, event, after, limit: BATCH });
-          after = rows.at(-1)?.id ?? after;
-          return rows;
+          const more = await listTransfers(database, { ...filter, event, after, limit: BATCH });
+          after = more.at(-1)?.id ?? after;
+          return more;
         };
-        await followRows(next, STYLE, { print, json, stop });
+        await followRows(first, next, STYLE, { print, json, stop });
       });
     });
 }

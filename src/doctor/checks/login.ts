@@ -12,7 +12,7 @@ import { openDatabase } from '../../db/open.ts';
 import { type ApiAnswer, askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
-import { openSftpClient, type SftpClient } from '../sftp-client.ts';
+import { openSftpClient } from '../sftp-client.ts';
 
 /** The name of the account, of its key and of its directory. */
 const NAME = 'berth doctor';
@@ -34,10 +34,11 @@ export const checkLogin: Check = async (config, clock) => {
   if (serveProcess(config) === undefined || (await isOld(config))) {
     return [fail('no login was tried, since no berth serve of this version runs', 'systemctl restart berth')];
   }
-  await using account = await openAccount(config, clock);
-  const ask: Ask = (method, path, json) => askApi(config, { method, path: `/api/v1${path}`, key: account.key, json });
-  // Of a doctor that was killed.
-  for (const id of account.leftovers) await ask('DELETE', `/directories/${id}`);
+  await using issued = await issueKey(config, clock);
+  const ask: Ask = (method, path, json) => askApi(config, { method, path: `/api/v1${path}`, key: issued.key, json });
+  const leftovers = (await ask('GET', '/directories')).json as { data: Directory[] };
+  // From a doctor that was killed.
+  for (const { id } of leftovers.data) await ask('DELETE', `/directories/${id}`);
   const created = await ask('POST', '/directories', { directory: { name: NAME, retention_days: 1 } });
   if (created.status !== 201)
     return [fail(`creating a directory is answered ${created.status}`, 'journalctl -u berth')];
@@ -54,14 +55,8 @@ async function isOld({ databaseFile }: Config): Promise<boolean> {
   return look.schema().missing.length > 0;
 }
 
-interface Account extends AsyncDisposable {
-  /** An admin key, valid until this is disposed of. */
-  readonly key: string;
-  /** The ids of its directories. */
-  readonly leftovers: readonly string[];
-}
-
-async function openAccount(config: Config, clock: Clock): Promise<Account> {
+/** An admin key of the doctor's account, valid until it is disposed of. */
+async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable & { readonly key: string }> {
   await using parts = new AsyncDisposableStack();
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const { db } = database;
@@ -72,32 +67,25 @@ async function openAccount(config: Config, clock: Clock): Promise<Account> {
   });
   const issuer = { database, clock, environment: config.environment };
   const { key } = await createKey(issuer, { accountId: id, role: 'admin', name: NAME });
-  const rows = await db
-    .selectFrom('directories')
-    .select('id')
-    .where('account_id', '=', id)
-    .where('name', '=', NAME)
-    .where('deleted_at', 'is', null)
-    .execute();
   const owned = parts.move();
-  return { key, leftovers: rows.map((row) => row.id), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { key, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 async function tryLogins(config: Config, directory: Directory, ask: Ask): Promise<Finding> {
   await using client = await openSftpClient(config, directory.sftp_username);
   const password = directory.sftp_password;
-  const byPassword = await client.put('by-password', { password });
+  const byPassword = await client.put('by-password', password);
   if (byPassword !== undefined) return refused('password', byPassword);
   const patch = { directory: { auth_mode: 'public_key', public_key: client.publicKey } };
   const changed = await ask('PATCH', `/directories/${directory.id}`, patch);
   if (changed.status !== 200) return fail(`setting a key is answered ${changed.status}`, 'journalctl -u berth');
-  const byKey = await client.put('by-key', {});
+  const byKey = await client.put('by-key');
   if (byKey !== undefined) return refused('key', byKey);
-  if ((await client.put('by-old-password', { password })) === undefined) {
+  if ((await client.put('by-old-password', password)) === undefined) {
     const text = 'a login by password succeeded although the mode is public_key';
     return fail(text, 'berth prepare, then restart berth-sshd');
   }
-  const missing = await missingUploads(directory, ask, client);
+  const missing = await missingUploads(directory, ask);
   if (missing.length > 0) {
     const text = `uploaded, but not listed after ${TIMEOUT / 1000} s: ${missing.join(', ')}`;
     return fail(text, 'restart berth: the transfer log does not reach it');
@@ -109,11 +97,11 @@ function refused(method: string, said: string): Finding {
   return fail(`a login by ${method} is refused: ${said}`, 'sshd says why: journalctl -u berth-sshd');
 }
 
-async function missingUploads({ id }: Directory, ask: Ask, { uploaded }: SftpClient): Promise<string[]> {
+async function missingUploads({ id }: Directory, ask: Ask): Promise<string[]> {
   for (let waited = 0; ; waited += 100) {
     const { json } = await ask('GET', `/directories/${id}/uploads`);
     const names = (json as { data: { filename: string }[] }).data.map(({ filename }) => filename);
-    const missing = uploaded.filter((name) => !names.includes(name));
+    const missing = ['by-password', 'by-key'].filter((name) => !names.includes(name));
     if (missing.length === 0 || waited >= TIMEOUT) return missing;
     await setTimeout(100);
   }

@@ -17,25 +17,32 @@ export interface Invocation {
   stderr(text: string): void;
   /** Writes one line to standard output. */
   print(line: string): void;
-  /** Aborts when the command should end early; the reason is its exit status. */
+  /** Aborts when the command should end early; the reason is an `Interruption`. */
   readonly stopped: AbortSignal;
   /** From here on SIGINT and SIGTERM abort `stopped`, so that the command can clean up. A second one ends it at once. */
   catchSignals(): AbortSignal;
 }
 
-/** Exit statuses, 128 and the signal's number, as shells have them. */
-const INTERRUPTED = { SIGINT: 130, SIGTERM: 143 } as const;
-/** The status of a command without a reader, which ends quietly as if by SIGPIPE. */
-export const NO_READER = 141;
+/** Why a command ends early. The status is 128 and the signal's number, as shells have it. */
+export class Interruption extends Error {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.name = 'Interruption';
+    this.status = status;
+  }
+}
 
 export function invoke(environment: Environment, clock: Clock): Invocation {
   const stop = new AbortController();
   const gone = new Set<NodeJS.WriteStream>();
   const writer = (stream: NodeJS.WriteStream): ((text: string) => void) => {
     stream.on('error', (error) => {
-      if (errorCode(error) !== 'EPIPE') throw error;
       gone.add(stream);
-      stop.abort(NO_READER);
+      if (errorCode(error) === 'EPIPE') return stop.abort(new Interruption('', 141));
+      stderr(`berth: the output cannot be written: ${error.message}\n`);
+      process.exit(1);
     });
     return (text) => void (gone.has(stream) || stream.write(text));
   };
@@ -51,7 +58,7 @@ export function invoke(environment: Environment, clock: Clock): Invocation {
     catchSignals() {
       const listener = (signal: 'SIGINT' | 'SIGTERM'): void => {
         process.off('SIGINT', listener).off('SIGTERM', listener);
-        stop.abort(INTERRUPTED[signal]);
+        stop.abort(new Interruption('interrupted; nothing has changed', signal === 'SIGINT' ? 130 : 143));
       };
       process.on('SIGINT', listener).on('SIGTERM', listener);
       return stop.signal;

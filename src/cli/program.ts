@@ -7,7 +7,7 @@ import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
-import { type Invocation, NO_READER } from './invocation.ts';
+import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
 import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
@@ -54,13 +54,10 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (stopped.aborted) {
-      if (stopped.reason !== NO_READER) stderr('berth: interrupted; nothing has changed\n');
-      return Number(stopped.reason);
-    }
-    if (!(error instanceof OperatorError)) throw error;
-    stderr(`berth: ${error.message}\n`);
-    return 1;
+    const end: unknown = stopped.aborted ? stopped.reason : error;
+    if (!(end instanceof Interruption) && !(end instanceof OperatorError)) throw error;
+    if (end.message !== '') stderr(`berth: ${end.message}\n`);
+    return end instanceof Interruption ? end.status : 1;
   }
 }
 

@@ -35,7 +35,7 @@ const STYLE: RowStyle<Row> = {
     'EXTERNAL ID': (row) => row.external_id,
     NAME: (row) => row.name,
   },
-  json: ({ state, since, ...row }) => ({ ...row, since: fullTime(since) }),
+  json: ({ state: _state, since, ...row }) => ({ ...row, since: fullTime(since) }),
 };
 
 const FOLLOWED: RowStyle<Row> = {

@@ -30,8 +30,5 @@ export function some(names: readonly string[], most = 3): string {
 
 /** What a program said, on one line. */
 export function oneLine(text: string): string {
-  return text
-    .trim()
-    .split(/[\r\n]+/)
-    .join('; ');
+  return text.trim().replaceAll(/\s*[\r\n]\s*/g, '; ');
 }

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import type { Config } from '../../config.ts';
-import { errorMessage } from '../../errors.ts';
+import { errorMessage, OperatorError } from '../../errors.ts';
 import { checkWatches } from '../../sftp/preflight.ts';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
@@ -19,7 +19,9 @@ async function watches({ jailDir }: Config, pid: number | undefined): Promise<Fi
   try {
     checkWatches(jailDir);
   } catch (error) {
-    return fail(errorMessage(error), 'put it into /etc/sysctl.d/ too; until then only slow scans find changes');
+    if (!(error instanceof OperatorError))
+      return fail(`${jailDir} cannot be watched: ${errorMessage(error)}`, 'berth prepare');
+    return fail(error.message, 'put it into /etc/sysctl.d/ too; until then only slow scans find changes');
   }
   const limit = Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'utf8'));
   // The limit is for each user; in its unit berth has one of its own.

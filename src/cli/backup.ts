@@ -38,7 +38,7 @@ export function restoreCommand({ config, print, catchSignals }: Invocation): Com
   return new Command('restore')
     .description('Put a backup in place; berth serve has to be stopped')
     .argument('<file>', 'what berth backup wrote')
-    .option('--force', 'although there is data, which is kept beside', false)
+    .option('--force', 'although there is data, which is kept beside')
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
@@ -51,7 +51,7 @@ Examples:
   systemctl stop berth && berth restore /var/backups/berth.tar
   berth restore --force /var/backups/berth.tar      keeps what is there as ….before-restore-<time>`,
     )
-    .action(async (file: string, { settings, json, force }: Options & { readonly force: boolean }) => {
+    .action(async (file: string, { settings, json, force = false }: Options & { readonly force?: boolean }) => {
       const { restore } = await import('../backup/restore.ts');
       const restored = await restore(config(), { file, settings, force, stop: catchSignals() });
       if (json) print(JSON.stringify(jsonOf(restored)));

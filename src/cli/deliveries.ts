@@ -4,7 +4,7 @@ import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
 import { shortTime } from '../terminal.ts';
 import { replay } from '../webhooks/replay.ts';
 import { withDatabase } from './database.ts';
-import { type FilterOptions, narrowed, withFilters } from './filters.ts';
+import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 

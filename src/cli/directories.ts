@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { type DirectoryRow, listDirectories } from '../reports/queries.ts';
 import { shortTime } from '../terminal.ts';
-import { type FilterOptions, narrowed, withFilters } from './filters.ts';
+import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 

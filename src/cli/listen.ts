@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Command, InvalidArgumentError } from 'commander';
 import type { RunOptions } from '../listen/run.ts';
 import type { Invocation } from './invocation.ts';
+import { integer } from './options.ts';
 
 const HELP = `
 Examples:
@@ -29,14 +30,6 @@ export function listenCommand(invocation: Invocation): Command {
       const stopped = async (): Promise<unknown> => stop.aborted || once(stop, 'abort');
       await runListen(options, { databaseFile: () => config().databaseFile, stdout, stopped });
     });
-}
-
-function integer(lowest: number, highest: number): (text: string) => number {
-  return (text) => {
-    const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= lowest && value <= highest) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
-  };
 }
 
 function seconds(text: string): number {

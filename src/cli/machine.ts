@@ -12,8 +12,8 @@ It is configured by environment variables (see the README). SIGTERM ends it afte
 read the certificate again. An interrupted berth restore is finished first.
 
 Examples:
-  systemctl start berth                          as it is installed
-  BERTH_STATE_DIR=/srv/test/state berth serve    beside it: see the README for the folders and ports it needs`,
+  systemctl start berth    when berth is installed
+  scripts/start            in a checkout: installs what is missing, and runs sshd and berth serve`,
     )
     .action(async () => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
@@ -45,10 +45,10 @@ Examples:
 export function doctorCommand(invocation: Invocation, conclude: (status: number) => void): Command {
   return new Command('doctor')
     .description('Check what can be wrong on this machine, and say how to mend it')
-    .option('--login', 'log in to a throw-away directory, too', false)
-    .option('--json', 'print JSON', false)
+    .option('--login', 'log in to a throw-away directory, too')
+    .option('--json', 'print JSON')
     .addHelpText('after', DOCTOR_HELP)
-    .action(async (options: { readonly login: boolean; readonly json: boolean }) => {
+    .action(async (options: { readonly login?: true; readonly json?: true }) => {
       const { runDoctor } = await import('../doctor/run.ts');
       const { config, clock, print } = invocation;
       conclude(await runDoctor({ ...options, config, clock, print, stop: invocation.catchSignals() }));

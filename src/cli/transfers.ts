@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../reports/queries.ts';
 import { shortTime } from '../terminal.ts';
-import { type FilterOptions, narrowed, withFilters } from './filters.ts';
+import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 

@@ -4,7 +4,6 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
-import { errorCode } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 
 /** How long a program may take, in ms. */
@@ -17,8 +16,6 @@ export interface Outcome {
   readonly status: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** There is no such program. */
-  readonly missing: boolean;
 }
 
 export interface CommandOptions {
@@ -37,7 +34,7 @@ export async function command(
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const child = execFile(program, [...args], settings, (error, stdout, stderr) => {
     const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined;
-    resolve({ status, stdout, stderr, missing: errorCode(error) === 'ENOENT' });
+    resolve({ status, stdout, stderr });
   });
   // A program that reads nothing may have ended by now.
   child.stdin?.on('error', () => undefined).end(input);

@@ -49,8 +49,8 @@ export interface DoctorOptions {
   readonly config: () => Config;
   readonly clock: Clock;
   /** Logs in to a throw-away directory as well. */
-  readonly login: boolean;
-  readonly json: boolean;
+  readonly login?: boolean | undefined;
+  readonly json?: boolean | undefined;
   print(line: string): void;
   /** Ends it after the check that is running, which cleans up first. */
   readonly stop: AbortSignal;

@@ -36,12 +36,12 @@ export const checkLogin: Check = async (config, clock) => {
   }
   await using issued = await issueKey(config, clock);
   const ask: Ask = (method, path, json) => askApi(config, { method, path: `/api/v1${path}`, key: issued.key, json });
-  const leftovers = (await ask('GET', '/directories')).json as { data: Directory[] };
+  const listed = await ask('GET', '/directories');
+  if (listed.status !== 200) return [unexpected('listing directories', listed)];
   // From a doctor that was killed.
-  for (const { id } of leftovers.data) await ask('DELETE', `/directories/${id}`);
+  for (const { id } of (listed.json as { data: Directory[] }).data) await ask('DELETE', `/directories/${id}`);
   const created = await ask('POST', '/directories', { directory: { name: NAME, retention_days: 1 } });
-  if (created.status !== 201)
-    return [fail(`creating a directory is answered ${created.status}`, 'journalctl -u berth')];
+  if (created.status !== 201) return [unexpected('creating a directory', created)];
   const directory = (created.json as { data: Directory }).data;
   try {
     return [await tryLogins(config, directory, ask)];
@@ -78,7 +78,7 @@ async function tryLogins(config: Config, directory: Directory, ask: Ask): Promis
   if (byPassword !== undefined) return refused('password', byPassword);
   const patch = { directory: { auth_mode: 'public_key', public_key: client.publicKey } };
   const changed = await ask('PATCH', `/directories/${directory.id}`, patch);
-  if (changed.status !== 200) return fail(`setting a key is answered ${changed.status}`, 'journalctl -u berth');
+  if (changed.status !== 200) return unexpected('setting a key', changed);
   const byKey = await client.put('by-key');
   if (byKey !== undefined) return refused('key', byKey);
   if ((await client.put('by-old-password', password)) === undefined) {
@@ -91,6 +91,10 @@ async function tryLogins(config: Config, directory: Directory, ask: Ask): Promis
     return fail(text, 'restart berth: the transfer log does not reach it');
   }
   return ok('logins by password and by key work, and their uploads are listed; all of it is deleted again');
+}
+
+function unexpected(what: string, { status }: ApiAnswer): Finding {
+  return fail(`${what} is answered ${status}`, 'it says why: journalctl -u berth');
 }
 
 function refused(method: string, said: string): Finding {

@@ -8,6 +8,7 @@ const OLDEST_SSHD = '9.2';
 
 /** The Debian package of each program. */
 const PACKAGES = {
+  sshd: 'openssh-server libnss-systemd',
   'ssh-keygen': 'openssh-client',
   openssl: 'openssl',
   unshare: 'util-linux',
@@ -17,7 +18,7 @@ const PACKAGES = {
 
 export const checkPrograms: Check = async () => {
   const others = await Promise.all(Object.entries(PACKAGES).map(([name, debian]) => missing(name, debian)));
-  return [node(), await sshd(), ...others.flat()];
+  return [node(), await sshd(), ...others].filter((finding) => finding !== undefined);
 };
 
 function node(): Finding {
@@ -27,17 +28,18 @@ function node(): Finding {
   return fail(`${text} is older than ${oldest}`, 'run scripts/install (or scripts/start) again');
 }
 
-async function sshd(): Promise<Finding> {
-  const { missing: isMissing, stderr } = await command('/usr/sbin/sshd', ['-V']);
-  if (isMissing) return fail('sshd is missing', 'apt-get install openssh-server libnss-systemd');
+/** Undefined when there is none. */
+async function sshd(): Promise<Finding | undefined> {
+  const { status, stderr } = await command('/usr/sbin/sshd', ['-V']);
+  if (status === undefined) return undefined;
   const [, text = 'of an unknown version', version] = /OpenSSH_((\d+\.\d+)\S*?),?\s/.exec(stderr) ?? [];
   if (version !== undefined && !isOlder(version, OLDEST_SSHD)) return ok(`OpenSSH ${text}`);
   return warn(`OpenSSH ${text}: berth is tested from ${OLDEST_SSHD} on`, 'upgrade to Debian 12 or later');
 }
 
-async function missing(program: string, debian: string): Promise<Finding[]> {
+async function missing(program: string, debian: string): Promise<Finding | undefined> {
   const { status } = await command('sh', ['-c', 'command -v "$1" >/dev/null', 'sh', program]);
-  return status === 0 ? [] : [fail(`${program} is missing`, `apt-get install ${debian}`)];
+  return status === 0 ? undefined : fail(`${program} is missing`, `apt-get install ${debian}`);
 }
 
 function isOlder(version: string, oldest: string): boolean {

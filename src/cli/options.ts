@@ -1,4 +1,4 @@
-/** The options that narrow a report, the same for each command that has them. */
+/** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Clock, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -24,11 +24,11 @@ export function withFilters(command: Command, clock: Clock): Command {
     .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
       since(text, clock.now()),
     )
-    .option('--limit <count>', 'at most so many, the newest', limit, 50)
+    .option('--limit <count>', 'at most so many, the newest', integer(1, 999_999), 50)
     .option('--json', 'print JSON');
 }
 
-/** Runs a query with these options as its filter. */
+/** Runs a query with the filter that these options make. */
 export function narrowed<T>(
   { config }: Invocation,
   { directory, ...options }: FilterOptions,
@@ -49,8 +49,11 @@ function since(text: string, now: Micros): Micros {
   return at * 1000;
 }
 
-function limit(text: string): number {
-  const value = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (value > 0) return value;
-  throw new InvalidArgumentError('It must be a whole number from 1 to 999999.');
+/** Reads a whole number. */
+export function integer(lowest: number, highest: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= lowest && value <= highest) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
+  };
 }

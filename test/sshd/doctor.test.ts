@@ -206,3 +206,16 @@ test('where nothing is set up, the command says so line by line with status 2; a
   assert.equal(wrong.status, 2);
   assert.match(wrong.stdout, /^fail {2}configuration {2}.*BERTH_API_PORT must be a port number/);
 });
+
+test('a doctor that is stopped ends after the check that is running', async () => {
+  using place = scratch();
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const print = (line: string): void => {
+    lines.push(line);
+    stop.abort();
+  };
+  const options = { config: () => place.config, clock: systemClock(), print, stop: stop.signal };
+  await assert.rejects(runDoctor(options), { name: 'AbortError' });
+  assert.equal(lines.length, 1);
+});

@@ -35,8 +35,8 @@ export const PARTS = {
 } as const;
 
 /**
- * By name in the archive, where files belong on this machine that clients know it by: the host keys in `keyFolder`, and the
- * certificate. One that the operator got elsewhere is not ours to copy or replace.
+ * The files that identify this machine to clients, with their paths by name in the archive: the certificate, and the host
+ * keys whose names are in `keyFolder`. A certificate that the operator got elsewhere is not ours to copy or replace.
  */
 export function identityFiles(config: Config, keyFolder: string): Map<string, string> {
   const { hostKeys } = pathsOf(config);

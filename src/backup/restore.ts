@@ -33,7 +33,7 @@ export interface RestoreOptions {
   readonly settings: string;
   /** Restores although there is data, which is kept beside. */
   readonly force: boolean;
-  /** Ends it as long as nothing of the machine has been changed. */
+  /** Ends it while nothing on the machine has changed yet; after that it runs to its end. */
   readonly stop: AbortSignal;
 }
 
@@ -72,7 +72,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
     const names = Object.keys(files);
     const rows = await adapt(join(folder, PARTS.database));
     stop.throwIfAborted();
-    // From here on nothing waits, so no signal is heard.
+    // From here on nothing is awaited, so that no signal can end it half-way.
     makeReady(config, folder, names);
     const copy = names.includes(PARTS.settings) ? copySettings(join(folder, PARTS.settings), settings) : undefined;
     commitRestore(config, folder);

@@ -2,8 +2,10 @@
 import { oldestNode } from './version.ts';
 
 if (Number.parseInt(process.versions.node, 10) >= oldestNode) {
-  const { runCommandLine } = await import('./command-line.ts');
-  process.exitCode = await runCommandLine(process.argv.slice(2), process.env);
+  const { invoke } = await import('./cli/invocation.ts');
+  const { runProgram } = await import('./cli/program.ts');
+  const { systemClock } = await import('./clock.ts');
+  process.exitCode = await runProgram(process.argv.slice(2), invoke(process.env, systemClock()));
 } else {
   process.stderr.write(`berth: needs Node ${oldestNode} or newer; this is ${process.version}\n`);
   process.exitCode = 1;

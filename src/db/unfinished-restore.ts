@@ -1,4 +1,4 @@
-/** Whether `berth restore` was interrupted at a point where the restored state counts already (`backup/place.ts`). */
+/** Whether `berth restore` was interrupted at a point where the restored state counts already (`backup/pending-restore.ts`). */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';

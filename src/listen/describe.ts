@@ -1,5 +1,6 @@
 /** How `berth listen` shows a webhook: a few lines, safe on a terminal whatever the names hold. */
 import type { IncomingHttpHeaders } from 'node:http';
+import { escaped } from '../terminal.ts';
 
 /** `unknown`: there is no secret to check with. */
 export type SignatureVerdict = 'right' | 'wrong' | 'missing' | 'unknown';
@@ -52,10 +53,7 @@ export function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
 
 /** Quoted, with every character escaped that could move the cursor, colour or reorder the line. */
 function shown(value: unknown): string {
-  return (JSON.stringify(value) ?? 'nothing').replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
-  );
+  return escaped(JSON.stringify(value) ?? 'nothing');
 }
 
 /** Without the quotes where the text is plain. */

@@ -43,7 +43,13 @@ async function ask(
   let text = '';
   const print = (line: string): void => void (text += line);
   const settings = { login: false, clock: systemClock(), ...options };
-  const status = await runDoctor({ config: () => config, json: true, print, ...settings });
+  const status = await runDoctor({
+    config: () => config,
+    json: true,
+    print,
+    stop: new AbortController().signal,
+    ...settings,
+  });
   return { status, lines: JSON.parse(text) as Line[] };
 }
 
@@ -199,4 +205,17 @@ test('where nothing is set up, the command says so line by line with status 2; a
   const wrong = doctor({ BERTH_API_PORT: 'x' });
   assert.equal(wrong.status, 2);
   assert.match(wrong.stdout, /^fail {2}configuration {2}.*BERTH_API_PORT must be a port number/);
+});
+
+test('a doctor that is stopped ends after the check that is running', async () => {
+  using place = scratch();
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const print = (line: string): void => {
+    lines.push(line);
+    stop.abort();
+  };
+  const options = { config: () => place.config, clock: systemClock(), print, stop: stop.signal };
+  await assert.rejects(runDoctor(options), { name: 'AbortError' });
+  assert.equal(lines.length, 1);
 });

@@ -3,15 +3,29 @@ import { Argument, Command, Option } from 'commander';
 import { createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
-import { shownTime, table } from './output.ts';
-import type { DatabaseCommand } from './with-database.ts';
+import { shortTime } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { printRows, type RowStyle } from './rows.ts';
 
 interface Json {
-  json?: true;
+  readonly json?: true;
 }
 
-export function accountCommand({ withDatabase, clock, print }: DatabaseCommand): Command {
-  const command = new Command('account').description('Accounts and their plans');
+const STYLE: RowStyle<AccountsTable> = {
+  columns: {
+    ID: ({ id }) => id,
+    PLAN: ({ plan }) => plan,
+    CREATED: ({ inserted_at }) => shortTime(inserted_at),
+    NAME: ({ name }) => name,
+  },
+  json: ({ id, name, plan }) => ({ id, name, plan }),
+};
+
+export function accountCommand({ config, clock, print }: Invocation): Command {
+  const command = new Command('account')
+    .description('Accounts and their plans')
+    .addHelpText('after', "\nExamples:\n  berth account create 'Acme Corp' --plan business\n  berth account list");
 
   command
     .command('create')
@@ -21,8 +35,8 @@ export function accountCommand({ withDatabase, clock, print }: DatabaseCommand):
     .option('--json', 'print JSON')
     .addHelpText('after', "\nExample:\n  berth account create 'Acme Corp' --plan business")
     .action(async (name: string, { plan, json }: { plan: Plan } & Json) => {
-      const account = await withDatabase((database) => createAccount({ database, clock }, { name, plan }));
-      print(json ? JSON.stringify(shown(account)) : `Created account ${account.id} on the ${plan} plan`);
+      const account = await withDatabase(config(), (database) => createAccount({ database, clock }, { name, plan }));
+      print(json ? JSON.stringify(STYLE.json(account)) : `Created account ${account.id} on the ${plan} plan`);
     });
 
   command
@@ -30,11 +44,7 @@ export function accountCommand({ withDatabase, clock, print }: DatabaseCommand):
     .description('List all accounts')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth account list')
-    .action(async ({ json }: Json) => {
-      const accounts = await withDatabase(listAccounts);
-      if (json) print(JSON.stringify(accounts.map(shown)));
-      else print(table(['ID', 'PLAN', 'CREATED', 'NAME'], accounts.map(cells)));
-    });
+    .action(async ({ json }: Json) => printRows(await withDatabase(config(), listAccounts), STYLE, { print, json }));
 
   command
     .command('set-plan')
@@ -44,17 +54,9 @@ export function accountCommand({ withDatabase, clock, print }: DatabaseCommand):
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth account set-plan 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 pro')
     .action(async (accountId: string, plan: Plan, { json }: Json) => {
-      const account = await withDatabase((database) => setPlan(database, accountId, plan));
-      print(json ? JSON.stringify(shown(account)) : `Account ${account.id} is on the ${account.plan} plan`);
+      const account = await withDatabase(config(), (database) => setPlan(database, accountId, plan));
+      print(json ? JSON.stringify(STYLE.json(account)) : `Account ${account.id} is on the ${account.plan} plan`);
     });
 
   return command;
-}
-
-function shown({ id, name, plan }: AccountsTable): object {
-  return { id, name, plan };
-}
-
-function cells({ id, name, plan, inserted_at }: AccountsTable): string[] {
-  return [id, plan, shownTime(inserted_at), name];
 }

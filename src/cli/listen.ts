@@ -1,6 +1,9 @@
 /** `berth listen`: a receiver to point a directory's webhook at. */
+import { once } from 'node:events';
 import { Command, InvalidArgumentError } from 'commander';
 import type { ListenArguments } from '../listen/run.ts';
+import type { Invocation } from './invocation.ts';
+import { integer } from './options.ts';
 
 const HELP = `
 Examples:
@@ -12,24 +15,21 @@ Examples:
 Point a directory at it with PATCH {"directory": {"webhook_url": "http://127.0.0.1:9000/"}}.
 berth sends to this machine only with BERTH_WEBHOOK_ALLOW=127.0.0.0/8 set for berth serve.`;
 
-/** @param run receives until it is to end, on SIGINT say. */
-export function listenCommand(run: (given: ListenArguments) => Promise<void>): Command {
+export function listenCommand(invocation: Invocation): Command {
   return new Command('listen')
-    .description('receive webhooks on this machine and show them')
+    .description('Receive webhooks on this machine and show them')
     .option('--port <port>', 'port on 127.0.0.1', integer(0, 65_535), 9000)
     .option('--fail <status>', 'answer with this status instead of 200', integer(200, 599), 200)
     .option('--delay <seconds>', 'wait before the answer', seconds, 0)
     .option('--secret <secret>', "the directory's webhook_secret")
     .addHelpText('after', HELP)
-    .action(async (given: ListenArguments) => run(given));
-}
-
-function integer(lowest: number, highest: number): (text: string) => number {
-  return (text) => {
-    const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= lowest && value <= highest) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
-  };
+    .action(async (options: ListenArguments) => {
+      const { runListen } = await import('../listen/run.ts');
+      const { config, stdout } = invocation;
+      const stop = invocation.catchSignals();
+      const stopped = async (): Promise<unknown> => stop.aborted || once(stop, 'abort');
+      await runListen(options, { databaseFile: () => config().databaseFile, stdout, stopped });
+    });
 }
 
 function seconds(text: string): number {

@@ -1,6 +1,6 @@
 // Uploads a folder as `rclone copy` does, with rclone's own packages: only what SFTP needs is compiled.
 //
-//	rclone-copy HOST PORT USER KEYFILE FROM TO
+//	PASSWORD=… rclone-copy PORT USER FOLDER
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	_ "github.com/rclone/rclone/backend/local"
 	_ "github.com/rclone/rclone/backend/sftp"
 	"github.com/rclone/rclone/fs"
+	"github.com/rclone/rclone/fs/config/obscure"
 	"github.com/rclone/rclone/fs/sync"
 )
 
@@ -22,15 +23,16 @@ func main() {
 }
 
 func copyFolder(args []string) error {
-	host, port, user, key, from, to := args[0], args[1], args[2], args[3], args[4], args[5]
+	port, user, folder := args[0], args[1], args[2]
 	ctx := context.Background()
-	source, err := fs.NewFs(ctx, from)
+	source, err := fs.NewFs(ctx, folder)
 	if err != nil {
 		return err
 	}
-	remote := fmt.Sprintf(":sftp,host=%s,port=%s,user=%s,key_file='%s',shell_type=none,md5sum_command=none,sha1sum_command=none:%s",
-		host, port, user, key, to)
-	target, err := fs.NewFs(ctx, remote)
+	password := obscure.MustObscure(os.Getenv("PASSWORD"))
+	target, err := fs.NewFs(ctx, fmt.Sprintf(
+		":sftp,host=127.0.0.1,port=%s,user=%s,pass=%s,shell_type=none,md5sum_command=none,sha1sum_command=none:",
+		port, user, password))
 	if err != nil {
 		return err
 	}

@@ -52,11 +52,11 @@ put_units() {
   local unit
   mkdir -p "$1"/{systemd/system,sysusers.d,tmpfiles.d,sysctl.d}
   for unit in berth berth-sshd; do
-    sed "s|@PREFIX@|$2|g" "$project/systemd/$unit.service" | replace_file "$1/systemd/system/$unit.service"
+    sed "s|@PREFIX@|$2|g" "$project/packaging/systemd/$unit.service" | replace_file "$1/systemd/system/$unit.service"
   done
-  replace_file "$1/sysusers.d/berth.conf" <"$project/systemd/berth.sysusers"
-  replace_file "$1/tmpfiles.d/berth.conf" <"$project/systemd/berth.tmpfiles"
-  replace_file "$1/sysctl.d/60-berth.conf" <"$project/systemd/60-berth.conf"
+  replace_file "$1/sysusers.d/berth.conf" <"$project/packaging/systemd/berth.sysusers"
+  replace_file "$1/tmpfiles.d/berth.conf" <"$project/packaging/systemd/berth.tmpfiles"
+  replace_file "$1/sysctl.d/60-berth.conf" <"$project/packaging/systemd/60-berth.conf"
 }
 
 # replace_file PATH: with standard input; a file that is the same already keeps its time, so that systemd sees no change.

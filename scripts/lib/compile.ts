@@ -1,14 +1,14 @@
 /**
- * compile.ts FOLDER: makes JavaScript of src/ there, file by file, with source maps. Its folders stay as they are, so
- * what a file names by its own place (a worker thread, openssh/) is found as in a checkout.
+ * compile.ts FOLDER: makes JavaScript of its src/ in its program/, file by file, with source maps that lead to src/. The
+ * folders stay as they are, so what a file names by its own place (a worker thread, openssh/) is found as in a checkout.
  */
 import { globSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
-const [outdir] = process.argv.slice(2);
-if (outdir === undefined) throw new Error('usage: compile.ts FOLDER');
-const src = fileURLToPath(new URL('../../src/', import.meta.url));
+const [folder] = process.argv.slice(2);
+if (folder === undefined) throw new Error('usage: compile.ts FOLDER');
+const src = join(folder, 'src');
 
 /** esbuild looks at imports only when it bundles: so it does, and each import stays one, of a .js file. */
 const keepImports: Plugin = {
@@ -19,9 +19,9 @@ const keepImports: Plugin = {
 };
 
 await build({
-  entryPoints: globSync('**/*.ts', { cwd: src }).map((file) => src + file),
+  entryPoints: globSync('**/*.ts', { cwd: src }).map((file) => join(src, file)),
   outbase: src,
-  outdir,
+  outdir: join(folder, 'program'),
   bundle: true,
   packages: 'external',
   plugins: [keepImports],

@@ -28,7 +28,7 @@ export function replaceFile(path: string, text: string, mode: number): void {
   const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
   try {
     fchmodSync(fd, mode);
-    fchownSync(fd, 0, 0); // we may be a user with capabilities (systemd/berth.service)
+    fchownSync(fd, 0, 0); // we may be a user with capabilities (berth.service)
     writeSync(fd, text);
   } finally {
     closeSync(fd);

@@ -75,7 +75,7 @@ function buildJail(paths: Paths, user: User): void {
   for (const part of partsOf(user)) {
     const path = join(fresh, part.name);
     if (part.name !== '.') mkdirSync(path, part.mode);
-    chownSync(path, part.uid, part.gid); // root's too: we may be a user with capabilities (systemd/berth.service)
+    chownSync(path, part.uid, part.gid); // root's too: we may be a user with capabilities (berth.service)
     chmodSync(path, part.mode); // mkdir's mode is subject to the umask
   }
   renameSync(fresh, paths.jail(user.sftp_username));

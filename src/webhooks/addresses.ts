@@ -1,5 +1,5 @@
 /**
- * Which addresses a webhook may go to (DESIGN.md §9): public unicast ones, and what the operator opens.
+ * Which addresses a webhook may go to (docs/design.md, 9): public unicast ones, and what the operator opens.
  * IPv6 is judged the other way round: only 2000::/3 has ever been given out as global unicast (IANA, "IPv6 Global
  * Unicast Address Assignments"), so all else is refused, and within it what is special or carries IPv4 inside.
  */

@@ -1,4 +1,4 @@
-/** How long a failed delivery waits (specification: "exponential backoff"; DESIGN.md §9: 10 s, 60 s, 5 min, ±20 %). */
+/** How long a failed delivery waits (specification: "exponential backoff"; docs/design.md, 9: 10 s, 60 s, 5 min, ±20 %). */
 import { type Micros, SECOND } from '../clock.ts';
 
 /** Attempts in all (specification, "Limits"). */

@@ -1,5 +1,5 @@
 /**
- * Agents that open connections to allowed addresses only (DESIGN.md §9). They check where the socket is opened:
+ * Agents that open connections to allowed addresses only (docs/design.md, 9). They check where the socket is opened:
  * a literal as it is, a name by every address in the very answer that is then connected to, so neither a spelling,
  * a redirect, a proxy variable nor a second DNS answer gets past. A kept connection was checked when it was opened.
  */

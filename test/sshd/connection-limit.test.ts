@@ -1,4 +1,4 @@
-/** `max_connections` is exact (DESIGN.md, decision 4): also when everybody logs in at the same moment. */
+/** `max_connections` is exact (docs/design.md, decision 4): also when everybody logs in at the same moment. */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

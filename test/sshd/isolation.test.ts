@@ -1,4 +1,4 @@
-/** The users exist for our sshd only, and the machine's accounts do not exist for it (DESIGN.md, decision 2). */
+/** The users exist for our sshd only, and the machine's accounts do not exist for it (docs/design.md, decision 2). */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

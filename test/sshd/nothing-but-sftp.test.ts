@@ -1,4 +1,4 @@
-/** A login gets SFTP and nothing else (DESIGN.md, decision 6). */
+/** A login gets SFTP and nothing else (docs/design.md, decision 6). */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';

@@ -1,4 +1,4 @@
-/** monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
+/** packaging/monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -13,7 +13,7 @@ import type { MetricsServer } from '../../src/metrics/server.ts';
 import { createMetrics } from '../../src/metrics/start.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
-const FOLDER = new URL('../../monitoring/', import.meta.url);
+const FOLDER = new URL('../../packaging/monitoring/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
 
 interface Rule {

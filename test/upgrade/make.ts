@@ -36,7 +36,7 @@ const unreached = await berth.directory();
 const { file, publicKey } = keyPair(place.dir);
 for (const [{ id }, mode] of [
   [byKey, 'public_key'],
-  [byBoth, 'public_key_and_password'],
+  [byBoth, 'both'],
 ] as const) {
   const auth = { auth_mode: mode, public_key: publicKey };
   const { status, text } = await berth.send('PATCH', `/directories/${id}`, { json: { directory: auth } });

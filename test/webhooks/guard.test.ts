@@ -1,4 +1,4 @@
-/** The destination guard (DESIGN.md §9): no forbidden address is ever connected to, however it is written or found. */
+/** The destination guard (docs/design.md, 9): no forbidden address is ever connected to, however it is written or found. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createSocket } from 'node:dgram';

@@ -1,4 +1,5 @@
 /** The thread for scans (`scan-worker.ts`) as the scanner uses it: started when needed, ended when idle for a while. */
+import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Place } from '../record/ledger.ts';
 import type { Found, FromScanWorker, Scanned, ScanWorkerData, ToScanWorker } from './scan-worker.ts';
@@ -32,7 +33,10 @@ export function createScanThread({ take, tooDeep, databaseFile, jailDir }: ScanT
   }
 
   function start(): Worker {
-    const started = new Worker(new URL('./scan-worker.ts', import.meta.url), { workerData, resourceLimits: HEAP });
+    const started = new Worker(new URL(`./scan-worker${extname(import.meta.url)}`, import.meta.url), {
+      workerData,
+      resourceLimits: HEAP,
+    });
     let failure = new Error('the thread for scans has ended');
     started.on('error', (error) => (failure = new Error('the thread for scans failed', { cause: error })));
     ended = new Promise((resolve) => {

@@ -1,10 +1,14 @@
-/** The one key with which a user may log in, where sshd looks for it (AuthorizedKeysFile); no file when there is none. */
+/**
+ * The one key with which a user may log in, where `openssh/authorized-keys` looks for it; no file when there is none.
+ * Only root and the group of the user that sshd runs that script as can read it.
+ */
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorCode } from '../errors.ts';
 import { isFile, removeFile, replaceFile } from './files.ts';
 import type { Paths } from './paths.ts';
+import { KEYS_ID } from './system-accounts.ts';
 
 type User = Pick<HostedDirectory, 'sftp_username' | 'auth_mode' | 'public_key'>;
 
@@ -18,14 +22,13 @@ export function writeAuthorizedKey(paths: Paths, user: User): void {
   const file = join(paths.authorizedKeys, user.sftp_username);
   const key = allowedKey(user);
   if (key === undefined) removeFile(file);
-  // sshd reads it as the user.
-  else replaceFile(file, `${key}\n`, 0o644);
+  else replaceFile(file, `${key}\n`, 0o640, KEYS_ID);
 }
 
 export function isAuthorizedKeyRight(paths: Paths, user: User): boolean {
   const file = join(paths.authorizedKeys, user.sftp_username);
   const key = allowedKey(user);
-  return key === undefined ? isMissing(file) : isFile(file, `${key}\n`, 0o644);
+  return key === undefined ? isMissing(file) : isFile(file, `${key}\n`, 0o640, KEYS_ID);
 }
 
 export function removeAuthorizedKey(paths: Paths, username: string): boolean {

@@ -54,6 +54,7 @@ async function writeFiles(config: Config, paths: Paths): Promise<void> {
 
   const templates = [
     ['admit', 0o755],
+    ['authorized-keys', 0o755],
     ['etc/nsswitch.conf', 0o644],
     ['etc/pam.d/sshd', 0o644],
     ['etc/pam.d/other', 0o644],

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { KEYS_ID } from '../../src/sftp/system-accounts.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, openSockets } from '../support/sftp-user.ts';
 
@@ -40,7 +42,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
     [join(jail, 'dev'), 0, row.uid, 0o40750],
     [join(paths.userdb, `${name}.user`), 0, 0, 0o100644],
     [join(paths.userdb, `${name}.user-privileged`), 0, 0, 0o100600],
-    [join(paths.authorizedKeys, name), 0, 0, 0o100644],
+    [join(paths.authorizedKeys, name), 0, KEYS_ID, 0o100640],
     [join(paths.limits, name), 0, 0, 0o100600],
   ] as const;
   for (const [path, uid, gid, mode] of modes) {
@@ -69,6 +71,8 @@ test('apply mends whatever is missing or damaged, and keeps the files', async ()
     () => writeFileSync(join(paths.userdb, `${name}.user-privileged`), ''),
     () => chmodSync(join(paths.userdb, `${name}.user-privileged`), 0o644),
     () => writeFileSync(join(paths.authorizedKeys, name), 'ssh-ed25519 EVIL\n'),
+    () => chmodSync(join(paths.authorizedKeys, name), 0o644),
+    () => chownSync(join(paths.authorizedKeys, name), 0, 0),
     () => unlinkSync(join(paths.limits, name)),
     () => chmodSync(jail, 0o777),
     () => rmSync(join(jail, 'dev'), { recursive: true }),

@@ -21,6 +21,7 @@ export function sshdFilesCheck(config: Config): Check {
       const { sshd, hostKeys } = pathsOf(config);
       const problems = [
         ...file(join(sshd, 'admit'), 0o755),
+        ...file(join(sshd, 'authorized-keys'), 0o755),
         ...file(join(sshd, 'sshd_config'), 0o644),
         ...file(join(sshd, 'etc', 'nsswitch.conf'), 0o644),
         ...file(join(sshd, 'etc', 'pam.d', 'sshd'), 0o644),
@@ -35,7 +36,7 @@ export function sshdFilesCheck(config: Config): Check {
         .split(/[\r\n]+/)
         .join('; ');
       if (test.status !== 0) return [fail(`sshd does not accept its configuration: ${said}`, 'berth prepare')];
-      return orOk([], 'admission hook, configuration and host keys are in order, sshd accepts them');
+      return orOk([], 'admission hook, keys command, configuration and host keys are in order, sshd accepts them');
     },
   };
 }

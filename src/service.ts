@@ -31,8 +31,8 @@ import { startPruning } from './history/prune.ts';
 import type { Log } from './log.ts';
 import { stateQueries } from './metrics/queries.ts';
 import { createMetrics } from './metrics/start.ts';
-import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
-import { pathsOf } from './sftp/paths.ts';
+import { createDirectoryHost } from './sftp/host.ts';
+import { pathsOf, prepareFolders } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
 import { addressOf } from './sftp/sessions.ts';
 import { uploadQueries } from './uploads/queries.ts';
@@ -116,7 +116,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   );
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
   const local = parts.adopt(
-    createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
+    createDirectoryHost({ paths, log, sockets: uploads.sockets }),
     closed,
   );
   const host = watched(local, uploads);

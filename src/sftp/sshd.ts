@@ -11,11 +11,10 @@ import { promisify } from 'node:util';
 import type { Config } from '../config.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { ensureFolder, replaceFile } from './files.ts';
-import { prepareFolders } from './host.ts';
+import { KEYS_GID } from './credentials.ts';
 import { ensureHostKeys } from './host-keys.ts';
-import { type Paths, pathsOf } from './paths.ts';
+import { type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
-import { systemAccounts } from './system-accounts.ts';
 
 const run = promisify(execFile);
 
@@ -56,16 +55,15 @@ async function writeFiles(config: Config, paths: Paths): Promise<void> {
     ['admit', 0o755],
     ['authorized-keys', 0o755],
     ['etc/nsswitch.conf', 0o644],
+    ['etc/passwd', 0o644],
+    ['etc/group', 0o644],
+    ['etc/shadow', 0o600],
     ['etc/pam.d/sshd', 0o644],
     ['etc/pam.d/other', 0o644],
   ] as const;
   for (const [name, mode] of templates) {
     replaceFile(join(paths.sshd, name), fill(await readFile(join(TEMPLATES, name), 'utf8'), config, paths), mode);
   }
-  const accounts = systemAccounts();
-  replaceFile(join(etc, 'passwd'), accounts.passwd, 0o644);
-  replaceFile(join(etc, 'group'), accounts.group, 0o644);
-  replaceFile(join(etc, 'shadow'), accounts.shadow, 0o600);
   for (const name of FROM_MACHINE) link(join(etc, name), join('machine', name));
   replaceFile(join(paths.sshd, 'run-links'), runLinks(config), 0o644);
 }
@@ -118,6 +116,7 @@ function fill(template: string, config: Config, paths: Paths): string {
     hostKeys: paths.hostKeys,
     sshd: paths.sshd,
     authorizedKeys: paths.authorizedKeys,
+    keysGid: String(KEYS_GID),
     limits: paths.limits,
     sessions: paths.sessions,
     deniedLogins: paths.deniedLogins,

@@ -5,9 +5,9 @@ import { chmodSync, chownSync, lstatSync, mkdirSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { KEYS_GID } from '../../src/sftp/credentials.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
-import { KEYS_ID } from '../../src/sftp/system-accounts.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { directory, hostOf, keyPair } from '../support/sftp-user.ts';
@@ -24,7 +24,7 @@ function helper(place: Scratch) {
   return {
     keys: authorizedKeys,
     ask(...args: string[]) {
-      const account = { uid: KEYS_ID, gid: KEYS_ID, env: { PATH: '/nonexistent' } };
+      const account = { uid: KEYS_GID, gid: KEYS_GID, env: { PATH: '/nonexistent' } };
       const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', script, 'authorized-keys', ...args], {
         encoding: 'utf8',
         ...account,
@@ -74,15 +74,15 @@ test('its user can read the keys and no secret of berth; SFTP users cannot read 
   const { paths } = sshd;
   const key = join(paths.authorizedKeys, row.sftp_username);
   const reads = (id: number, path: string) => spawnSync('cat', [path], { uid: id, gid: id }).status === 0;
-  assert.equal(reads(KEYS_ID, key), true);
+  assert.equal(reads(KEYS_GID, key), true);
   assert.equal(reads(row.uid, key), false);
-  assert.equal(spawnSync('ls', [paths.authorizedKeys], { uid: KEYS_ID, gid: KEYS_ID }).status, 2);
+  assert.equal(spawnSync('ls', [paths.authorizedKeys], { uid: KEYS_GID, gid: KEYS_GID }).status, 2);
   for (const secret of [
     join(paths.userdb, `${row.sftp_username}.user-privileged`),
     join(paths.limits, row.sftp_username),
     join(paths.hostKeys, 'ssh_host_ed25519_key'),
   ])
-    assert.equal(reads(KEYS_ID, secret), false, secret);
+    assert.equal(reads(KEYS_GID, secret), false, secret);
 });
 
 test('an installation whose sshd read the key files itself lets the same keys in after its update', async () => {
@@ -104,7 +104,7 @@ test('an installation whose sshd read the key files itself lets the same keys in
   assert.equal((await sftp(place.dir, login, ['pwd'])).code, 0);
   assert.equal(host.isApplied(row), false);
   await host.apply(row);
-  assert.deepEqual([lstatSync(stored).gid, lstatSync(stored).mode & 0o7777], [KEYS_ID, 0o640]);
+  assert.deepEqual([lstatSync(stored).gid, lstatSync(stored).mode & 0o7777], [KEYS_GID, 0o640]);
   assert.equal((await sftp(place.dir, login, ['pwd'])).code, 0);
 
   // What sshd itself takes the configuration for.

@@ -3,11 +3,9 @@ import { existsSync, readdirSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
 import type { HostedDirectory } from '../../directories/host.ts';
-import { isAuthorizedKeyRight } from '../../sftp/authorized-keys.ts';
-import { isConnectionLimitRight } from '../../sftp/connection-limit.ts';
+import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
 import { CORNER, type Paths, pathsOf } from '../../sftp/paths.ts';
-import { isUserRecordRight, userOfRecord } from '../../sftp/user-record.ts';
 import { type Check, fail, type Finding, orOk, some, warn } from '../finding.ts';
 
 const MEND = 'restart berth: it brings this into order at every start';
@@ -41,9 +39,7 @@ function ofRows(paths: Paths, rows: readonly HostedDirectory[]): Finding[] {
   const without = rows.filter((row) => !existsSync(paths.jail(row.sftp_username)));
   const there = rows.filter((row) => !without.includes(row));
   const jail = there.filter((row) => !isJailRight(paths, row));
-  const credentials = rows.filter(
-    (row) => !isUserRecordRight(paths, row) || !isAuthorizedKeyRight(paths, row) || !isConnectionLimitRight(paths, row),
-  );
+  const credentials = rows.filter((row) => !areCredentialsRight(paths, row));
   const names = (list: readonly HostedDirectory[]): string => some(list.map((row) => row.sftp_username));
   return [
     ...(without.length > 0

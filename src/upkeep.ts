@@ -1,10 +1,9 @@
 /** What goes on in the background of a running service: the disk is compared with the database, and mended. */
 import { setTimeout } from 'node:timers/promises';
 import type { Database } from './db/open.ts';
-import type { DirectoryHost } from './directories/host.ts';
-import { currentDirectory, hostedAfter } from './directories/hosted-queries.ts';
+import { type DirectoryHost, hostedAfter } from './directories/host.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
-import { applyCommitted, applyUnapplied } from './directories/unapplied.ts';
+import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
 import type { Log } from './log.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
@@ -37,10 +36,7 @@ export async function coverAll(
       log,
       host: local,
       rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
-      async reapply(id: string) {
-        const directory = await currentDirectory(database.reads, id);
-        if (directory) await applyCommitted({ database, host }, directory);
-      },
+      reapply: (id: string) => applyCurrent({ database, host }, id),
       signal: options.signal,
     };
     const directories = await linkAll(disk);

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import type { Micros } from '../clock.ts';
 import { type DirectoryRow, directoryOf } from '../reports/directories.ts';
-import type { SeenSession } from '../sftp/sessions.ts';
+import type { Session } from '../sftp/sessions.ts';
 import { follow, type Stopped } from './follow.ts';
 import { type Print, shownTime } from './output.ts';
 import { columns, fullTime, printRows, type RowStyle } from './rows.ts';
@@ -18,7 +18,7 @@ Examples:
 
 type Happening = 'live' | 'opened' | 'closed';
 
-interface Row extends SeenSession {
+interface Row extends Session {
   readonly is: Happening;
   readonly directory: DirectoryRow | undefined;
 }
@@ -61,7 +61,7 @@ interface Options {
 export function sessionsCommand(deps: {
   withDatabase: WithDatabase;
   /** The live sessions. */
-  sessions: () => Promise<SeenSession[]>;
+  sessions: () => Promise<Session[]>;
   print: Print;
   stopped: Stopped;
 }): Command {

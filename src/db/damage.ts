@@ -66,8 +66,14 @@ export function refuseDamagedLog(file: string): void {
  */
 export function refuseDamaged(sqlite: Sqlite.Database, file: string): void {
   if (statSync(file).size > CHECKED_BYTES) return;
+  const found = firstDamage(sqlite);
+  if (found !== undefined) throw damaged(file, found);
+}
+
+/** What SQLite finds wrong first in all of the database, if anything. */
+export function firstDamage(sqlite: Sqlite.Database): string | undefined {
   const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
-  if (found !== 'ok') throw damaged(file, String(found));
+  return found === 'ok' ? undefined : String(found);
 }
 
 /** What to say of a database that SQLite cannot read. */

@@ -7,25 +7,19 @@
  */
 import type { Updateable } from 'kysely';
 import type { Clock } from '../clock.ts';
-import type { Database } from '../db/open.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
-import type { DirectoryHost } from './host.ts';
+import { HOSTED } from './host.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { applyCommitted, markUnapplied } from './unapplied.ts';
+import { type Applying, applyCommitted, markUnapplied } from './unapplied.ts';
 
-export interface UpdateDependencies {
-  readonly database: Database;
+export interface UpdateDependencies extends Applying {
   readonly clock: Clock;
-  readonly host: DirectoryHost;
 }
 
 type Changes = Updateable<DirectoriesTable>;
-
-/** The columns of `HostedDirectory` that a request can change. */
-const HOSTED = ['auth_mode', 'public_key', 'max_connections'] as const satisfies readonly (keyof Changes)[];
 
 /**
  * Basic fields (specification, PATCH, 1). Slug and username stay.

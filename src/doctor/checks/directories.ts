@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
-import type { HostedDirectory } from '../../directories/host.ts';
+import { HOSTED, type HostedDirectory } from '../../directories/host.ts';
 import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
 import { CORNER, type Paths, pathsOf } from '../../sftp/paths.ts';
@@ -21,8 +21,7 @@ export function directoriesCheck(config: Config): Check {
       await using look = lookAt(config.databaseFile);
       const rows = await look.db
         .selectFrom('directories')
-        .select(['id', 'sftp_username', 'uid', 'password_hash', 'auth_mode', 'public_key', 'max_connections'])
-        .select('deleted_at')
+        .select([...HOSTED, 'deleted_at'])
         .execute();
       const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
       const behind = new Set(unapplied.map(({ directory_id: id }) => id));

@@ -1,5 +1,5 @@
 /** DELETE /api/v1/directories/:id/public_key */
-import type { DirectoryQueries } from '../../directories/queries.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
 import { removePublicKey, type UpdateDependencies } from '../../directories/update.ts';
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';

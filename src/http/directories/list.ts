@@ -1,5 +1,5 @@
 /** GET /api/v1/directories */
-import type { DirectoryQueries } from '../../directories/queries.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';
 import { readPage } from '../page.ts';

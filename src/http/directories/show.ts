@@ -1,6 +1,6 @@
 /** GET /api/v1/directories/:id */
 import { BerthError } from '../../errors.ts';
-import type { DirectoryQueries, ShownDirectory } from '../../directories/queries.ts';
+import type { DirectoryQueries, ShownDirectory } from '../../directories/view.ts';
 import type { Endpoint } from '../authentication.ts';
 import { dataResponse } from '../json-response.ts';
 import { fullDirectory } from './directory-json.ts';

@@ -1,6 +1,6 @@
 /** PATCH /api/v1/directories/:id. Auth settings in a request are applied alone and need the admin role. */
 import { isAuthChange } from '../../directories/fields.ts';
-import type { DirectoryQueries } from '../../directories/queries.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
 import { type UpdateDependencies, updateAuth, updateBasics } from '../../directories/update.ts';
 import type { Endpoint } from '../authentication.ts';
 import { readDirectoryFields } from '../body.ts';

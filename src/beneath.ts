@@ -24,7 +24,7 @@ export interface Entry {
 }
 
 /**
- * Opens `path` below `root`. `root` itself is trusted, but not its last component's being a link.
+ * Opens `path` below `root`. `root` itself is trusted, but its last component may not be a link.
  * @throws the system's error: `ENOENT`, `ENOTDIR` (a link among them included), `ELOOP`.
  */
 export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder {

@@ -1,6 +1,6 @@
 /**
- * Looks at a database before it is used, so that a damaged or vanished one is a line that says so and an end, and never a
- * fresh empty one in its place: with that, every SFTP user would lose their credentials and every caller their key.
+ * Checks a database before it is used. A damaged or missing one ends the start with a line that says so. It is never
+ * replaced by a fresh one, with which every SFTP user would lose their credentials and every caller their key.
  */
 import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';

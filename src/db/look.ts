@@ -1,4 +1,4 @@
-/** A database as somebody sees it who only looks: nothing is migrated, mended or written, and it may be damaged or newer. */
+/** A read-only view of a database, which may be damaged or newer: nothing is migrated, mended or written. */
 import Sqlite from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import { firstDamage } from './damage.ts';

@@ -56,7 +56,7 @@ function patient(connection: DatabaseConnection, sqlite: Sqlite.Database): Datab
         try {
           return await connection.executeQuery<R>(query);
         } catch (error) {
-          // Who holds the lock already need not wait for it.
+          // The holder of the lock need not wait for it.
           if (errorCode(error) !== 'SQLITE_BUSY' || sqlite.inTransaction) throw error;
           deadline ??= performance.now() + BUSY_PATIENCE;
           if (performance.now() > deadline) throw error;

@@ -18,7 +18,7 @@ import { applyCommitted, markUnapplied } from './unapplied.ts';
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
 
-/** What a directory has before anybody says anything: of no interest to the audit. */
+/** Defaults, which the audit leaves out. */
 const BLANK = { metadata: '{}', retention_days: 0 };
 
 export interface CreateDependencies extends DeleteDependencies {
@@ -117,8 +117,8 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
 }
 
 /**
- * Like a deletion, except that a database as full as the disk does not stop it: the rows then go when there is room.
- * What fails here keeps its mark and is repeated; the caller gets the error that came first.
+ * A deletion that a full database does not stop: the rows then go when there is room. The mark stays until this has
+ * succeeded, so it is repeated; the caller gets the first error.
  */
 async function undo(deps: CreateDependencies, directory: DirectoriesTable, asker?: Asker): Promise<void> {
   try {

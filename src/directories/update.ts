@@ -22,9 +22,9 @@ export interface UpdateDependencies extends Applying {
 type Changes = Updateable<DirectoriesTable>;
 
 /**
- * Basic fields (specification, PATCH, 1). Slug and username stay.
- * @param asker the request behind it, for the audit; so it is of the others.
- * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. So do the others.
+ * Basic fields (specification, PATCH, 1). Slug and username stay. The other changes throw the same errors.
+ * @param asker the request behind it, for the audit.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function updateBasics(
   deps: UpdateDependencies,

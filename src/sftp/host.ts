@@ -50,7 +50,7 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
   }
 
   return {
-    // Without an await but for a full socket, so what one caller read and writes here cannot be overtaken half-way.
+    // Waits for nothing but a further socket, so a later change of the same directory cannot overtake this one half-way.
     async apply(directory) {
       ensureJail(paths, directory);
       const linked = linkLogSocket(paths, directory.sftp_username, sockets);

@@ -48,8 +48,8 @@ export function allSessions(paths: Pick<Paths, 'sessions'>): Session[] {
 }
 
 /**
- * The client's address of the session that a process serves, being a child's child of its monitor. Undefined when it
- * serves none that was registered here: another instance of berth may have given out the same UID.
+ * The client's address of the session that a process serves, a grandchild of its monitor. Undefined when it serves
+ * none that was registered here: another instance of berth may have given out the same UID.
  */
 export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
   const sessions = liveSessions(paths, username);

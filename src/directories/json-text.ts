@@ -15,8 +15,9 @@ const { rawJSON, isRawJSON } = JSON as typeof JSON & {
  */
 const DEEPEST = 1000;
 
-/** A string, whose brackets do not count, or one that does. */
-const STRING_OR_BRACKET = /"(?:[^"\\]|\\.)*"|[[{\]}]/g;
+const [QUOTE, BACKSLASH] = [0x22, 0x5c] as const;
+const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 
 /**
  * Parses JSON; each number that would come out otherwise than it was written becomes an opaque object that
@@ -33,13 +34,17 @@ export function parseJson(text: string): unknown {
 }
 
 function isTooDeep(text: string): boolean {
+  if (text.length <= 2 * DEEPEST) return false;
   let depth = 0;
-  for (const [token] of text.matchAll(STRING_OR_BRACKET)) {
-    if (token === '[' || token === '{') depth += 1;
-    else if (token === ']' || token === '}') depth -= 1;
-    if (depth > DEEPEST) return true;
+  let isQuoted = false;
+  for (let at = 0; at < text.length && depth <= DEEPEST; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) isQuoted = !isQuoted;
+    else if (isQuoted) at += code === BACKSLASH ? 1 : 0;
+    else if (OPENING.has(code)) depth += 1;
+    else if (CLOSING.has(code)) depth -= 1;
   }
-  return false;
+  return depth > DEEPEST;
 }
 
 /** Whether the value stands for a number that JavaScript cannot hold: an object to it, but no object to the caller. */

@@ -4,6 +4,7 @@
  * The order matters. What an earlier process left undone about credentials is applied before the API answers; looking
  * at every directory comes after, in the background, so that a start takes as long with a hundred thousand of them.
  */
+import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
 import { createLastUsed } from './accounts/last-used.ts';
 import { type Background, createBackground } from './background.ts';
@@ -11,8 +12,8 @@ import { type Clock, systemClock } from './clock.ts';
 import { leadMeter } from './clock-steps.ts';
 import type { Config } from './config.ts';
 import { refuseMissing } from './db/damage.ts';
+import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
-import { lockState } from './db/state-folder.ts';
 import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
@@ -73,7 +74,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   refuseMissing(config);
   prepareFolders(paths);
   await using parts = new AsyncDisposableStack();
-  parts.use(lockState(config));
+  parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
   const stop = new AbortController();
   const metrics = parts.adopt(createMetrics(), closed);

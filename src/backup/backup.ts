@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { type Clock, formatMicros } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { copyDatabaseFile } from '../db/copy.ts';
-import { refuseUnfinished } from '../db/state-folder.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';

@@ -13,7 +13,8 @@ import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, st
 import { dirname, join } from 'node:path';
 import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
-import { isUnfinished, lockState, pendingRestore } from '../db/state-folder.ts';
+import { lockInstance } from '../db/instance-lock.ts';
+import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { PARTS } from './archive.ts';
 
@@ -23,6 +24,11 @@ const ENDING = 'ending';
 /** Where the restored database waits: on the file system of the one that it replaces. */
 export function waitingDatabase({ databaseFile }: Pick<Config, 'databaseFile'>): string {
   return `${databaseFile}.restored`;
+}
+
+/** One `berth serve` or `berth restore` per state folder. */
+export function lockState({ stateDir }: Config): Disposable {
+  return lockInstance(join(stateDir, 'serve.lock'));
 }
 
 /** Steps 1 and 2, for a folder in `stateDir` whose files have their final modes. Their own folders exist. */

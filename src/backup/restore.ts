@@ -19,11 +19,11 @@ import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { lookAt } from '../db/look.ts';
 import { openDatabase } from '../db/open.ts';
-import { isUnfinished, lockState } from '../db/state-folder.ts';
+import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { PARTS, unpack } from './archive.ts';
-import { commit, place, waitingDatabase } from './place.ts';
+import { commit, lockState, place, waitingDatabase } from './place.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 
 export interface RestoreOptions {

@@ -5,7 +5,7 @@ import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
-import { refuseUnfinished } from '../db/state-folder.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import type { Print } from './output.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync, lstatSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
-import { isUnfinished } from '../../db/state-folder.ts';
+import { isUnfinished } from '../../db/unfinished-restore.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 
 /** A write-ahead log this large is not taken into the database: somebody holds a read open. */

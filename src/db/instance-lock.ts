@@ -1,0 +1,25 @@
+/**
+ * One `berth serve` per state folder: a second would take the first one's sockets and send its webhooks. The lock is
+ * SQLite's own on a file beside the database, which the kernel lets go of with the process, however it ends.
+ */
+import Sqlite from 'better-sqlite3';
+import { errorCode, OperatorError } from '../errors.ts';
+
+/**
+ * Holds the lock until it is disposed of.
+ * @throws {OperatorError} when another process has it.
+ */
+export function lockInstance(file: string): Disposable {
+  const sqlite = new Sqlite(file, { timeout: 0 });
+  try {
+    sqlite.exec('begin exclusive');
+  } catch (error) {
+    sqlite.close();
+    if (errorCode(error) !== 'SQLITE_BUSY') throw error;
+    throw new OperatorError(
+      `another berth serve runs with ${file}: stop it first, or give this one a BERTH_STATE_DIR of its own`,
+      { cause: error },
+    );
+  }
+  return { [Symbol.dispose]: () => void sqlite.close() };
+}

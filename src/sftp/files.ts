@@ -27,7 +27,7 @@ export function replaceFile(path: string, text: string, mode: number, gid = 0): 
   const fresh = `${path}.new`;
   const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
   try {
-    fchownSync(fd, 0, gid); // we may be a user with capabilities (systemd/berth.service)
+    fchownSync(fd, 0, gid); // we may be a user with capabilities (berth.service)
     fchmodSync(fd, mode);
     writeSync(fd, text);
   } finally {

@@ -26,8 +26,8 @@ import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
-import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
-import { type Paths, pathsOf } from './sftp/paths.ts';
+import { createDirectoryHost } from './sftp/host.ts';
+import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
 import { addressOf } from './sftp/sessions.ts';
 import { uploadQueries } from './uploads/queries.ts';
@@ -89,10 +89,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const dispatcher = openWebhooks(ground, parts);
   const uploads = parts.adopt(await openUploads(ground, dispatcher.wake, roundPause), closed);
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
-  const local = parts.adopt(
-    createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
-    closed,
-  );
+  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const host = watched(local, uploads);
   await local.relinkLiveSessions();
   await uploads.adoptSessions();

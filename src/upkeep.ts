@@ -1,10 +1,9 @@
 /** The upkeep of a running service: the disk is compared with the database and mended, and old history removed. */
 import { once } from 'node:events';
 import type { Background } from './background.ts';
-import { currentDirectory, hostedAfter } from './directories/hosted-queries.ts';
-import type { DirectoryHost } from './directories/host.ts';
+import { type DirectoryHost, hostedAfter } from './directories/host.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
-import { applyCommitted, applyUnapplied } from './directories/unapplied.ts';
+import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
 import { pruneHistory, type PruningOptions } from './history/prune.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
@@ -62,10 +61,7 @@ async function coverAll({ database, host, local, log, paths, uploads }: UpkeepOp
     host: local,
     signal,
     rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
-    async reapply(id: string) {
-      const directory = await currentDirectory(database.reads, id);
-      if (directory) await applyCommitted({ database, host }, directory);
-    },
+    reapply: (id: string) => applyCurrent({ database, host }, id),
   };
   const directories = await linkAll(disk);
   // Sessions that began before their jail was linked to the log are not known to it.

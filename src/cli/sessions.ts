@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
 import { directoryOf } from '../reports/queries.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { allSessions, type SeenSession } from '../sftp/sessions.ts';
+import { allSessions, type Session } from '../sftp/sessions.ts';
 import { shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
@@ -17,7 +17,7 @@ Examples:
   berth sessions --directory acme-corp-x7k2m9qa
   berth sessions --follow --json         one line for each session that is live, begins or ends`;
 
-interface Row extends SeenSession {
+interface Row extends Session {
   readonly state: 'live' | 'opened' | 'closed';
   /** Null while its directory is unknown to the database. */
   readonly directory_id: string | null;
@@ -71,7 +71,7 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
     });
 }
 
-async function liveRows(database: Database, sessions: readonly SeenSession[], options: Options): Promise<Row[]> {
+async function liveRows(database: Database, sessions: readonly Session[], options: Options): Promise<Row[]> {
   const rows = sessions.map(async (session): Promise<Row> => {
     const {
       id = null,

@@ -1,7 +1,7 @@
 /** The API's routes (specification, "Endpoints"). Each gets what it needs here, and nothing more. */
 import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
-import { directoryQueries } from '../directories/queries.ts';
+import { directoryQueries } from '../directories/view.ts';
 import type { Log } from '../log.ts';
 import type { UploadQueries } from '../uploads/queries.ts';
 import { type AccessDependencies, createAccess } from './access.ts';

@@ -4,7 +4,7 @@ import type { Principal } from '../accounts/authenticate.ts';
 import { type CreateDependencies, createDirectory } from '../directories/create.ts';
 import { deleteDirectory } from '../directories/delete.ts';
 import { isAuthChange } from '../directories/fields.ts';
-import type { DirectoryQueries, ShownDirectory } from '../directories/queries.ts';
+import type { DirectoryQueries, ShownDirectory } from '../directories/view.ts';
 import { removePublicKey, updateAuth, updateBasics } from '../directories/update.ts';
 import { BerthError } from '../errors.ts';
 import type { Asker } from '../history/audit.ts';

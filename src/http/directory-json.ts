@@ -1,6 +1,6 @@
 /** The exact fields of each response, in the order of the specification ("Resources"). */
 import { formatMicros } from '../clock.ts';
-import type { ListedDirectory, ShownDirectory } from '../directories/queries.ts';
+import type { ListedDirectory, ShownDirectory } from '../directories/view.ts';
 
 /** Seven fields. */
 export function listItem(directory: ListedDirectory): object {

@@ -1,6 +1,6 @@
 /** GET /api/v1/directories/:id/uploads */
 import { formatMicros } from '../clock.ts';
-import type { DirectoryQueries } from '../directories/queries.ts';
+import type { DirectoryQueries } from '../directories/view.ts';
 import { displayName, type UploadQueries, type UploadRow } from '../uploads/queries.ts';
 import type { Endpoint } from './access.ts';
 import { ownDirectory } from './directories.ts';

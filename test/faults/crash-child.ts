@@ -34,7 +34,7 @@ const { account, directory } = parameters;
 function rules(clock: Clock) {
   const socket = join(paths.corner, 'log-1.sock');
   const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
-  const host = createDirectoryHost({ paths, log, sockets, onRemoved: () => undefined });
+  const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log });
   return { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 22 } };
 }

@@ -90,11 +90,17 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   };
   const jail = paths.jail(username);
   const record = join(paths.userdb, 'nobodys-abcdefgh.user');
-  const [admit, pam] = [join(paths.sshd, 'admit'), join(paths.sshd, 'etc', 'pam.d', 'sshd')];
+  const [admit, keys] = [join(paths.sshd, 'admit'), join(paths.sshd, 'authorized-keys')];
+  const pam = join(paths.sshd, 'etc', 'pam.d', 'sshd');
   const stranger = paths.jail('lost-abcdefgh');
   const delivery = "'x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', '', 'running', 4, 0, 0, null";
   const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
     [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
+    [
+      () => rmSync(keys),
+      () => writeFileSync(keys, '', { mode: 0o755 }),
+      /^fail sshd files: .*authorized-keys is missing/,
+    ],
     [() => chownSync(pam, 1000, 0), () => chownSync(pam, 0, 0), /^fail sshd files: .*pam.d.sshd is owned by 1000/],
     [
       () => chmodSync(paths.jails, 0o777),

@@ -8,7 +8,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Sqlite from 'better-sqlite3';
-import { issueKey, startBerth } from '../support/berth.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { systemClock } from '../../src/clock.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { startBerth } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, rawSftp } from '../support/raw-sftp.ts';
@@ -64,7 +67,11 @@ await until('the first attempt of the last has failed', () => late.get()?.attemp
 const partial = sqlite.prepare("select 1 from files where state = 'partial'");
 await until('the half file is recorded', () => partial.get() !== undefined);
 
-const key = await issueKey(berth.config);
+const account = sqlite.prepare<[], string>('select account_id from directories').pluck().get() ?? '';
+const database = await openDatabase(berth.config.databaseFile);
+const issuer = { database, clock: systemClock(), environment: berth.config.environment };
+const { key } = await createKey(issuer, { accountId: account, role: 'admin', name: 'kept' });
+await database.close();
 const directories = await Promise.all(
   [byPassword, byKey, byBoth, unreached].map(async (directory) => ({
     id: directory.id,
@@ -77,9 +84,8 @@ const directories = await Promise.all(
 );
 const delivery = late.get()?.id;
 sqlite.close();
-const keyText = (await berth.send('GET', '/directories')).status === 200 ? berth.key : key;
 await berth.stop();
-const kept = { key: keyText, privateKey: readFileSync(file, 'utf8'), delivery, directories };
+const kept = { key, privateKey: readFileSync(file, 'utf8'), delivery, directories };
 writeFileSync(join(folder, 'expected.json'), `${JSON.stringify(kept, undefined, 2)}\n`);
 const names = [berth.config.stateDir, berth.config.jailDir].map((path) => path.slice(place.dir.length + 1));
 // Times to the nanosecond, and no socket.

@@ -1,11 +1,10 @@
 /** Rows against the disk: each directory's jail and credentials, and whatever lies there without a row. */
 import { existsSync, readdirSync } from 'node:fs';
 import { lookAt } from '../../db/look.ts';
-import { isAuthorizedKeyRight } from '../../sftp/authorized-keys.ts';
-import { isConnectionLimitRight } from '../../sftp/connection-limit.ts';
+import { HOSTED } from '../../directories/host.ts';
+import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
 import { CORNER, pathsOf } from '../../sftp/paths.ts';
-import { isUserRecordRight, userOfRecord } from '../../sftp/user-record.ts';
 import { type Check, fail, orOk, some, warn } from '../finding.ts';
 
 const RESTART = 'restart berth: every start puts this in order';
@@ -18,7 +17,7 @@ export const checkDirectories: Check = async (config) => {
   await using look = lookAt(config.databaseFile);
   const rows = await look.db
     .selectFrom('directories')
-    .select(['id', 'sftp_username', 'uid', 'password_hash', 'auth_mode', 'public_key', 'max_connections', 'deleted_at'])
+    .select([...HOSTED, 'deleted_at'])
     .execute();
   const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
   const changing = new Set(unapplied.map((row) => row.directory_id));
@@ -29,9 +28,7 @@ export const checkDirectories: Check = async (config) => {
     live.filter(isSo).map((row) => row.sftp_username);
   const missing = liveWhere((row) => !existsSync(paths.jail(row.sftp_username)));
   const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
-  const credentials = liveWhere(
-    (row) => !isUserRecordRight(paths, row) || !isAuthorizedKeyRight(paths, row) || !isConnectionLimitRight(paths, row),
-  );
+  const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
   const strangers = jails.filter((name) => !known.has(name));
   const logins = users.filter((name) => !known.has(name));
   return orOk(

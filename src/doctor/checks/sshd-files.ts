@@ -9,6 +9,7 @@ import { inNamespace } from '../processes.ts';
 /** By their names in the folder `sshd`. */
 const MODES: Readonly<Record<string, number>> = {
   admit: 0o755,
+  'authorized-keys': 0o755,
   sshd_config: 0o644,
   'etc/nsswitch.conf': 0o644,
   'etc/pam.d/sshd': 0o644,
@@ -22,7 +23,8 @@ export const checkSshdFiles: Check = async (config) => {
   const problems = [...files, ...hostKeyProblems(hostKeys)].filter((problem) => problem !== undefined);
   if (problems.length > 0) return problems;
   const { status, stderr } = await inNamespace(config, '/usr/sbin/sshd', '-t', '-f', join(sshd, 'sshd_config'));
-  if (status === 0) return [ok('admission hook, configuration and host keys are in order, and sshd accepts them')];
+  if (status === 0)
+    return [ok('admission hook, keys command, configuration and host keys are in order, and sshd accepts them')];
   return [fail(`sshd does not accept its configuration: ${oneLine(stderr)}`, 'berth prepare')];
 };
 

@@ -64,16 +64,16 @@ const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
 );
 
 export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
-  /** A deleted directory still marks a place in the list for as long as its row is there. */
-  async function placeOf(accountId: string, id: string) {
-    const place = await reads
+  /** Where in the list a page begins. A deleted directory will do, for as long as its row is there. */
+  async function positionOf(accountId: string, id: string) {
+    const position = await reads
       .selectFrom('directories')
       .select(['inserted_at', 'id'])
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .executeTakeFirst();
-    if (!place) throw new ValidationError({ after: ['is invalid'] });
-    return place;
+    if (!position) throw new ValidationError({ after: ['is invalid'] });
+    return position;
   }
 
   return {
@@ -89,9 +89,11 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
       if (externalId !== undefined) query = query.where('external_id', '=', externalId);
       if (limit !== undefined) query = query.limit(limit);
       if (after === undefined) return query.execute();
-      const place = await placeOf(accountId, after);
+      const position = await positionOf(accountId, after);
       return query
-        .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(place.inserted_at, place.id)))
+        .where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('inserted_at', 'id'), '<', tuple(position.inserted_at, position.id)),
+        )
         .execute();
     },
   };

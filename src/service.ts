@@ -39,7 +39,7 @@ import { uploadQueries } from './uploads/queries.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { coverAll, retryUnapplied } from './upkeep.ts';
 import { version } from './version.ts';
-import { startDispatcher } from './webhooks/deliver.ts';
+import { startDispatcher } from './webhooks/dispatcher.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
 import { createSender } from './webhooks/send.ts';
 
@@ -108,7 +108,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       firstUid: FIRST_UID,
       watchLimit: config.watchLimit,
       roundPause,
-      wake: dispatcher.wake,
+      transact: dispatcher.transact,
       addressOf: (username, pid) => addressOf(paths, username, pid),
       recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
     }),

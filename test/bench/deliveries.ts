@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
-import { payload } from '../../src/webhooks/payload.ts';
+import { payload } from '../../src/webhooks/outbox.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { startServe } from '../support/serve-process.ts';

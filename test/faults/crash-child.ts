@@ -73,7 +73,7 @@ const operations: Record<string, () => Promise<void>> = {
     await recorder.close();
   },
   async deliver() {
-    const { startDispatcher } = await import('../../src/webhooks/deliver.ts');
+    const { startDispatcher } = await import('../../src/webhooks/dispatcher.ts');
     const { guardedAgents } = await import('../../src/webhooks/destination-guard.ts');
     const { createSender } = await import('../../src/webhooks/send.ts');
     const sender = createSender(guardedAgents(['127.0.0.0/8']), '0');

@@ -46,13 +46,13 @@ export function recording(options: RecordingOptions) {
     over: () => undefined,
   });
   const recorder = createRecorder({
-    ...{ database, clock, log, ledger, durable, filesRoot, isTemporary, strays },
+    ...{ clock, log, ledger, durable, filesRoot, isTemporary, strays },
     isLive: (id, pid) => sessions.isLive(id, pid),
     livePid: (id) => sessions.pidsOf(id)[0],
     isHeld: async () => isHeld(),
     caughtUp: async () => undefined,
     rescan: (id) => void rescanned.push(id),
-    wake: () => undefined,
+    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
     recorded: () => undefined,
   });
   return {

@@ -4,8 +4,8 @@ import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
 import { createLog } from '../../src/log.ts';
-import type { RetryDelays } from '../../src/webhooks/backoff.ts';
-import { type Dispatcher, type DispatcherOptions, startDispatcher } from '../../src/webhooks/deliver.ts';
+import type { RetryDelays } from '../../src/webhooks/outcome.ts';
+import { type Dispatcher, type DispatcherOptions, startDispatcher } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
@@ -68,7 +68,6 @@ export async function outboxPlace({
         filename: 'orders.csv',
         sizeBytes: 12,
         uploadedAt: now,
-        now,
         ...changes,
       };
       await database.db.transaction().execute((tx) => enqueue(tx, event));

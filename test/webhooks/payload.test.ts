@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { enqueue } from '../../src/webhooks/outbox.ts';
-import { payload } from '../../src/webhooks/payload.ts';
+import { payload } from '../../src/webhooks/outbox.ts';
 import { sign, signatureHeader, verify } from '../../src/webhooks/signature.ts';
 import { directory, outboxPlace } from './outbox-place.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { OperatorError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { logHistory } from '../../src/uploads/record/history.ts';
-import { startDispatcher } from '../../src/webhooks/deliver.ts';
+import { startDispatcher } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import type { AttemptSeen } from '../../src/webhooks/outcome.ts';
 import { replay } from '../../src/webhooks/replay.ts';

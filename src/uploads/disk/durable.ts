@@ -48,7 +48,14 @@ export function createDurable(): Durable {
     try {
       const stats = fstatSync(fd);
       if (!stats.isFile()) return undefined;
-      await (stats.size < LARGE ? small : large).add(() => syncData(fd));
+      // The folders may be as new as the file. All at once: the file system then writes them with one commit of its journal.
+      const syncs = [
+        (stats.size < LARGE ? small : large).add(() => syncData(fd)),
+        ...[...ancestors(path)].map((folder) => syncFolder(root, folder)),
+      ];
+      // Until none of them uses the descriptor any more.
+      await Promise.allSettled(syncs);
+      await Promise.all(syncs);
       return fileStat(stats);
     } finally {
       closeSync(fd);
@@ -58,11 +65,7 @@ export function createDurable(): Durable {
   return {
     async sync(root, path) {
       try {
-        const synced = await syncFile(root, path);
-        // The folders may be as new as the file.
-        const above = synced ? [...ancestors(path)] : [];
-        await Promise.all(above.map((folder) => syncFolder(root, folder)));
-        return synced;
+        return await syncFile(root, path);
       } catch (error) {
         if (isAbsent(error)) return undefined;
         throw error;

@@ -25,7 +25,7 @@ import type { Wait } from './decide.ts';
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
 const BATCH = 64;
 
-/** Between two transactions, in ms, unless a whole batch waits: a commit costs more than what it holds. */
+/** Between two transactions that write, in ms, unless a whole batch waits: a commit costs more than what it holds. */
 const GATHER = 2;
 
 /** Session notes in one transaction; how long they wait for something to be written with, in ms; how many wait at most. */
@@ -112,7 +112,6 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function gather(): Promise<void> {
     const wait = began + GATHER - performance.now();
     if (wait > 0 && ready.length < BATCH && !stop.signal.aborted) await setTimeout(Math.ceil(wait));
-    began = performance.now();
   }
 
   /** Looks at these, and writes what follows. One that cannot be written does not stop the others. */
@@ -143,6 +142,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function write(entries: readonly Entry[]): Promise<Written[]> {
     const noted = notes.slice(0, NOTES);
     const now = options.clock.now();
+    const started = performance.now();
     const { written, rows } = await transact(async (tx) => {
       const found: Written[] = [];
       for (const [id, own] of Map.groupBy(entries, ({ directory }) => directory.id)) {
@@ -154,6 +154,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     });
     notes = notes.slice(noted.length);
     if (rows.length > 0) {
+      began = started;
       logHistory(log, rows);
       options.recorded(rows);
     }

@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: how fast berth is.
  *
- *   npm run bench [-- --json] [-- --tiny] [-- --against TREE] [-- --flags 'FLAG …'] [-- NAME …]
+ *   npm run bench [-- --json] [-- --tiny] [-- --against TREE] [-- --flags='FLAG …'] [-- NAME …]
  *
  * Prints one table; progress goes to standard error. `--against` measures the berth of another source tree in turns with
  * this one's, `--flags` this one's a second time with flags of Node's or variables. `--tiny` is what CI runs.

@@ -39,7 +39,7 @@ import { uploadQueries } from './uploads/queries.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { coverAll, retryUnapplied } from './upkeep.ts';
 import { version } from './version.ts';
-import { startDispatcher } from './webhooks/dispatcher.ts';
+import { Dispatcher } from './webhooks/dispatcher.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
 import { createSender } from './webhooks/send.ts';
 
@@ -83,7 +83,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const sender = createSender(guardedAgents(config.webhooks.allow), version);
   parts.defer(() => sender.close());
   const dispatcher = parts.adopt(
-    startDispatcher({
+    new Dispatcher({
       database,
       clock,
       log,

@@ -32,7 +32,7 @@ import {
 import type { Answer, Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 import { createSlots } from './slots.ts';
-import { createTurns } from './turns.ts';
+import { createTurns, type Turns } from './turns.ts';
 
 /** An answer within this makes a destination proven (see `slots.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
@@ -54,7 +54,7 @@ export interface DispatcherOptions {
   readonly retryDelays: RetryDelays;
   readonly send: Send;
   /** Called when an attempt has ended. */
-  observe?(attempt: AttemptSeen): void;
+  readonly observe?: (attempt: AttemptSeen) => void;
 }
 
 /** What a transaction gives, and the destinations of the webhooks that it has enqueued. */
@@ -66,185 +66,192 @@ export interface Enqueued<T> {
 /** Runs a transaction that may enqueue webhooks. Those that there is room for are claimed in it and sent at once. */
 export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
 
-export interface Dispatcher {
-  readonly transact: Transact;
-  /** Looks at the outbox now: somebody has changed it in a transaction of another kind. */
-  wake(): void;
-  /** Claims nothing more, lets attempts end for up to 3 s, records all; nothing of it runs when it returns. */
-  close(): Promise<void>;
-}
-
 type Ended = Finished & Pick<Claimed, 'destination'>;
 
-export function startDispatcher(options: DispatcherOptions): Dispatcher {
-  const { database, clock, log, retryDelays, send } = options;
-  const slots = createSlots(() => performance.now());
-  const turns = createTurns(database.reads, slots);
-  const sleeper = createSleeper();
-  const clockStep = stepMeter(clock, () => performance.now());
+const NO_TURNS = { turns: [], complete: true };
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #slots = createSlots(() => performance.now());
+  readonly #turns: Turns;
+  readonly #sleeper = createSleeper();
+  readonly #clockStep: () => Micros;
   /** One transaction at a time, what follows from it included. */
-  const serial = new PQueue({ concurrency: 1 });
-  const stop = new AbortController();
-  let closing = false;
-  let underWay = 0;
+  readonly #serial = new PQueue({ concurrency: 1 });
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  #isClosing = false;
+  #underWay = 0;
   /** Attempts that have ended and hold their slots still. */
-  let ended: Ended[] = [];
+  #ended: Ended[] = [];
   /** When the first of them did. */
-  let endedSince = 0;
-  const unrecorded = new Set<Finished>();
+  #endedSince = 0;
+  readonly #unrecorded = new Set<Finished>();
   /** By how much the wall clock was set and the outbox has not followed yet. */
-  let jump: Micros = 0;
-  let isFirst = true;
-  let ripenedAt = Number.NEGATIVE_INFINITY;
+  #jump: Micros = 0;
+  #isFirst = true;
+  #ripenedAt = Number.NEGATIVE_INFINITY;
 
-  async function attempt(delivery: Claimed): Promise<void> {
-    const answer = await send(delivery, clock.now(), stop.signal).catch(unexpected);
-    const sinceClose = clock.now() - delivery.inserted_at;
-    const finished = outcomeOf(delivery, answer, { retryDelays, sinceClose, isStopping: stop.signal.aborted });
-    options.observe?.({ outcome: nameOf(finished), sinceClose });
-    report(log, delivery, finished, sinceClose);
-    slots.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
-    if (ended.length === 0) endedSince = performance.now();
-    ended.push({ ...finished, destination: delivery.destination });
-    underWay -= 1;
-    sleeper.wakeIn(areGathered() ? 0 : GATHER_MS);
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+    this.#turns = createTurns(options.database.reads, this.#slots);
+    this.#clockStep = stepMeter(options.clock, () => performance.now());
+    this.#running = this.#run();
   }
 
-  /** Whether enough have ended to be worth a commit; the others keep the processor busy meanwhile. */
-  function areGathered(): boolean {
-    return ended.length > 0 && (ended.length >= underWay || performance.now() - endedSince >= GATHER_MS);
+  readonly transact: Transact = (work) =>
+    this.#serial.add(async () => {
+      const taken: Turn[] = [];
+      const { value, destinations } = await this.#commit(taken, false, async (tx) => {
+        const enqueued = await work(tx);
+        this.#collect();
+        taken.push(...this.#turnsFor(enqueued.destinations));
+        return enqueued;
+      });
+      const begun = taken.reduce((sum, { count }) => sum + count, 0);
+      if (begun < destinations.length) this.wake();
+      return value;
+    });
+
+  /** Looks at the outbox now: somebody has changed it in a transaction of another kind. */
+  wake(): void {
+    this.#turns.restart();
+    this.#sleeper.wakeIn(0);
   }
 
-  /** Has what has ended recorded with the next commit, and its slots taken again. */
-  function collect(): void {
-    for (const finished of ended) {
-      slots.give(finished.destination, 1);
-      unrecorded.add(finished);
+  /** Claims nothing more, lets attempts end for up to 3 s, records all; nothing of it runs when it returns. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    const grace = setTimeout(() => this.#stop.abort(), GRACE_MS);
+    this.#sleeper.wakeIn(0);
+    await this.#running;
+    clearTimeout(grace);
+  }
+
+  async #run(): Promise<void> {
+    await Promise.resolve(); // until all of it is there
+    while (!this.#isDone()) {
+      try {
+        const idleFor = await this.#serial.add(() => this.#round());
+        if (idleFor > 0) await this.#sleeper.sleep(idleFor);
+        else await setImmediate();
+      } catch (error) {
+        this.#options.log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
+        // What cannot be recorded now is repeated when its lease has ended.
+        if (this.#isClosing && this.#underWay === 0) return;
+        await this.#sleeper.sleep(TROUBLE_MS);
+      }
     }
-    if (ended.length > 0) turns.restart();
-    ended = [];
   }
 
-  /** For each of these destinations as many turns as there is room for, their slots taken. */
-  function turnsFor(destinations: readonly string[]): Turn[] {
-    if (closing) return [];
-    const wanted = Map.groupBy(destinations, (destination) => destination);
-    return [...wanted].map(([destination, { length }]) => ({ destination, count: slots.take(destination, length) }));
+  #isDone(): boolean {
+    return this.#isClosing && this.#underWay === 0 && this.#ended.length === 0 && this.#unrecorded.size === 0;
   }
 
-  /** What every transaction does beside its own work. */
-  async function settle(
+  /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
+  async #round(): Promise<number> {
+    this.#jump += this.#clockStep();
+    const timed = ((await nextTimed(this.#options.database.reads)) ?? Infinity) + this.#jump;
+    const dueIn = (timed - this.#options.clock.now()) / 1000;
+    const ripenIn = Math.max(dueIn, RIPEN_MS - (performance.now() - this.#ripenedAt));
+    const isRipe = ripenIn <= 0;
+    if (this.#areGathered()) this.#collect();
+    const { turns: taken, complete } = this.#isClosing ? NO_TURNS : await this.#turns.next();
+    // The commit is made anyway.
+    if (taken.length > 0) this.#collect();
+    if (this.#unrecorded.size > 0 || taken.length > 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
+      await this.#commit(taken, isRipe, () => Promise.resolve());
+      if (isRipe) {
+        this.#turns.restart();
+        this.#ripenedAt = performance.now();
+      }
+      return 0;
+    }
+    if (!complete) return 0;
+    const heldBackFor = this.#slots.heldBackFor();
+    if (heldBackFor !== undefined) this.#turns.restart();
+    return Math.min(SLEEP_MS, ripenIn, heldBackFor ?? Infinity, this.#ended.length > 0 ? GATHER_MS : Infinity);
+  }
+
+  /** Commits `work` and all there is to do beside it. `taken` may grow until the work is done. */
+  async #commit<T>(taken: readonly Turn[], isRipe: boolean, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> {
+    let claimed: readonly Claimed[] = [];
+    try {
+      const done = await this.#options.database.db.transaction().execute(async (tx) => {
+        const value = await work(tx);
+        const recorded = [...this.#unrecorded];
+        return { value, recorded, claimed: await this.#settle(tx, recorded, taken, isRipe) };
+      });
+      claimed = done.claimed;
+      for (const finished of done.recorded) this.#unrecorded.delete(finished);
+      this.#jump = 0;
+      this.#isFirst = false;
+      this.#underWay += claimed.length;
+      for (const delivery of claimed) void this.#attempt(delivery);
+      return done.value;
+    } finally {
+      const used = Map.groupBy(claimed, ({ destination }) => destination);
+      for (const { destination, count } of taken) {
+        this.#slots.give(destination, count - (used.get(destination)?.length ?? 0));
+      }
+    }
+  }
+
+  async #settle(
     tx: Transaction<Tables>,
     recorded: readonly Finished[],
     taken: readonly Turn[],
     isRipe: boolean,
   ): Promise<Claimed[]> {
-    jump += clockStep();
-    const now = clock.now();
-    if (jump !== 0) await shift(tx, jump);
-    if (isFirst) await clamp(tx, now + longestWait(retryDelays) + LEASE);
+    this.#jump += this.#clockStep();
+    const now = this.#options.clock.now();
+    if (this.#jump !== 0) await shift(tx, this.#jump);
+    if (this.#isFirst) await clamp(tx, now + longestWait(this.#options.retryDelays) + LEASE);
     await finish(tx, recorded, now);
     if (isRipe) await ripen(tx, now);
     return claim(tx, taken, now);
   }
 
-  /** Commits `work` and all that, and begins the attempts that it has claimed. `taken` may grow until the work is done. */
-  async function commit<T>(
-    taken: readonly Turn[],
-    isRipe: boolean,
-    work: (tx: Transaction<Tables>) => Promise<T>,
-  ): Promise<T> {
-    let claimed: readonly Claimed[] = [];
-    try {
-      const done = await database.db.transaction().execute(async (tx) => {
-        const value = await work(tx);
-        const recorded = [...unrecorded];
-        return { value, recorded, claimed: await settle(tx, recorded, taken, isRipe) };
-      });
-      claimed = done.claimed;
-      for (const finished of done.recorded) unrecorded.delete(finished);
-      jump = 0;
-      isFirst = false;
-      underWay += claimed.length;
-      for (const delivery of claimed) void attempt(delivery);
-      return done.value;
-    } finally {
-      const used = Map.groupBy(claimed, ({ destination }) => destination);
-      for (const { destination, count } of taken) slots.give(destination, count - (used.get(destination)?.length ?? 0));
+  /** For each of these destinations as many turns as there is room for, their slots taken. */
+  #turnsFor(destinations: readonly string[]): Turn[] {
+    if (this.#isClosing) return [];
+    const wanted = Map.groupBy(destinations, (destination) => destination);
+    return [...wanted].map(([destination, { length }]) => ({
+      destination,
+      count: this.#slots.take(destination, length),
+    }));
+  }
+
+  async #attempt(delivery: Claimed): Promise<void> {
+    const { send, clock, log, retryDelays, observe } = this.#options;
+    const { signal } = this.#stop;
+    const answer = await send(delivery, clock.now(), signal).catch(unexpected);
+    const sinceClose = clock.now() - delivery.inserted_at;
+    const finished = outcomeOf(delivery, answer, { retryDelays, sinceClose, isStopping: signal.aborted });
+    observe?.({ outcome: nameOf(finished), sinceClose });
+    report(log, delivery, finished, sinceClose);
+    this.#slots.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
+    if (this.#ended.length === 0) this.#endedSince = performance.now();
+    this.#ended.push({ ...finished, destination: delivery.destination });
+    this.#underWay -= 1;
+    this.#sleeper.wakeIn(this.#areGathered() ? 0 : GATHER_MS);
+  }
+
+  /** Whether enough have ended to be worth a commit; the others keep the processor busy meanwhile. */
+  #areGathered(): boolean {
+    const { length } = this.#ended;
+    return length > 0 && (length >= this.#underWay || performance.now() - this.#endedSince >= GATHER_MS);
+  }
+
+  /** Has what has ended recorded with the next commit; its slots are free again. */
+  #collect(): void {
+    for (const finished of this.#ended) {
+      this.#slots.give(finished.destination, 1);
+      this.#unrecorded.add(finished);
     }
+    if (this.#ended.length > 0) this.#turns.restart();
+    this.#ended = [];
   }
-
-  function transact<T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>): Promise<T> {
-    return serial.add(async () => {
-      const taken: Turn[] = [];
-      const { value, destinations } = await commit(taken, false, async (tx) => {
-        const enqueued = await work(tx);
-        collect();
-        taken.push(...turnsFor(enqueued.destinations));
-        return enqueued;
-      });
-      const begun = taken.reduce((sum, { count }) => sum + count, 0);
-      if (begun < destinations.length) wake();
-      return value;
-    });
-  }
-
-  /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
-  async function round(): Promise<number> {
-    jump += clockStep();
-    const timed = ((await nextTimed(database.reads)) ?? Infinity) + jump;
-    const ripenIn = Math.max((timed - clock.now()) / 1000, RIPEN_MS - (performance.now() - ripenedAt));
-    const isRipe = ripenIn <= 0;
-    if (areGathered()) collect();
-    const { turns: taken, complete } = closing ? { turns: [], complete: true } : await turns.next();
-    // The commit is made anyway.
-    if (taken.length > 0) collect();
-    if (unrecorded.size > 0 || taken.length > 0 || isRipe || jump !== 0 || isFirst) {
-      await commit(taken, isRipe, () => Promise.resolve());
-      if (isRipe) {
-        turns.restart();
-        ripenedAt = performance.now();
-      }
-      return 0;
-    }
-    if (!complete) return 0;
-    const heldBackFor = slots.heldBackFor();
-    if (heldBackFor !== undefined) turns.restart();
-    return Math.min(SLEEP_MS, ripenIn, heldBackFor ?? Infinity, ended.length > 0 ? GATHER_MS : Infinity);
-  }
-
-  async function run(): Promise<void> {
-    while (!closing || underWay > 0 || ended.length > 0 || unrecorded.size > 0) {
-      try {
-        const idleFor = await serial.add(round);
-        if (idleFor > 0) await sleeper.sleep(idleFor);
-        else await setImmediate();
-      } catch (error) {
-        log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
-        // What cannot be recorded now is repeated when its lease has ended.
-        if (closing && underWay === 0) return;
-        await sleeper.sleep(TROUBLE_MS);
-      }
-    }
-  }
-
-  function wake(): void {
-    turns.restart();
-    sleeper.wakeIn(0);
-  }
-
-  const running = run();
-  return {
-    transact,
-    wake,
-    async close() {
-      closing = true;
-      const grace = setTimeout(() => stop.abort(), GRACE_MS);
-      sleeper.wakeIn(0);
-      await running;
-      clearTimeout(grace);
-    },
-  };
 }
 
 function unexpected(error: unknown): Answer {

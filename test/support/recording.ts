@@ -46,7 +46,13 @@ export function recording(options: RecordingOptions) {
     over: () => undefined,
   });
   const recorder = createRecorder({
-    ...{ clock, log, ledger, durable, filesRoot, isTemporary, strays },
+    clock,
+    log,
+    ledger,
+    durable,
+    filesRoot,
+    isTemporary,
+    strays,
     isLive: (id, pid) => sessions.isLive(id, pid),
     livePid: (id) => sessions.pidsOf(id)[0],
     isHeld: async () => isHeld(),

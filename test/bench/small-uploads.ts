@@ -16,7 +16,7 @@ const REST = 3000;
 export const smallUploads: Bench = {
   name: 'small-uploads',
   async run(size, trees) {
-    const [rounds, each] = size === 'tiny' ? [1, 3] : [6, 1000];
+    const [rounds, each] = size === 'tiny' ? [1, 3] : [3, 1000];
     await using berths = await startBerths(trees);
     using place = scratch();
     const source = join(place.dir, 'source');
@@ -56,7 +56,7 @@ async function upload({ config, directory }: Berth, place: Scratch, each: number
   });
   const times = await Promise.all(sessions);
   const count = SESSIONS * each;
-  await until('every upload is announced', () => hook.requests.length >= count, 60);
+  await until('every upload is announced', () => hook.requests.length >= count, 120);
   const began = Math.min(...times.map((time) => time.began));
   const seconds = (Math.max(...times.map((time) => time.ended)) - began) / 1000;
   const last = (performance.timeOrigin + (hook.requests.at(-1)?.at ?? Number.NaN) - began) / 1000;

@@ -1,6 +1,7 @@
 /**
  * Puts files and their names on the disk, so that an upload that was announced survives a power cut. In the thread pool:
- * a few small files at a time, and one large one beside them, which may take seconds.
+ * small files as many at a time as keep its threads busy while the main thread is, and one large one beside them, which
+ * may take seconds.
  */
 import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -23,7 +24,7 @@ export interface Durable {
 }
 
 export function createDurable(): Durable {
-  const small = new PQueue({ concurrency: 3 });
+  const small = new PQueue({ concurrency: 16 });
   const large = new PQueue({ concurrency: 1 });
   /** Syncs of folders that have not begun: who comes until then shares them. */
   const folders = new Map<string, Promise<void>>();

@@ -78,14 +78,7 @@ function origin(url: string): string {
 }
 
 /** The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body"). */
-export function payload({
-  directory,
-  filename,
-  sizeBytes,
-  uploadedAt,
-}: Omit<UploadEvent, 'directory'> & {
-  readonly directory: Pick<UploadEvent['directory'], 'id' | 'slug' | 'external_id'>;
-}): Buffer {
+export function payload({ directory, filename, sizeBytes, uploadedAt }: UploadEvent): Buffer {
   return Buffer.from(
     JSON.stringify({
       event: 'file.uploaded',

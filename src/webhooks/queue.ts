@@ -16,7 +16,7 @@ import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, Tables } from '../db/schema.ts';
 
 /** Attempts in all (specification, "Limits"). */
-export const MAX_ATTEMPTS = 4;
+const MAX_ATTEMPTS = 4;
 
 /** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
 export const LEASE: Micros = 20 * SECOND;

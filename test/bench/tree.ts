@@ -24,6 +24,8 @@ if (flags.length > 0) {
   chmodSync(wrapper, 0o755);
   process.execPath = wrapper;
 }
-await using berth = await serveBerth(place, { sftp: true });
+// An earlier tree may want to be told that the sshd is wanted.
+const start = serveBerth as (...given: unknown[]) => ReturnType<typeof serveBerth>;
+await using berth = await start(place, { sftp: true });
 console.log(JSON.stringify({ config: berth.config, key: berth.key, pid: berth.serve.pid }));
 await once(process.stdin.resume(), 'end');

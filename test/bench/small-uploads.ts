@@ -56,7 +56,10 @@ async function upload({ config, directory }: Berth, place: Scratch, each: number
   });
   const times = await Promise.all(sessions);
   const count = SESSIONS * each;
-  await until('every upload is announced', () => hook.requests.length >= count, 120);
+  const all = until('every upload is announced', () => hook.requests.length >= count, 60);
+  await all.catch((error: unknown) => {
+    throw new Error(`of ${count} uploads ${hook.requests.length} were announced`, { cause: error });
+  });
   const began = Math.min(...times.map((time) => time.began));
   const seconds = (Math.max(...times.map((time) => time.ended)) - began) / 1000;
   const last = (performance.timeOrigin + (hook.requests.at(-1)?.at ?? Number.NaN) - began) / 1000;

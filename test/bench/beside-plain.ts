@@ -29,7 +29,7 @@ export async function besidePlain(trees: readonly Tree[]): Promise<Sides> {
   const berths = parts.use(await startBerths(trees));
   const sides = await Promise.all(
     berths.all.map(async ({ config, directory }: Berth) => {
-      const { sftp_username: username } = await directory({ auth_mode: 'key', public_key: key.publicKey });
+      const { sftp_username: username } = await directory({ auth_mode: 'both', public_key: key.publicKey });
       const login = { port: config.sftp.port, username, keyFile: key.file };
       return { login, privateKey, files: `${config.jailDir}/${username}/files` };
     }),

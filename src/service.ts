@@ -34,8 +34,8 @@ import { uploadQueries } from './uploads/queries.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { startUpkeep } from './upkeep.ts';
 import { version } from './version.ts';
-import { type Dispatcher, startDispatcher } from './webhooks/deliver.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
+import { Dispatcher } from './webhooks/dispatcher.ts';
 import { createSender } from './webhooks/send.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
@@ -87,7 +87,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const ground = { config, paths, database, background, metrics, clock, log };
 
   const dispatcher = openWebhooks(ground, parts);
-  const uploads = parts.adopt(await openUploads(ground, dispatcher.wake, roundPause), closed);
+  const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const host = watched(local, uploads);
@@ -124,10 +124,14 @@ function openWebhooks({ config, database, clock, log, metrics }: Ground, parts: 
   const { allow, retryDelays } = config.webhooks;
   const sender = parts.adopt(createSender(guardedAgents(allow), version), closed);
   const observe = metrics.attempt;
-  return parts.adopt(startDispatcher({ database, clock, log, retryDelays, send: sender.send, observe }), closed);
+  return parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe }), closed);
 }
 
-function openUploads(ground: Ground, wake: () => void, roundPause: number | undefined): Promise<Uploads> {
+function openUploads(
+  ground: Ground,
+  transact: Dispatcher['transact'],
+  roundPause: number | undefined,
+): Promise<Uploads> {
   const { config, paths, clock, metrics } = ground;
   return startUploads({
     ...ground,
@@ -140,7 +144,7 @@ function openUploads(ground: Ground, wake: () => void, roundPause: number | unde
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     roundPause,
-    wake,
+    transact,
     addressOf: (username, pid) => addressOf(paths, username, pid),
     recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
   });

@@ -8,6 +8,7 @@ import { lstatBeneath } from '../beneath.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
+import type { Transact } from '../webhooks/dispatcher.ts';
 import { createDurable, NOT_DURABLE } from './disk/durable.ts';
 import { createHeldFiles } from './disk/held-files.ts';
 import { createScanner } from './disk/scanner.ts';
@@ -64,8 +65,7 @@ export interface UploadsOptions {
   recorded(rows: readonly HistoryRow[]): void;
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
-  /** Called after a commit that enqueued webhooks. */
-  wake(): void;
+  readonly transact: Transact;
 }
 
 export interface UploadsState {
@@ -153,7 +153,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     lost: (place) => scanner.request(place.id),
   });
   const recorder = createRecorder({
-    database,
     clock,
     log,
     ledger,
@@ -166,7 +165,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isHeld,
     caughtUp: follower.caughtUp,
     rescan: (directoryId) => scanner.request(directoryId),
-    wake: options.wake,
+    transact: options.transact,
     recorded: options.recorded,
   });
   const scanner = createScanner({

@@ -36,7 +36,6 @@ async function delivery(api: Hosted, directoryId: string, filename: string, stat
       filename,
       sizeBytes: 1,
       uploadedAt: now,
-      now,
     });
     const { id } = await tx
       .selectFrom('deliveries')

@@ -73,13 +73,13 @@ const operations: Record<string, () => Promise<void>> = {
     await recorder.close();
   },
   async deliver() {
-    const { startDispatcher } = await import('../../src/webhooks/deliver.ts');
+    const { Dispatcher } = await import('../../src/webhooks/dispatcher.ts');
     const { guardedAgents } = await import('../../src/webhooks/destination-guard.ts');
     const { createSender } = await import('../../src/webhooks/send.ts');
     const sender = createSender(guardedAgents(['127.0.0.0/8']), '0');
     const sent = Promise.withResolvers<void>();
     dieAfter(Number(step));
-    const dispatcher = startDispatcher({
+    const dispatcher = new Dispatcher({
       database,
       clock: systemClock(),
       log,

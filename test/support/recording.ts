@@ -46,7 +46,6 @@ export function recording(options: RecordingOptions) {
     over: () => undefined,
   });
   const recorder = createRecorder({
-    database,
     clock,
     log,
     ledger,
@@ -59,7 +58,7 @@ export function recording(options: RecordingOptions) {
     isHeld: async () => isHeld(),
     caughtUp: async () => undefined,
     rescan: (id) => void rescanned.push(id),
-    wake: () => undefined,
+    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
     recorded: () => undefined,
   });
   return {

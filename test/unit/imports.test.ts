@@ -34,7 +34,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: [],
   sftp: ['directories/host.ts'],
   webhooks: [],
-  uploads: ['history/transfers.ts', 'webhooks/outbox.ts'],
+  uploads: ['history/transfers.ts', 'webhooks/dispatcher.ts', 'webhooks/outbox.ts'],
   http: ['accounts', 'directories', 'history/audit.ts', 'uploads/queries.ts'],
   listen: ['webhooks/signature.ts'],
   cli: ['accounts', 'backup', 'doctor', 'listen', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],

@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../src/errors.ts';
-import { addressRule } from '../../src/webhooks/addresses.ts';
+import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
 import { type Answer, createSender } from '../../src/webhooks/send.ts';

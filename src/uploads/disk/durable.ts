@@ -1,6 +1,7 @@
 /**
  * Puts files and their names on the disk, so that an upload that was announced survives a power cut. In the thread pool:
- * a few small files at a time, and one large one beside them, which may take seconds.
+ * small files as many at a time as keep its threads busy while the main thread is, and one large one beside them, which
+ * may take seconds.
  */
 import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -23,7 +24,7 @@ export interface Durable {
 }
 
 export function createDurable(): Durable {
-  const small = new PQueue({ concurrency: 3 });
+  const small = new PQueue({ concurrency: 16 });
   const large = new PQueue({ concurrency: 1 });
   /** Syncs of folders that have not begun: who comes until then shares them. */
   const folders = new Map<string, Promise<void>>();
@@ -48,7 +49,14 @@ export function createDurable(): Durable {
     try {
       const stats = fstatSync(fd);
       if (!stats.isFile()) return undefined;
-      await (stats.size < LARGE ? small : large).add(() => syncData(fd));
+      // The folders may be as new as the file. All at once: the file system then writes them with one commit of its journal.
+      const syncs = [
+        (stats.size < LARGE ? small : large).add(() => syncData(fd)),
+        ...[...ancestors(path)].map((folder) => syncFolder(root, folder)),
+      ];
+      // Until none of them uses the descriptor any more.
+      await Promise.allSettled(syncs);
+      await Promise.all(syncs);
       return fileStat(stats);
     } finally {
       closeSync(fd);
@@ -58,11 +66,7 @@ export function createDurable(): Durable {
   return {
     async sync(root, path) {
       try {
-        const synced = await syncFile(root, path);
-        // The folders may be as new as the file.
-        const above = synced ? [...ancestors(path)] : [];
-        await Promise.all(above.map((folder) => syncFolder(root, folder)));
-        return synced;
+        return await syncFile(root, path);
       } catch (error) {
         if (isAbsent(error)) return undefined;
         throw error;

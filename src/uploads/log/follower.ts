@@ -73,7 +73,8 @@ export function createFollower(options: FollowerOptions) {
     const pause = yielder();
     for (const lane of inTurn) {
       inTurn.delete(lane);
-      if (options.ledger.pending(lane.key) > BACKLOG) {
+      // Looks that wait for the lane are among those: it must not wait for them.
+      if (options.ledger.pending(lane.key) > BACKLOG && !lane.isAwaited) {
         void setTimeout(BACKLOG_PAUSE, undefined, { ref: false }).then(() => goOn(lane));
         continue;
       }

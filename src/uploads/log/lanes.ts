@@ -18,6 +18,7 @@ export class Lane {
   readonly key: string;
   #queue: (Line | Mark)[] = [];
   #head = 0;
+  #marks = 0;
   /** Whether lines have been dropped. */
   hasLost = false;
 
@@ -29,7 +30,13 @@ export class Lane {
     return this.#head === this.#queue.length;
   }
 
+  /** Whether something waits until it has been followed up to a mark. */
+  get isAwaited(): boolean {
+    return this.#marks > 0;
+  }
+
   push(item: Line | Mark): void {
+    if (typeof item === 'function') this.#marks += 1;
     if (typeof item !== 'function' && (this.hasLost || this.#queue.length - this.#head >= LIMIT)) this.hasLost = true;
     else this.#queue.push(item);
   }
@@ -41,6 +48,7 @@ export class Lane {
       if (item === undefined) break;
       this.#head += 1;
       if (typeof item !== 'function') return item;
+      this.#marks -= 1;
       item();
     }
     this.#queue = [];
@@ -53,6 +61,7 @@ export class Lane {
     for (const item of this.#queue.slice(this.#head)) other.push(item);
     this.#queue = [];
     this.#head = 0;
+    this.#marks = 0;
     other.hasLost ||= this.hasLost;
   }
 }

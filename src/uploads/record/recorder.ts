@@ -9,10 +9,10 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
 import type { Clock } from '../../clock.ts';
-import type { Database } from '../../db/open.ts';
 import type { Tables } from '../../db/schema.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import type { Log } from '../../log.ts';
+import type { Transact } from '../../webhooks/dispatcher.ts';
 import { type Durable } from '../disk/durable.ts';
 import type { SessionNote } from './evidence.ts';
 import { type HistoryRow, logHistory, noteRows, writeHistory } from './history.ts';
@@ -25,7 +25,7 @@ import type { Wait } from './decision.ts';
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
 const BATCH = 64;
 
-/** Between two transactions, in ms, unless a whole batch waits: a commit costs more than what it holds. */
+/** Between two transactions that write, in ms, unless a whole batch waits: a commit costs more than what it holds. */
 const GATHER = 2;
 
 /** Session notes in one transaction; how long they wait for something to be written with, in ms; how many wait at most. */
@@ -43,13 +43,11 @@ const SOON = 20;
 const MOST_LOOKS = 100;
 
 export interface RecorderOptions extends LookOptions {
-  readonly database: Database;
+  readonly transact: Transact;
   readonly clock: Clock;
   readonly log: Log;
   readonly ledger: Ledger;
   readonly durable: Durable;
-  /** Called after a commit that enqueued webhooks. */
-  wake(): void;
   /** Called after each commit with what it has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
   /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
@@ -72,7 +70,7 @@ export interface Recorder {
 }
 
 export function createRecorder(options: RecorderOptions): Recorder {
-  const { database, log, ledger, durable } = options;
+  const { transact, log, ledger, durable } = options;
   /** Prepared for a look. */
   let ready: Entry[] = [];
   let notes: SessionNote[] = [];
@@ -114,7 +112,6 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function gather(): Promise<void> {
     const wait = began + GATHER - performance.now();
     if (wait > 0 && ready.length < BATCH && !stop.signal.aborted) await setTimeout(Math.ceil(wait));
-    began = performance.now();
   }
 
   /** Looks at these, and writes what follows. One that cannot be written does not stop the others. */
@@ -145,20 +142,19 @@ export function createRecorder(options: RecorderOptions): Recorder {
   async function write(entries: readonly Entry[]): Promise<Written[]> {
     const noted = notes.slice(0, NOTES);
     const now = options.clock.now();
-    let enqueued = 0;
-    const { written, rows } = await database.db.transaction().execute(async (tx) => {
+    const started = performance.now();
+    const { written, rows } = await transact(async (tx) => {
       const found: Written[] = [];
       for (const [id, own] of Map.groupBy(entries, ({ directory }) => directory.id)) {
         found.push(...(await writeDirectory(tx, id, own, now)));
       }
-      enqueued = found.reduce((sum, each) => sum + each.webhooks, 0);
       const history = [...found.flatMap((each) => each.history), ...(await noteRows(tx, noted))];
       await writeHistory(tx, history);
-      return { written: found, rows: history };
+      return { value: { written: found, rows: history }, destinations: found.flatMap((each) => each.webhooks) };
     });
     notes = notes.slice(noted.length);
-    if (enqueued > 0) options.wake();
     if (rows.length > 0) {
+      began = started;
       logHistory(log, rows);
       options.recorded(rows);
     }

@@ -48,7 +48,8 @@ export interface Written {
   readonly entry: Entry;
   readonly outcome: Outcome;
   readonly history: readonly HistoryRow[];
-  readonly webhooks: number;
+  /** The destination of each webhook that was enqueued. */
+  readonly webhooks: readonly string[];
 }
 
 export async function lookAndWrite(
@@ -61,7 +62,7 @@ export async function lookAndWrite(
   if (!directory) {
     return entries.map((entry) => {
       const all = { kind: 'done', closes: entry.closes.length, renames: entry.renames.length } as const;
-      return { entry, outcome: all, history: [], webhooks: 0 };
+      return { entry, outcome: all, history: [], webhooks: [] };
     });
   }
   const files = new Files(tx, directory.id);
@@ -74,7 +75,7 @@ export async function lookAndWrite(
     }
     const decision = decide(sight);
     if ('wait' in decision) {
-      written.push({ entry, outcome: { kind: 'wait', ...decision, stat: sight.stat }, history: [], webhooks: 0 });
+      written.push({ entry, outcome: { kind: 'wait', ...decision, stat: sight.stat }, history: [], webhooks: [] });
       continue;
     }
     await apply(files, sight, decision, options.strays);
@@ -123,7 +124,7 @@ async function apply(files: Files, sight: Sight, effects: Effects, strays: Stray
 }
 
 function uploadEvent(directory: UploadDirectory, { path, bytes, at }: Announcement): UploadEvent {
-  return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at, now: at };
+  return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at };
 }
 
 /** What is at the path is a folder: rows below its former names follow it. One recorded as a file goes. */
@@ -137,9 +138,9 @@ async function followFolder(
   if (row) await files.remove(row);
   const move = await moveRows(files, options.filesRoot(directory.sftp_username), entry, entry.move ?? FOLDER_MOVE);
   if (move.former < entry.formerly.length) {
-    return { entry, outcome: { kind: 'go on', move }, history: [], webhooks: 0 };
+    return { entry, outcome: { kind: 'go on', move }, history: [], webhooks: [] };
   }
   const history =
     rename && move.moved > 0 ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
-  return { entry, outcome: { ...doneWith(sight), rescan: move.lost > 0 }, history, webhooks: 0 };
+  return { entry, outcome: { ...doneWith(sight), rescan: move.lost > 0 }, history, webhooks: [] };
 }

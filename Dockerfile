@@ -8,10 +8,10 @@
 # SYS_PTRACE, beyond Docker's defaults, shows which files a session holds open. A container may not raise net.core.somaxconn itself:
 # without --sysctl it says so, and sessions wait earlier when berth is stuck.
 
-FROM node:24-trixie-slim AS modules
-WORKDIR /opt/berth
-COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+FROM node:24-trixie-slim AS build
+WORKDIR /build
+COPY . .
+RUN scripts/lib/stage /opt/berth && cp scripts/container /opt/berth/scripts
 
 FROM node:24-trixie-slim
 RUN apt-get update \
@@ -19,12 +19,7 @@ RUN apt-get update \
     openssh-server libnss-systemd openssl ca-certificates util-linux procps tini \
   && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
   && mkdir -p /run/sshd
-WORKDIR /opt/berth
-COPY --from=modules /opt/berth/node_modules node_modules
-COPY package.json ./
-COPY openssh openssh
-COPY scripts scripts
-COPY src src
+COPY --from=build /opt/berth /opt/berth
 
 # What openssh/in-namespace does elsewhere: here the whole container is berth's, so the files are simply in place. The base
 # image's own accounts go; what berth writes below its state folder is all that there is. /etc/machine is itself.

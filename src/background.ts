@@ -2,7 +2,7 @@
  * Work in the background of the service, each piece a loop with a name. One that fails is logged and tried again after
  * growing waits, and never ends the process; one that keeps failing shows in `/healthz` and the metrics.
  */
-import { setTimeout } from 'node:timers/promises';
+import timers from 'node:timers/promises';
 import type { Log } from './log.ts';
 
 /** The wait after the first failure, doubled with each further one, in ms. */
@@ -65,7 +65,7 @@ export function createBackground(log: Log): Background {
       let wait = atOnce ? 0 : every;
       while (!stop.signal.aborted) {
         const signal = AbortSignal.any([wake.signal, stop.signal]);
-        if (wait > 0) await setTimeout(wait, undefined, { signal, ref: false }).catch(() => undefined);
+        if (wait > 0) await timers.setTimeout(wait, undefined, { signal, ref: false }).catch(() => undefined);
         if (stop.signal.aborted) break;
         wake = new AbortController();
         const served = waiters;

@@ -24,7 +24,7 @@ export interface Entry {
 }
 
 /**
- * Opens `path` below `root`. `root` itself is trusted, but not its last component's being a link.
+ * Opens `path` below `root`. `root` itself is trusted, but its last component may not be a link.
  * @throws the system's error: `ENOENT`, `ENOTDIR` (a link among them included), `ELOOP`.
  */
 export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder {
@@ -50,17 +50,13 @@ export function openEntry(parent: Folder, name: Buffer): Folder {
  * @throws the system's error.
  */
 export function openFile(root: string, path: Buffer): number {
-  const cut = path.lastIndexOf(SLASH);
-  using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
-  return openSync(at(folder.fd, path.subarray(cut + 1)), FILE);
+  return inFolderOf(root, path, ({ fd }, name) => openSync(at(fd, name), FILE));
 }
 
 /** What lies at `path` below `root`, or undefined when nothing does, or only by way of a link. */
 export function lstatBeneath(root: string, path: Buffer): Stats | undefined {
-  const cut = path.lastIndexOf(SLASH);
   try {
-    using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
-    return lstatEntry(folder, path.subarray(cut + 1));
+    return inFolderOf(root, path, lstatEntry);
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw error;
@@ -74,10 +70,8 @@ export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
 
 /** Removes the file at `path` below `root`; a link is removed, never what it points at. False when there is none. */
 export function unlinkBeneath(root: string, path: Buffer): boolean {
-  const cut = path.lastIndexOf(SLASH);
   try {
-    using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
-    unlinkSync(at(folder.fd, path.subarray(cut + 1)));
+    inFolderOf(root, path, ({ fd }, name) => unlinkSync(at(fd, name)));
     return true;
   } catch (error) {
     if (isAbsent(error)) return false;
@@ -108,6 +102,13 @@ export async function listFolder(folder: Folder): Promise<Entry[]> {
 export function isAbsent(error: unknown): boolean {
   const code = errorCode(error);
   return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG';
+}
+
+/** Opens the folder that the last component of `path` is in, for as long as `use` takes. */
+function inFolderOf<T>(root: string, path: Buffer, use: (folder: Folder, name: Buffer) => T): T {
+  const cut = path.lastIndexOf(SLASH);
+  using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
+  return use(folder, path.subarray(cut + 1));
 }
 
 function hold(fd: number): Folder {

@@ -1,7 +1,4 @@
-/**
- * Notices when somebody sets the wall clock, by comparing it with the monotonic one. What happened before the process
- * began is not known.
- */
+/** Notices when the wall clock is set, by comparing it with the monotonic one, from the start of the process on. */
 import { type Clock, DAY, type Micros, SECOND } from './clock.ts';
 
 /** Less than this is drift, which the system corrects bit by bit. */
@@ -10,7 +7,7 @@ const TOLERANCE: Micros = SECOND;
 /** How long a lead is remembered: a clock that stays where it was set for a day is believed. */
 const MEMORY: Micros = DAY;
 
-/** A clock in ms that nobody sets, such as `performance.now`. */
+/** A monotonic clock in ms, such as `performance.now`. */
 export type Monotonic = () => number;
 
 /** A function that says by how much the wall clock was set since its last call, in µs; 0 when it was not. */

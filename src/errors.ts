@@ -1,7 +1,4 @@
-/**
- * The errors that the rules throw. They say what is wrong in the domain's words; `http/error-response.ts` alone
- * knows which status and body each becomes.
- */
+/** The errors that the rules throw, in the domain's words. `http/responses.ts` alone knows the status and body of each. */
 
 export type ErrorCode =
   | 'unauthenticated'

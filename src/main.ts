@@ -1,60 +1,12 @@
-/** The command's entry: environment in, exit status out. No logic. */
-import { once } from 'node:events';
-import { accountCommand } from './cli/account-command.ts';
-import { auditCommand } from './cli/audit-command.ts';
-import { deliveriesCommand } from './cli/deliveries-command.ts';
-import { directoriesCommand } from './cli/directories-command.ts';
-import { backupCommand, restoreCommand } from './cli/backup-command.ts';
-import { doctorCommand } from './cli/doctor-command.ts';
-import { keyCommand } from './cli/key-command.ts';
-import { listenCommand } from './cli/listen-command.ts';
-import { runProgram } from './cli/program.ts';
-import { prepareCommand, serveCommand } from './cli/serve-command.ts';
-import { sessionsCommand } from './cli/sessions-command.ts';
-import { transfersCommand } from './cli/transfers-command.ts';
-import { withDatabase } from './cli/with-database.ts';
-import { systemClock } from './clock.ts';
-import { readConfig } from './config.ts';
-import { pathsOf } from './sftp/paths.ts';
+/** The entry of the `berth` command. What an older Node cannot read is imported only once this one is known to do. */
+import { oldestNode } from './version.ts';
 
-const config = () => readConfig(process.env);
-const settled = async () => (await import('./backup/place.ts')).finishRestore(config());
-const stdout = (text: string) => void process.stdout.write(text);
-const stderr = (text: string) => void process.stderr.write(text);
-const print = (line: string) => stdout(`${line}\n`);
-const clock = systemClock();
-const database = withDatabase(config);
-const stopped = () => Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
-const reporting = { withDatabase: database, clock, print, stopped };
-
-let found = 0;
-const failed = await runProgram(
-  [
-    // Loaded when they run: the other commands start in half the time without them.
-    serveCommand(async () => (await import('./serve.ts')).serve(await settled(), process.env)),
-    listenCommand(async (given) => {
-      await (
-        await import('./listen/run.ts')
-      ).runListen(given, { databaseFile: () => config().databaseFile, stdout, stopped });
-    }),
-    prepareCommand(async () => (await import('./sftp/sshd.ts')).prepareSshd(await settled())),
-    doctorCommand(async (given) => {
-      found = await (await import('./doctor/run.ts')).runDoctor({ ...given, config, clock, print });
-    }),
-    backupCommand(async (given) => (await import('./backup/backup.ts')).backUp(config(), { ...given, clock }), print),
-    restoreCommand(async (given) => (await import('./backup/restore.ts')).restore(config(), given), print),
-    accountCommand({ withDatabase: database, clock, print }),
-    keyCommand({ withDatabase: database, clock, environment: () => config().environment, print }),
-    directoriesCommand(reporting),
-    sessionsCommand({
-      ...reporting,
-      sessions: async () => (await import('./sftp/sessions.ts')).allSessions(pathsOf(config())),
-    }),
-    transfersCommand(reporting),
-    deliveriesCommand(reporting),
-    auditCommand(reporting),
-  ],
-  process.argv.slice(2),
-  { stdout, stderr },
-);
-process.exitCode = failed || found;
+if (Number.parseInt(process.versions.node, 10) >= oldestNode) {
+  const { invoke } = await import('./cli/invocation.ts');
+  const { runProgram } = await import('./cli/program.ts');
+  const { systemClock } = await import('./clock.ts');
+  process.exitCode = await runProgram(process.argv.slice(2), invoke(process.env, systemClock()));
+} else {
+  process.stderr.write(`berth: needs Node ${oldestNode} or newer; this is ${process.version}\n`);
+  process.exitCode = 1;
+}

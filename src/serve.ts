@@ -1,7 +1,7 @@
 /**
  * `berth serve`: the service until a signal ends it. SIGTERM and SIGINT let what is in flight finish; a second one, or
- * ten seconds, end it at once. SIGHUP reads the certificate again. What nobody caught ends it too: the supervisor starts it anew, and the database is the
- * truth.
+ * ten seconds, end it at once. SIGHUP reads the certificate again. An uncaught error ends it too: the supervisor starts
+ * it anew, and the database is the truth.
  */
 import { once } from 'node:events';
 import type { Config } from './config.ts';

@@ -18,29 +18,24 @@ import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
-import { createAddressLimit } from './http/address-limit.ts';
-import { createApp } from './http/app.ts';
-import { followCertificate } from './http/certificate.ts';
+import { type AppDependencies, createApp } from './http/app.ts';
+import { followCertificate, loadTlsPair } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
-import { observed } from './http/observe.ts';
-import { createRateLimit } from './http/rate-limit.ts';
-import { requestNames } from './http/request-id.ts';
+import { observed, requestNames } from './http/observe.ts';
+import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
-import { loadTlsPair } from './http/tls.ts';
-import { startPruning } from './history/prune.ts';
 import type { Log } from './log.ts';
-import { stateQueries } from './metrics/queries.ts';
-import { createMetrics } from './metrics/start.ts';
-import { createDirectoryHost, prepareFolders } from './sftp/host.ts';
-import { pathsOf } from './sftp/paths.ts';
+import { createMetrics, type Metrics } from './metrics/start.ts';
+import { createDirectoryHost } from './sftp/host.ts';
+import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
 import { addressOf } from './sftp/sessions.ts';
 import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
-import { coverAll, retryUnapplied } from './upkeep.ts';
+import { startUpkeep } from './upkeep.ts';
 import { version } from './version.ts';
-import { startDispatcher } from './webhooks/deliver.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
+import { Dispatcher } from './webhooks/dispatcher.ts';
 import { createSender } from './webhooks/send.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
@@ -66,6 +61,17 @@ export interface ServiceOptions {
   readonly roundPause?: number;
 }
 
+/** What most parts work with. */
+interface Ground {
+  readonly config: Config;
+  readonly paths: Paths;
+  readonly database: Database;
+  readonly background: Background;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
   const { log, clock = systemClock(), roundPause } = options;
@@ -76,105 +82,103 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
-  const stop = new AbortController();
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
+  const ground = { config, paths, database, background, metrics, clock, log };
 
-  const sender = createSender(guardedAgents(config.webhooks.allow), version);
-  parts.defer(() => sender.close());
-  const dispatcher = parts.adopt(
-    startDispatcher({
-      database,
-      clock,
-      log,
-      retryDelays: config.webhooks.retryDelays,
-      send: sender.send,
-      observe: metrics.attempt,
-    }),
-    closed,
-  );
-  const uploads = parts.adopt(
-    await startUploads({
-      database,
-      background,
-      clock,
-      log,
-      databaseFile: config.databaseFile,
-      jailDir: config.jailDir,
-      logFolder: paths.corner,
-      tempNames: config.tempNames,
-      sync: config.syncUploads,
-      lead: leadMeter(clock, () => performance.now()),
-      firstUid: FIRST_UID,
-      watchLimit: config.watchLimit,
-      roundPause,
-      wake: dispatcher.wake,
-      addressOf: (username, pid) => addressOf(paths, username, pid),
-      recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
-    }),
-    closed,
-  );
+  const dispatcher = openWebhooks(ground, parts);
+  const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
   const removal = parts.adopt(createRowRemoval({ database, log }), closed);
-  const local = parts.adopt(
-    createDirectoryHost({ paths, log, sockets: uploads.sockets, onRemoved: () => undefined }),
-    closed,
-  );
+  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const host = watched(local, uploads);
-  const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), closed);
-
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
   await applyUnapplied({ database, host, removal, log });
 
+  const rules = { database, clock, host, removal, sftp: config.sftp };
+  const checkHealth = (): Promise<void> => health(ground, uploads);
+  const api = await openApi(ground, { rules, checkHealth }, parts);
+  const sources = {
+    reads: database.reads,
+    clock,
+    background,
+    deniedLogins: paths.deniedLogins,
+    uploads: uploads.state,
+  };
+  const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
+  const { historyDays } = config;
+  const upkeep = parts.adopt(startUpkeep({ ...ground, host, local, removal, uploads, historyDays }), closed);
+  log.info({ port: api.port, metrics_port: scrapes.port }, 'berth serves');
+
+  const owned = parts.move();
+  return {
+    port: api.port,
+    metricsPort: scrapes.port,
+    covered: upkeep.covered,
+    reload: api.reload,
+    close: () => owned.disposeAsync(),
+  };
+}
+
+function openWebhooks({ config, database, clock, log, metrics }: Ground, parts: AsyncDisposableStack): Dispatcher {
+  const { allow, retryDelays } = config.webhooks;
+  const sender = parts.adopt(createSender(guardedAgents(allow), version), closed);
+  const observe = metrics.attempt;
+  return parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe }), closed);
+}
+
+function openUploads(
+  ground: Ground,
+  transact: Dispatcher['transact'],
+  roundPause: number | undefined,
+): Promise<Uploads> {
+  const { config, paths, clock, metrics } = ground;
+  return startUploads({
+    ...ground,
+    databaseFile: config.databaseFile,
+    jailDir: config.jailDir,
+    logFolder: paths.corner,
+    tempNames: config.tempNames,
+    sync: config.syncUploads,
+    lead: leadMeter(clock, () => performance.now()),
+    firstUid: FIRST_UID,
+    watchLimit: config.watchLimit,
+    roundPause,
+    transact,
+    addressOf: (username, pid) => addressOf(paths, username, pid),
+    recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
+  });
+}
+
+/** The API on its port. Closed first of all: what it is asked until then needs every other part. */
+async function openApi(
+  { config, database, background, metrics, clock, log }: Ground,
+  { rules, checkHealth }: Pick<AppDependencies, 'rules' | 'checkHealth'>,
+  parts: AsyncDisposableStack,
+): Promise<{ port: number; reload(): void }> {
   const app = createApp({
-    rules: { database, clock, host, removal, sftp: config.sftp },
+    rules,
     uploads: uploadList(database.reads),
     authenticate: createAuthenticate(database.reads, config.environment),
-    lastUsed,
+    lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
     addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
     clientAddress: clientAddress(config.trustedProxies),
-    checkHealth: () => checkHealth(database, background, uploads),
+    checkHealth,
     log,
   });
   const pair = config.tls.mode === 'proxy' ? undefined : await loadTlsPair(config.tls);
   const server = await startHttpServer({
     app: observed(app, { log, observe: metrics.request }),
     nameRequest: requestNames(fromProxy(config.trustedProxies)),
-    host: config.api.host,
-    port: config.api.port,
+    ...config.api,
     tls: pair ?? 'proxy',
   });
   parts.defer(() => server.close(GRACE));
-  const certificate = pair && followCertificate({ tls: config.tls, log, pair, use: server.useCertificate });
-  parts.defer(() => certificate?.close());
-  const sources = {
-    queries: stateQueries(database.reads),
-    clock,
-    deniedLogins: paths.deniedLogins,
-    uploads: uploads.state,
-  };
-  const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
-
-  const upkeep = { database, host, removal, log, signal: stop.signal };
-  const covered = coverAll({ ...upkeep, local, uploads, paths });
-  const retrying = retryUnapplied(upkeep);
-  parts.defer(async () => {
-    stop.abort();
-    await Promise.all([covered, retrying]);
-  });
-  const pruning = parts.adopt(startPruning({ database, clock, log, days: config.historyDays }), closed);
-  void covered.then(pruning.prune);
-  log.info({ port: server.port, metrics_port: scrapes.port }, 'berth serves');
-
-  const owned = parts.move();
-  return {
-    port: server.port,
-    metricsPort: scrapes.port,
-    covered,
-    reload: () => certificate?.look(),
-    close: () => owned.disposeAsync(),
-  };
+  if (!pair) return { port: server.port, reload: () => undefined };
+  const follower = followCertificate({ tls: config.tls, background, log, pair, use: server.useCertificate });
+  parts.adopt(follower, closed);
+  return { port: server.port, reload: follower.look };
 }
 
 /** The host with the watcher told of each directory that comes or goes. */
@@ -191,13 +195,14 @@ function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'
   };
 }
 
-async function checkHealth(database: Database, background: Background, uploads: Pick<Uploads, 'state'>): Promise<void> {
+/** @throws {Error} that says what does not work. */
+async function health({ database, background }: Ground, uploads: Pick<Uploads, 'state'>): Promise<void> {
   await database.reads.selectFrom('accounts').select('id').limit(1).execute();
   if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
   const failing = background.failing();
   if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);
 }
 
-function closed(part: { close(): unknown }): Promise<void> {
-  return Promise.resolve(part.close()).then(() => undefined);
+async function closed(part: { close(): unknown }): Promise<void> {
+  await part.close();
 }

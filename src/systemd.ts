@@ -1,7 +1,7 @@
 /**
- * Tells systemd how the service is (sd_notify(3)): ready, alive, ending. Node has no datagram sockets, but it can write to one
- * that it was started with: `systemd/notifying` leaves it connected. Outside of a unit nothing happens. Nothing here
- * throws: a word that did not arrive shows as a missed watchdog.
+ * Tells systemd the service's state (sd_notify(3)): ready, alive, ending. Node has no datagram sockets, but it can write
+ * to one that it was started with: `packaging/systemd/notifying` leaves it connected. Outside of a unit nothing happens. Nothing
+ * here throws: a message that did not arrive shows as a missed watchdog.
  */
 import { writeSync } from 'node:fs';
 import { errorMessage } from './errors.ts';

@@ -1,11 +1,10 @@
-/** What goes on in the background of a running service: the disk is compared with the database, and mended. */
-import { setTimeout } from 'node:timers/promises';
-import type { Database } from './db/open.ts';
-import type { DirectoryHost } from './directories/host.ts';
-import { currentDirectory, hostedAfter } from './directories/hosted-queries.ts';
+/** The upkeep of a running service: the disk is compared with the database and mended, and old history removed. */
+import { once } from 'node:events';
+import type { Background } from './background.ts';
+import { type DirectoryHost, hostedAfter } from './directories/host.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
-import { applyCommitted, applyUnapplied } from './directories/unapplied.ts';
-import type { Log } from './log.ts';
+import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
+import { pruneHistory, type PruningOptions } from './history/prune.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
 import { linkAll, reconcile } from './sftp/reconcile.ts';
@@ -13,55 +12,64 @@ import type { Uploads } from './uploads/start.ts';
 
 /** How often what could not be applied to the disk is tried again, in ms. */
 const RETRY = 5000;
+const HOUR = 3_600_000;
 
-export interface UpkeepOptions {
-  readonly database: Database;
+export interface UpkeepOptions extends PruningOptions {
+  readonly background: Background;
+  readonly paths: Paths;
   /** The host that the rules use. */
   readonly host: DirectoryHost;
+  readonly local: LocalHost;
   readonly removal: RowRemoval;
-  readonly log: Log;
-  readonly signal: AbortSignal;
+  readonly uploads: Uploads;
+}
+
+export interface Upkeep {
+  /** Resolves when every directory has been looked at, or when the upkeep ends before. */
+  readonly covered: Promise<void>;
+  close(): Promise<void>;
+}
+
+export function startUpkeep(options: UpkeepOptions): Upkeep {
+  const { background } = options;
+  const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
+  const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
+  const { promise: covered, resolve } = Promise.withResolvers<void>();
+  const coverage = background.start('coverage', { every: RETRY, atOnce: true }, async (signal) => {
+    await coverAll(options, signal);
+    resolve();
+  });
+  // Once is enough; the history has waited for it.
+  void covered.then(() => Promise.all([coverage.close(), history.run()]));
+  return {
+    covered,
+    async close() {
+      for (const loop of [coverage, history, unapplied]) await loop.close();
+      resolve();
+    },
+  };
 }
 
 /**
- * Once after the start: every jail is linked to the transfer log, then every file is looked at and watched; when nothing
- * can be missed any more, every jail and credential is compared with its row, at leisure. Never rejects.
+ * Every jail is linked to the transfer log, then every file is looked at and watched; when nothing can be missed any
+ * more, every jail and credential is compared with its row, at leisure.
  */
-export async function coverAll(
-  options: UpkeepOptions & { readonly paths: Paths; readonly local: LocalHost; readonly uploads: Uploads },
-): Promise<void> {
-  const { database, host, local, log, uploads } = options;
-  try {
-    const disk = {
-      paths: options.paths,
-      log,
-      host: local,
-      rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
-      async reapply(id: string) {
-        const directory = await currentDirectory(database.reads, id);
-        if (directory) await applyCommitted({ database, host }, directory);
-      },
-      signal: options.signal,
-    };
-    const directories = await linkAll(disk);
-    // Sessions that began before their jail was linked to the log are not known to it.
-    await uploads.adoptSessions();
-    await uploads.coverAll();
-    log.info({ directories }, 'every directory is watched or covered by scans');
-    const result = await reconcile(disk);
-    log.info({ directories: result.checked, mended: result.mended }, 'every directory has been looked at');
-  } catch (error) {
-    log.error({ err: error }, 'the look at all directories failed; the next start repeats it');
-  }
-}
-
-/** Again and again: what failed on a full disk, say, is applied when that is over. Ends with the signal. */
-export async function retryUnapplied({ signal, ...options }: UpkeepOptions): Promise<void> {
-  while (!signal.aborted) {
-    await setTimeout(RETRY, undefined, { signal, ref: false }).catch(() => undefined);
-    if (signal.aborted) return;
-    await applyUnapplied(options).catch((error: unknown) =>
-      options.log.error({ err: error }, 'cannot read what is still to be applied'),
-    );
-  }
+async function coverAll({ database, host, local, log, paths, uploads }: UpkeepOptions, signal: AbortSignal) {
+  const disk = {
+    paths,
+    log,
+    host: local,
+    signal,
+    rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
+    reapply: (id: string) => applyCurrent({ database, host }, id),
+  };
+  const directories = await linkAll(disk);
+  // Sessions that began before their jail was linked to the log are not known to it.
+  await uploads.adoptSessions();
+  if (signal.aborted) return;
+  await Promise.race([uploads.coverAll(), once(signal, 'abort')]);
+  if (signal.aborted) return;
+  log.info({ directories }, 'every directory is watched or covered by scans');
+  const result = await reconcile(disk);
+  log.info({ directories: result.checked, mended: result.mended }, 'every directory has been looked at');
 }

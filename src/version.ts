@@ -1,4 +1,7 @@
-/** The version of this berth, as package.json has it. */
+/** What package.json says of this berth. */
 import packageJson from '../package.json' with { type: 'json' };
 
 export const version: string = packageJson.version;
+
+/** The major version of the oldest Node that it runs on. */
+export const oldestNode = Number(/\d+/.exec(packageJson.engines.node)?.[0]);

@@ -23,7 +23,7 @@ open_loopback() {
   say "remove $demo_key, to close that"
 }
 
-cli() { "$node" "$project/src/main.ts" "$@"; }
+cli() { "$project/scripts/lib/run" "$node" "$@"; }
 
 json_field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 

@@ -7,6 +7,19 @@ die() {
   exit 1
 }
 
+# help_if_asked ARGUMENT...: for --help, prints the comment at the head of the script, and ends it.
+help_if_asked() {
+  [[ ${1:-} == --help || ${1:-} == -h ]] || return 0
+  sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"
+  exit
+}
+
+# wrong_use ARGUMENT...
+wrong_use() {
+  printf 'berth: cannot make sense of `%s`: see scripts/%s --help\n' "$*" "$(basename "$0")" >&2
+  exit 2
+}
+
 # need_root WHAT: WHAT is how to start it again.
 need_root() { ((EUID == 0)) || die "needs root, since it makes users for sshd: sudo $1"; }
 

@@ -1,14 +1,20 @@
 # Runs sshd and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
 # other: sshd serves logins and uploads while serve is away. Uses say.sh; needs $project, $node and the settings.
 
-# supervise: begins; returns once both are told to run.
+# supervise [--watch]: begins; returns once both are told to run. With --watch, serve starts again when its sources change.
 supervise() {
+  local serve=("$project/scripts/lib/run" "$node" serve)
+  if [[ ${1:-} == --watch ]]; then
+    mkdir -p "$project/node_modules/.cache" # tsx's own folder: see tsx.mjs
+    serve=(env TMPDIR="$project/node_modules/.cache" "$node" "$project/node_modules/tsx/dist/cli.mjs"
+      watch --clear-screen=false "$project/src/main.ts" serve)
+  fi
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
   rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
   keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
     /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
-  keep serve "$node" "$project/src/main.ts" serve
+  keep serve "${serve[@]}"
   trap 'end_all; exit 0' INT TERM
   trap end_all EXIT
 }

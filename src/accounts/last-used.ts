@@ -2,25 +2,31 @@
  * When each key was last used, kept without a write per request: remembered in memory and written in one transaction
  * every half minute and at close. A crash forgets at most that half minute.
  */
+import type { Background } from '../background.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { Log } from '../log.ts';
 
-const FLUSH_EVERY_MS = 30_000;
+/** In ms. */
+const FLUSH_EVERY = 30_000;
 
 export interface LastUsed {
   /** Remembers that the key was used now. */
   note(keyId: string): void;
   /** Writes what is remembered. */
   flush(): Promise<void>;
-  /** Stops the timer and writes the rest. */
+  /** Writes the rest and ends. */
   close(): Promise<void>;
 }
 
-export function createLastUsed({ database, clock, log }: { database: Database; clock: Clock; log: Log }): LastUsed {
-  let used = new Map<string, Micros>();
+export interface LastUsedOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly background: Background;
+}
 
-  async function flush(): Promise<void> {
+export function createLastUsed({ database, clock, background }: LastUsedOptions): LastUsed {
+  let used = new Map<string, Micros>();
+  const loop = background.start('last-used', { every: FLUSH_EVERY }, async () => {
     if (used.size === 0) return;
     const writing = used;
     used = new Map();
@@ -31,22 +37,17 @@ export function createLastUsed({ database, clock, log }: { database: Database; c
         }
       });
     } catch (error) {
-      // The disk may be full: keep them for the next turn, unless they have been used again since.
-      for (const [id, at] of writing) if (!used.has(id)) used.set(id, at);
+      // The disk may be full: the next run writes them, or when they have been used since.
+      used = new Map([...writing, ...used]);
       throw error;
     }
-  }
-  const flushOrLog = (): Promise<void> =>
-    flush().catch((error: unknown) => log.warn({ err: error }, 'could not write when keys were last used'));
-
-  const timer = setInterval(() => void flushOrLog(), FLUSH_EVERY_MS);
-  timer.unref();
+  });
   return {
     note: (keyId) => void used.set(keyId, clock.now()),
-    flush,
+    flush: loop.run,
     async close() {
-      clearInterval(timer);
-      await flushOrLog();
+      await loop.run();
+      await loop.close();
     },
   };
 }

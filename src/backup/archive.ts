@@ -1,28 +1,29 @@
 /**
- * The archive that `berth backup` writes: a plain tar with a manifest, which names each file with its SHA-256. What was
- * cut off or changed is refused as a whole. Holds secrets, so it is 0600 from its first byte on.
+ * The archive that `berth backup` writes: a plain tar with a manifest, which names each file with its SHA-256. One that was
+ * cut off or changed is refused as a whole. It holds secrets, so it is 0600 from its first byte on.
  */
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import {
   closeSync,
   createReadStream,
-  fsyncSync,
+  existsSync,
   lstatSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import * as v from 'valibot';
+import type { Config } from '../config.ts';
 import { sync } from '../db/copy.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
+import { pathsOf } from '../sftp/paths.ts';
 
 /** The names in the archive. */
 export const PARTS = {
@@ -32,6 +33,18 @@ export const PARTS = {
   key: 'tls/key.pem',
   settings: 'berth.env',
 } as const;
+
+/**
+ * The files that identify this machine to clients, with their paths by name in the archive: the certificate, and the host
+ * keys whose names are in `keyFolder`. A certificate that the operator got elsewhere is not ours to copy or replace.
+ */
+export function identityFiles(config: Config, keyFolder: string): Map<string, string> {
+  const { hostKeys } = pathsOf(config);
+  const keys = existsSync(keyFolder) ? readdirSync(keyFolder) : [];
+  const ours = keys.filter((name) => /^ssh_host_\w+_key(\.pub)?$/.test(name));
+  const files = new Map(ours.map((name) => [`${PARTS.hostKeys}/${name}`, join(hostKeys, name)]));
+  return config.tls.selfSigned ? files.set(PARTS.key, config.tls.key).set(PARTS.certificate, config.tls.cert) : files;
+}
 
 const MANIFEST = 'manifest.json';
 const FORMAT = 1;
@@ -48,25 +61,23 @@ const Manifest = v.object({
 
 export type Manifest = v.InferOutput<typeof Manifest>;
 
+interface Packing extends Pick<Manifest, 'berth' | 'made_at'> {
+  readonly folder: string;
+  readonly names: readonly string[];
+  readonly stop: AbortSignal;
+}
+
 /** Packs these files of `folder` into `file`, which appears whole or not at all, in place of an earlier one. */
-export async function pack(
-  file: string,
-  folder: string,
-  names: readonly string[],
-  about: Pick<Manifest, 'berth' | 'made_at'>,
-): Promise<void> {
-  const hashes = await Promise.all(names.map(async (name) => [name, await sha256(join(folder, name))] as const));
+export async function pack(file: string, { folder, names, stop, ...about }: Packing): Promise<void> {
+  const hashes = await Promise.all(names.map(async (name) => [name, await sha256(join(folder, name), stop)] as const));
   const manifest: Manifest = { format: FORMAT, ...about, files: Object.fromEntries(hashes) };
   writeFileSync(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
   const fresh = `${file}.${process.pid}.new`;
-  const fd = openSync(fresh, 'wx', 0o600);
+  closeSync(openSync(fresh, 'wx', 0o600));
   try {
-    try {
-      await tar(['--create', '--owner=0', '--group=0', '--numeric-owner', '-C', folder, '--', MANIFEST, ...names], fd);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
+    const owner = ['--owner=0', '--group=0', '--numeric-owner'];
+    await tar(['--create', ...owner, '-f', fresh, '-C', folder, '--', MANIFEST, ...names], stop);
+    sync(fresh);
     renameSync(fresh, file);
     sync(dirname(file));
   } finally {
@@ -78,16 +89,16 @@ export async function pack(
  * Unpacks into an empty folder of one's own.
  * @throws {OperatorError} when it is no backup, of a newer format, or damaged.
  */
-export async function unpack(file: string, folder: string): Promise<Manifest> {
+export async function unpack(file: string, folder: string, stop: AbortSignal): Promise<Manifest> {
   try {
-    await promisify(execFile)('tar', ['--extract', '--no-same-owner', '-f', file, '-C', folder]);
+    await tar(['--extract', '--no-same-owner', '-f', file, '-C', folder], stop);
   } catch (error) {
-    throw new OperatorError(`${file} cannot be unpacked: ${lastLine(error)}`, { cause: error });
+    throw new OperatorError(`${file} cannot be unpacked: ${errorMessage(error)}`, { cause: error });
   }
   const manifest = readManifest(file, join(folder, MANIFEST));
   for (const [name, hash] of Object.entries(manifest.files)) {
     const path = join(folder, name);
-    const isWhole = lstatSync(path, { throwIfNoEntry: false })?.isFile() && (await sha256(path)) === hash;
+    const isWhole = lstatSync(path, { throwIfNoEntry: false })?.isFile() && (await sha256(path, stop)) === hash;
     if (!isWhole) throw new OperatorError(`${file} is damaged: ${name} is not what was backed up. Take another backup`);
   }
   return manifest;
@@ -101,18 +112,18 @@ function readManifest(file: string, path: string): Manifest {
   }
 }
 
-async function tar(args: readonly string[], output: number): Promise<void> {
-  const child = spawn('tar', args, { stdio: ['ignore', output, 'pipe'] });
-  const [complaint, [code]] = await Promise.all([child.stderr ? text(child.stderr) : '', once(child, 'close')]);
-  if (code !== 0) throw new OperatorError(`tar could not write the backup: ${complaint.trim().replaceAll('\n', '; ')}`);
+/** @throws an error with what tar said, on one line. */
+async function tar(args: readonly string[], signal: AbortSignal): Promise<void> {
+  try {
+    await promisify(execFile)('tar', [...args], { signal });
+  } catch (error) {
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    throw new Error(said.replaceAll('\n', '; ') || errorMessage(error), { cause: error });
+  }
 }
 
-async function sha256(file: string): Promise<string> {
+async function sha256(file: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(createReadStream(file), hash);
+  await pipeline(createReadStream(file), hash, { signal });
   return hash.digest('hex');
-}
-
-function lastLine(error: unknown): string {
-  return errorMessage(error).trim().split('\n').at(-1) ?? '';
 }

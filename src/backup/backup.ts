@@ -1,9 +1,9 @@
 /**
- * `berth backup`: all that cannot be made again, in one file: the database, the host keys, the self-signed certificate that
- * clients trust, and the configuration. Works beside a running service, which is not held up. The customers' files are
- * not in it, nor is a certificate that the operator got elsewhere.
+ * `berth backup`: everything that cannot be made again, in one file: the database, the host keys, the self-signed
+ * certificate that clients trust, and the configuration. Works beside a running service without holding it up. The
+ * customers' files are not in it, nor is a certificate that the operator got elsewhere.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Clock, formatMicros } from '../clock.ts';
 import type { Config } from '../config.ts';
@@ -12,7 +12,7 @@ import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';
-import { pack, PARTS } from './archive.ts';
+import { identityFiles, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
@@ -20,49 +20,43 @@ export interface BackupOptions {
   readonly file: string;
   /** The file that the environment is set from, if there is one. */
   readonly settings: string;
+  readonly stop: AbortSignal;
 }
 
 /**
  * @returns the names of what is in the archive.
  * @throws {OperatorError} when there is no database, or the archive cannot be written: an earlier one is as it was.
  */
-export async function backUp(config: Config, options: BackupOptions): Promise<string[]> {
+export async function backUp(config: Config, { clock, file, settings, stop }: BackupOptions): Promise<string[]> {
   refuseUnfinished(config);
   if (!existsSync(config.databaseFile)) {
     throw new OperatorError(`there is no database ${config.databaseFile}: is BERTH_STATE_DIR the service's?`);
   }
-  const file = resolve(options.file);
-  let stage: string | undefined;
+  const archive = resolve(file);
+  let folder: string | undefined;
   try {
-    stage = mkdtempSync(join(dirname(file), '.berth-backup-'));
-    const madeAt = formatMicros(options.clock.now());
-    await copyDatabaseFile(config.databaseFile, join(stage, PARTS.database));
-    const names = [PARTS.database, ...copyOthers(config, options.settings, stage)];
-    await pack(file, stage, names, { berth: version, made_at: madeAt });
+    folder = mkdtempSync(join(dirname(archive), '.berth-backup-'));
+    const made_at = formatMicros(clock.now());
+    await copyDatabaseFile(config.databaseFile, join(folder, PARTS.database));
+    const names = [PARTS.database, ...copyOtherFiles(config, settings, folder)];
+    await pack(archive, { folder, names, stop, berth: version, made_at });
     return names;
   } catch (error) {
     if (error instanceof OperatorError) throw error;
-    throw new OperatorError(`cannot back up to ${file}: ${errorMessage(error)}`, { cause: error });
+    throw new OperatorError(`cannot back up to ${archive}: ${errorMessage(error)}`, { cause: error });
   } finally {
-    if (stage !== undefined) rmSync(stage, { recursive: true, force: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function copyOthers(config: Config, settings: string, stage: string): string[] {
-  const { hostKeys } = pathsOf(config);
-  const keys = existsSync(hostKeys)
-    ? readdirSync(hostKeys).filter((name) => /^ssh_host_\w+_key(\.pub)?$/.test(name))
-    : [];
-  const sources: [from: string, name: string][] = [
-    ...keys.map((name): [string, string] => [join(hostKeys, name), `${PARTS.hostKeys}/${name}`]),
-    [settings, PARTS.settings],
-  ];
-  if (config.tls.selfSigned) sources.push([config.tls.cert, PARTS.certificate], [config.tls.key, PARTS.key]);
-  const there = sources.filter(([from]) => existsSync(from));
-  for (const [from, name] of there) {
-    mkdirSync(dirname(join(stage, name)), { recursive: true, mode: 0o700 });
-    copyFileSync(from, join(stage, name));
-    chmodSync(join(stage, name), 0o600);
+/** @returns the names of the copies in `folder`. */
+function copyOtherFiles(config: Config, settings: string, folder: string): string[] {
+  const sources = identityFiles(config, pathsOf(config).hostKeys).set(PARTS.settings, settings);
+  const found = [...sources].filter(([, path]) => existsSync(path));
+  for (const [name, path] of found) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true, mode: 0o700 });
+    copyFileSync(path, join(folder, name));
+    chmodSync(join(folder, name), 0o600);
   }
-  return there.map(([, name]) => name);
+  return found.map(([name]) => name);
 }

@@ -1,7 +1,7 @@
 /**
  * `berth restore`: puts a backup in place while the service is stopped. All of the archive is checked, and the database
- * migrated, before anything of the machine is touched; `place.ts` says why an interrupted one leaves the old state or the new
- * one, whole. No file of a customer is touched.
+ * migrated, before anything of the machine is touched; `pending-restore.ts` says why an interrupted one leaves the old
+ * state or the new one, whole. No customer's file is touched.
  */
 import {
   chmodSync,
@@ -23,7 +23,7 @@ import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { PARTS, unpack } from './archive.ts';
-import { commit, lockState, place, waitingDatabase } from './place.ts';
+import { applyRestore, commitRestore, lockState, waitingDatabase } from './pending-restore.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 
 export interface RestoreOptions {
@@ -33,6 +33,8 @@ export interface RestoreOptions {
   readonly settings: string;
   /** Restores although there is data, which is kept beside. */
   readonly force: boolean;
+  /** Ends it while nothing on the machine has changed yet; after that it runs to its end. */
+  readonly stop: AbortSignal;
 }
 
 export interface Restored extends RestoredRows {
@@ -46,38 +48,43 @@ export interface Restored extends RestoredRows {
 }
 
 /** @throws {OperatorError} while berth serve runs, when there is data and no `force`, or when the backup cannot be used. */
-export async function restore(config: Config, { file, settings, force }: RestoreOptions): Promise<Restored> {
+export async function restore(config: Config, { file, settings, force, stop }: RestoreOptions): Promise<Restored> {
   const archive = resolve(file);
   if (!existsSync(archive)) throw new OperatorError(`there is no backup ${archive}`);
   for (const path of [config.stateDir, dirname(config.databaseFile)]) mkdirSync(path, { recursive: true, mode: 0o755 });
   using _lock = lockState(config);
   if (isUnfinished(config)) {
-    place(config);
-    if (!force)
-      throw new OperatorError('the restore that was interrupted is finished now; for another one say --force');
+    applyRestore(config);
+    if (!force) {
+      throw new OperatorError(
+        'an earlier restore had been interrupted and is now finished: for another one use --force',
+      );
+    }
   }
   if (!force && (await hasData(config.databaseFile))) {
     throw new OperatorError(
       `${config.databaseFile} holds data: restore with --force, which keeps it beside, or choose another BERTH_STATE_DIR`,
     );
   }
-  const stage = mkdtempSync(join(config.stateDir, '.berth-restore-'));
+  const folder = mkdtempSync(join(config.stateDir, '.berth-restore-'));
   try {
-    const { files, made_at: madeAt } = await unpack(archive, stage);
+    const { files, made_at: madeAt } = await unpack(archive, folder, stop);
     const names = Object.keys(files);
-    const rows = await adapt(join(stage, PARTS.database));
-    makeReady(config, stage, names);
-    const shown = names.includes(PARTS.settings) ? placeSettings(join(stage, PARTS.settings), settings) : undefined;
-    commit(config, stage);
-    const kept = place(config);
+    const rows = await adapt(join(folder, PARTS.database));
+    stop.throwIfAborted();
+    // From here on nothing is awaited, so that no signal can end it half-way.
+    makeReady(config, folder, names);
+    const copy = names.includes(PARTS.settings) ? copySettings(join(folder, PARTS.settings), settings) : undefined;
+    commitRestore(config, folder);
+    const kept = applyRestore(config);
     const withoutJail = rows.usernames.filter((username) => !existsSync(pathsOf(config).jail(username)));
-    return { ...rows, kept, settings: shown, madeAt, withoutJail };
+    return { ...rows, kept, settings: copy, madeAt, withoutJail };
   } finally {
-    rmSync(stage, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Whether there is anything to lose. What cannot be read may be worth mending. */
+/** Whether there is anything to lose. A database that cannot be read may be worth repairing. */
 async function hasData(file: string): Promise<boolean> {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return existsSync(`${file}-wal`);
   try {
@@ -95,27 +102,26 @@ async function adapt(file: string): Promise<RestoredRows> {
   try {
     return await adaptRestored(database);
   } finally {
-    await database.close(); // the last connection takes the write-ahead log into the file
+    await database.close(); // the last connection moves the write-ahead log into the file
   }
 }
 
-/** Takes out of the archive's parts what this machine needs, with final modes, in folders that exist at their place, too. */
-function makeReady(config: Config, stage: string, names: readonly string[]): void {
+/** Gives the unpacked files their final modes, makes the folders they go to, and copies the database beside the one in use. */
+function makeReady(config: Config, folder: string, names: readonly string[]): void {
   const { hostKeys } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
   mkdirSync(dirname(config.tls.key), { recursive: true, mode: 0o755 });
-  for (const name of names) chmodSync(join(stage, name), isPublic(name) ? 0o644 : 0o600);
+  for (const name of names) {
+    const isPublic = name.endsWith('.pub') || name === PARTS.certificate;
+    chmodSync(join(folder, name), isPublic ? 0o644 : 0o600);
+  }
   for (const end of ['', '-wal', '-shm']) rmSync(waitingDatabase(config) + end, { force: true });
-  copyFileSync(join(stage, PARTS.database), waitingDatabase(config));
-  rmSync(join(stage, PARTS.database));
-}
-
-function isPublic(name: string): boolean {
-  return name.endsWith('.pub') || name === PARTS.certificate;
+  copyFileSync(join(folder, PARTS.database), waitingDatabase(config));
+  rmSync(join(folder, PARTS.database));
 }
 
 /** The machine's own configuration stays, since it says where things are here; the backup's is put beside it. */
-function placeSettings(from: string, settings: string): string | undefined {
+function copySettings(from: string, settings: string): string | undefined {
   const own = existsSync(settings) ? readFileSync(settings) : undefined;
   if (own?.equals(readFileSync(from))) return undefined;
   const path = own === undefined ? settings : `${settings}.restored`;

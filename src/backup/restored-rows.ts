@@ -1,11 +1,11 @@
-/** What has to change in a database that was restored, so that it fits files that were copied and a time that has passed. */
+/** Fits a restored database to files that were copied, and to what happened since the backup. */
 import { sql } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { FIRST_UID } from '../directories/create.ts';
 import { randomText } from '../random-text.ts';
 
-/** UIDs that are left out: more than can have been given out since the backup. The range holds 2,600 times as many. */
+/** More UIDs than can have been given out since the backup. The range holds 2,600 times as many. */
 const SKIPPED_UIDS = 100_000;
 
 export interface RestoredRows {
@@ -19,12 +19,12 @@ export interface RestoredRows {
 
 /**
  * In one transaction:
- * - Files: a copied file keeps size and mtime but not its inode, so the rows forget it; the first scan takes the new one.
- *   What waited for its session to rename it is taken as changed: the session is over, and the scan announces it.
+ * - Files: a copied file keeps its size and mtime but not its inode, so the rows forget the inode; the first scan takes the
+ *   new one. A file that waited for its session to rename it counts as changed: the session is over, so the scan announces it.
  * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
  *   skipped.
  *
- * Deliveries stay as they are: what was to be sent at the time of the backup is sent, with the same webhook-id.
+ * Deliveries stay as they are: those still to be sent at the time of the backup are sent, with the same webhook-id.
  */
 export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
   return db.transaction().execute(async (tx) => {
@@ -53,11 +53,6 @@ export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
       .select(({ fn }) => fn.countAll<number>().as('pending'))
       .where('state', 'in', ['queued', 'running', 'waiting'])
       .executeTakeFirstOrThrow();
-    return {
-      directories: live.length,
-      files,
-      pending,
-      usernames: live.map(({ sftp_username: name }) => name),
-    };
+    return { directories: live.length, files, pending, usernames: live.map((row) => row.sftp_username) };
   });
 }

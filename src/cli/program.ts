@@ -1,38 +1,63 @@
 /** The command line as a whole: its commands, and how it ends. */
 import { Command, CommanderError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import { version } from '../version.ts';
+import { accountCommand } from './account.ts';
+import { auditCommand } from './audit.ts';
+import { backupCommand, restoreCommand } from './backup.ts';
+import { deliveriesCommand } from './deliveries.ts';
+import { directoriesCommand } from './directories.ts';
+import { Interruption, type Invocation } from './invocation.ts';
+import { keyCommand } from './key.ts';
+import { listenCommand } from './listen.ts';
+import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
+import { sessionsCommand } from './sessions.ts';
+import { transfersCommand } from './transfers.ts';
 
-/** Where messages for people go; standard output is for results. */
-export interface Streams {
-  stdout(text: string): void;
-  stderr(text: string): void;
-}
+const HELP = `
+Each command has --help with examples. Settings are environment variables: see the README, or /etc/berth/berth.env.
+
+Exit status: 0 done; 1 an error, in one line on standard error; 2 wrong use; 130 or 143 ended by Ctrl-C or SIGTERM before
+it was done. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;
 
 /**
  * Runs one command line, without the words `node` and the script's name.
- * @returns the exit status: 0, 1 for an error, 2 for wrong use. An error is one line, unless it is a bug of berth's.
+ * @returns the exit status. An error is one line, unless it is a bug of berth's.
  */
-export async function runProgram(
-  commands: readonly Command[],
-  argv: readonly string[],
-  { stdout, stderr }: Streams,
-): Promise<number> {
+export async function runProgram(argv: readonly string[], invocation: Invocation): Promise<number> {
+  const { stdout, stderr, stopped } = invocation;
+  let status = 0;
   const program = new Command('berth')
     .description('SFTP directories by API, on a stock OpenSSH')
+    .version(version, '-V, --version', 'print the version')
+    .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for the usage)')
     // Throws where commander would end the process.
     .exitOverride()
-    .configureOutput({ writeOut: stdout, writeErr: stderr });
-  for (const command of commands) program.addCommand(command);
+    .configureOutput({ writeOut: stdout, writeErr: stderr })
+    .addCommand(serveCommand(invocation))
+    .addCommand(listenCommand(invocation))
+    .addCommand(prepareCommand(invocation))
+    .addCommand(doctorCommand(invocation, (found) => (status = found)))
+    .addCommand(backupCommand(invocation))
+    .addCommand(restoreCommand(invocation))
+    .addCommand(accountCommand(invocation))
+    .addCommand(keyCommand(invocation))
+    .addCommand(directoriesCommand(invocation))
+    .addCommand(sessionsCommand(invocation))
+    .addCommand(transfersCommand(invocation))
+    .addCommand(deliveriesCommand(invocation))
+    .addCommand(auditCommand(invocation));
   for (const command of descendants(program)) command.copyInheritedSettings(program);
   try {
     await program.parseAsync(argv, { from: 'user' });
-    return 0;
+    return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof OperatorError)) throw error;
-    stderr(`berth: ${error.message}\n`);
-    return 1;
+    const end: unknown = stopped.aborted ? stopped.reason : error;
+    if (!(end instanceof Interruption) && !(end instanceof OperatorError)) throw error;
+    if (end.message !== '') stderr(`berth: ${end.message}\n`);
+    return end instanceof Interruption ? end.status : 1;
   }
 }
 

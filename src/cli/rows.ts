@@ -1,55 +1,53 @@
-/** Prints rows as they come: a table that keeps its columns for people, or one JSON value a line. */
+/** Prints rows: a table for people, JSON for scripts; all at once, or as they come. */
+import { setTimeout } from 'node:timers/promises';
 import { formatMicros, type Micros } from '../clock.ts';
-import type { Print } from './output.ts';
+import { type Cell, columns } from '../terminal.ts';
 
-export type Cell = string | number | null;
+/** How often `--follow` looks for new rows, in ms. */
+const PAUSE = 500;
 
 export interface RowStyle<Row> {
-  readonly headings: readonly string[];
-  cells(row: Row): readonly Cell[];
+  /** The cell of each column, by its heading. */
+  readonly columns: Readonly<Record<string, (row: Row) => Cell>>;
   json(row: Row): object;
 }
 
-/**
- * All rows at once: a table, or with `json` one array.
- * With `lines` each row is a JSON line of its own, for output that goes on.
- */
-export function printRows<Row>(
-  rows: readonly Row[],
-  { headings, cells, json }: RowStyle<Row>,
-  { print, as }: { print: Print; as: 'table' | 'json' | 'lines' },
-): void {
-  if (as === 'json') print(JSON.stringify(rows.map(json)));
-  else if (as === 'lines') for (const row of rows) print(JSON.stringify(json(row)));
-  else columns(print)([headings, ...rows.map(cells)]);
+export interface RowOutput {
+  print(line: string): void;
+  readonly json: boolean | undefined;
 }
 
-/** A printer of lines in columns; a column that was wide once stays so. The last one is not padded. */
-export function columns(print: Print): (lines: readonly (readonly Cell[])[]) => void {
-  const widths: number[] = [];
-  return (lines) => {
-    const shown = lines.map((line) => line.map(printable));
-    for (const line of shown) {
-      for (const [column, cell] of line.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
-    }
-    for (const line of shown) {
-      print(
-        line
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('  ')
-          .trimEnd(),
-      );
-    }
+/** All rows at once: a table, or one JSON array. */
+export function printRows<Row>(rows: readonly Row[], style: RowStyle<Row>, { print, json }: RowOutput): void {
+  if (json) print(JSON.stringify(rows.map(style.json)));
+  else tablePrinter(style, print)(rows);
+}
+
+/** The first rows, then those that `next` returns each time, until `stop`: lines of a table, or one JSON value a line. */
+export async function followRows<Row>(
+  first: readonly Row[],
+  next: () => Promise<readonly Row[]>,
+  style: RowStyle<Row>,
+  { print, json, stop }: RowOutput & { readonly stop: AbortSignal },
+): Promise<void> {
+  const show = json
+    ? (rows: readonly Row[]) => rows.forEach((row) => print(JSON.stringify(style.json(row))))
+    : tablePrinter(style, print);
+  for (let rows = first; ; rows = await next()) {
+    show(rows);
+    if (stop.aborted) return;
+    await setTimeout(PAUSE, undefined, { signal: stop }).catch(() => undefined);
+  }
+}
+
+function tablePrinter<Row>(style: RowStyle<Row>, print: (line: string) => void): (rows: readonly Row[]) => void {
+  const layOut = columns();
+  const cells = Object.values(style.columns);
+  let headings: string[][] = [Object.keys(style.columns)];
+  return (rows) => {
+    for (const line of layOut([...headings, ...rows.map((row) => cells.map((cell) => cell(row)))])) print(line);
+    headings = [];
   };
-}
-
-/** Names are what anybody likes: nothing in them may move the cursor or colour the terminal. */
-function printable(cell: Cell): string {
-  if (cell === null || cell === '') return '-';
-  return String(cell).replaceAll(
-    /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
-    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
-  );
 }
 
 /** A time in full, null for none. */

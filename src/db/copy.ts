@@ -1,4 +1,4 @@
-/** Copies of the database that are consistent whoever writes meanwhile, and complete before they have their name. */
+/** Consistent copies of a database that others may write to meanwhile. A copy is complete before it gets its name. */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
@@ -25,7 +25,7 @@ export async function copyDatabase(sqlite: Sqlite.Database, target: string): Pro
   }
 }
 
-/** The same for a database that need not be open, nor of this berth's version: only reads it. */
+/** The same for a database of any version, which is only read. */
 export async function copyDatabaseFile(file: string, target: string): Promise<void> {
   const sqlite = new Sqlite(file, { readonly: true, fileMustExist: true });
   try {

@@ -1,8 +1,8 @@
 /**
- * Looks at a database before it is used, so that a damaged or vanished one is a line that says so and an end, and never a
- * fresh empty one in its place: with that, every SFTP user would lose their credentials and every caller their key.
+ * Checks a database before it is used. A damaged or missing one ends the start with a line that says so. It is never
+ * replaced by a fresh one, with which every SFTP user would lose their credentials and every caller their key.
  */
-import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
 import type { Config } from '../config.ts';
@@ -21,19 +21,10 @@ const WAL_MAGIC = 0x37_7f_06_82;
 export function refuseMissing({ databaseFile, stateDir }: Pick<Config, 'databaseFile' | 'stateDir'>): void {
   if ((statSync(databaseFile, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const users = join(stateDir, 'userdb');
-  if (!hasUsers(users)) return;
+  if (!existsSync(users) || !readdirSync(users).some((name) => name.endsWith('.user'))) return;
   throw new OperatorError(
     `the database ${databaseFile} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
   );
-}
-
-function hasUsers(folder: string): boolean {
-  try {
-    return readdirSync(folder).some((name) => name.endsWith('.user'));
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false;
-    throw error;
-  }
 }
 
 /**
@@ -66,8 +57,14 @@ export function refuseDamagedLog(file: string): void {
  */
 export function refuseDamaged(sqlite: Sqlite.Database, file: string): void {
   if (statSync(file).size > CHECKED_BYTES) return;
+  const found = firstDamage(sqlite);
+  if (found !== undefined) throw damaged(file, found);
+}
+
+/** What SQLite finds wrong first in all of the database, if anything. */
+export function firstDamage(sqlite: Sqlite.Database): string | undefined {
   const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
-  if (found !== 'ok') throw damaged(file, String(found));
+  return found === 'ok' ? undefined : String(found);
 }
 
 /** What to say of a database that SQLite cannot read. */

@@ -1,10 +1,11 @@
-/** A database as somebody sees it who only looks: nothing is migrated, mended or written, and it may be damaged or newer. */
+/** A read-only view of a database, which may be damaged or newer: nothing is migrated, mended or written. */
 import Sqlite from 'better-sqlite3';
-import { Kysely } from 'kysely';
+import type { Kysely } from 'kysely';
+import { firstDamage } from './damage.ts';
 import { executed } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import type { Tables } from './schema.ts';
-import { BerthSqliteDialect } from './sqlite.ts';
+import { queriesOn } from './sqlite.ts';
 
 export interface Look extends AsyncDisposable {
   readonly db: Kysely<Tables>;
@@ -17,9 +18,8 @@ export interface Look extends AsyncDisposable {
 /** @throws SQLite's error when there is no database, or it cannot be read. */
 export function lookAt(file: string): Look {
   const sqlite = new Sqlite(file, { readonly: true, fileMustExist: true });
-  const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(sqlite) });
   return {
-    db,
+    db: queriesOn(sqlite),
     schema() {
       const had = executed(sqlite);
       return {
@@ -27,10 +27,7 @@ export function lookAt(file: string): Look {
         unknown: had.filter((name) => !(name in migrations)),
       };
     },
-    damage() {
-      const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
-      return found === 'ok' ? undefined : String(found);
-    },
+    damage: () => firstDamage(sqlite),
     async [Symbol.asyncDispose]() {
       sqlite.close();
     },

@@ -7,13 +7,13 @@
  */
 import { closeSync, constants, existsSync, fchmodSync, openSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
-import { Kysely } from 'kysely';
+import type { Kysely } from 'kysely';
 import { OperatorError } from '../errors.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
 import { migrate, type Migrations } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import type { Tables } from './schema.ts';
-import { BerthSqliteDialect } from './sqlite.ts';
+import { queriesOn } from './sqlite.ts';
 
 export interface Database {
   /** Writes, and reads that have to see their own transaction. One transaction at a time. */
@@ -47,15 +47,15 @@ export async function openDatabase(
     writer.pragma('journal_mode = wal');
     writer.pragma('synchronous = full');
     writer.pragma('foreign_keys = on');
-    const db = new Kysely<Tables>({ dialect: new BerthSqliteDialect(writer) });
+    const db = queriesOn(writer);
     await migrate({ db, sqlite: writer, file }, known);
     const reader = connect(file, { readonly: true });
     const sqlite = writer;
     return {
       db,
-      reads: new Kysely<Tables>({ dialect: new BerthSqliteDialect(reader) }),
+      reads: queriesOn(reader),
+      // The last one takes the log into the file.
       async close() {
-        // Of a connection that was never used, Kysely knows nothing to close. The last one takes the log into the file.
         reader.close();
         sqlite.close();
       },
@@ -72,7 +72,7 @@ export async function openDatabase(
 /** A connection that only reads; a thread needs one of its own. */
 export function openReads(file: string): { readonly reads: Kysely<Tables>; close(): void } {
   const sqlite = connect(file, { readonly: true });
-  return { reads: new Kysely<Tables>({ dialect: new BerthSqliteDialect(sqlite) }), close: () => void sqlite.close() };
+  return { reads: queriesOn(sqlite), close: () => void sqlite.close() };
 }
 
 function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {

@@ -101,7 +101,7 @@ export interface FilesTable {
   session_pid: number | null;
 }
 
-/** `webhooks/claim.ts` says what each state means and who changes it. */
+/** `webhooks/queue.ts` says what each state means and who changes it. */
 export type DeliveryState = 'queued' | 'running' | 'waiting' | 'delivered' | 'failed';
 
 /** The outbox. A row is complete in itself: no later change of the directory alters what is sent. */

@@ -9,6 +9,7 @@ import {
   CompiledQuery,
   type DatabaseConnection,
   type Driver,
+  Kysely,
   type QueryResult,
   SqliteAdapter,
   SqliteDialect,
@@ -17,6 +18,7 @@ import {
 } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import { errorCode } from '../errors.ts';
+import type { Tables } from './schema.ts';
 
 /** More than the distinct queries in the code; lists of varying length could otherwise fill it. */
 const STATEMENT_LIMIT = 500;
@@ -54,7 +56,7 @@ function patient(connection: DatabaseConnection, sqlite: Sqlite.Database): Datab
         try {
           return await connection.executeQuery<R>(query);
         } catch (error) {
-          // Who holds the lock already need not wait for it.
+          // The holder of the lock need not wait for it.
           if (errorCode(error) !== 'SQLITE_BUSY' || sqlite.inTransaction) throw error;
           deadline ??= performance.now() + BUSY_PATIENCE;
           if (performance.now() > deadline) throw error;
@@ -73,7 +75,12 @@ class TransactionalDdlAdapter extends SqliteAdapter {
   }
 }
 
-export class BerthSqliteDialect extends SqliteDialect {
+/** Queries on a connection. Closing it is the opener's: of one that was never used, Kysely knows nothing to close. */
+export function queriesOn<T = Tables>(sqlite: Sqlite.Database): Kysely<T> {
+  return new Kysely<T>({ dialect: new BerthSqliteDialect(sqlite) });
+}
+
+class BerthSqliteDialect extends SqliteDialect {
   readonly #sqlite: Sqlite.Database;
 
   constructor(sqlite: Sqlite.Database) {

@@ -4,33 +4,24 @@
  * directory that the next start completes.
  */
 import { randomUUID } from 'node:crypto';
-import { sql, type Transaction } from 'kysely';
+import type { Transaction } from 'kysely';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
-import type { Clock } from '../clock.ts';
-import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
-import { generateWebhookSecret, newCredential } from './credentials.ts';
-import { takeAway } from './delete.ts';
+import { type DeleteDependencies, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
-import type { DirectoryHost } from './host.ts';
-import { generateUsername, slugOf } from './naming.ts';
-import type { RowRemoval } from './row-removal.ts';
+import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { applyCommitted, markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
 
-/** What a directory has before anybody says anything: of no interest to the audit. */
+/** Defaults, which the audit leaves out. */
 const BLANK = { metadata: '{}', retention_days: 0 };
 
-export interface CreateDependencies {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly host: DirectoryHost;
-  readonly removal: RowRemoval;
+export interface CreateDependencies extends DeleteDependencies {
   /** The address that clients are told. */
   readonly sftp: { readonly host: string; readonly port: number };
 }
@@ -47,7 +38,7 @@ export async function createDirectory(
   asker?: Asker,
 ): Promise<{ directory: DirectoriesTable; password: string }> {
   const valid = newDirectory(fields);
-  const { password, hash: password_hash } = newCredential();
+  const { password, hash: password_hash } = generatePassword();
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
     deps.database.db.transaction().execute(async (tx) => {
@@ -108,31 +99,26 @@ async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<v
 
 /** A UID and a username that were never used before; the row that says so is never removed. */
 async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
+  const { last } = await tx
+    .selectFrom('principals')
+    .select(({ fn }) => fn.max('uid').as('last'))
+    .executeTakeFirstOrThrow();
+  // The maximum of no rows is null, whatever the type says.
+  const uid = ((last as number | null) ?? FIRST_UID - 1) + 1;
   for (;;) {
-    const username = generateUsername(slug);
-    const inserted = await tx
+    const principal = { uid, username: generateUsername(slug) };
+    const { numInsertedOrUpdatedRows } = await tx
       .insertInto('principals')
-      .columns(['uid', 'username'])
-      .expression(
-        (from) =>
-          from
-            .selectFrom('principals')
-            .select(({ fn, val }) => [
-              fn.coalesce(sql<number>`max(uid) + 1`, val(FIRST_UID)).as('uid'),
-              val(username).as('username'),
-            ])
-            .where(sql<boolean>`true`), // tells the conflict's ON from a join's (sqlite.org, "UPSERT", section 2.1)
-      )
+      .values(principal)
       .onConflict((conflict) => conflict.column('username').doNothing())
-      .returning('uid')
       .executeTakeFirst();
-    if (inserted) return { uid: inserted.uid, username };
+    if (numInsertedOrUpdatedRows === 1n) return principal;
   }
 }
 
 /**
- * Like a deletion, except that a database as full as the disk does not stop it: the rows then go when there is room.
- * What fails here keeps its mark and is repeated; the caller gets the error that came first.
+ * A deletion that a full database does not stop: the rows then go when there is room. The mark stays until this has
+ * succeeded, so it is repeated; the caller gets the first error.
  */
 async function undo(deps: CreateDependencies, directory: DirectoriesTable, asker?: Asker): Promise<void> {
   try {

@@ -3,19 +3,14 @@
  * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
  * never used again: `principals` keeps them.
  */
-import type { Clock } from '../clock.ts';
-import type { Database } from '../db/open.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
-import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { markUnapplied } from './unapplied.ts';
+import type { UpdateDependencies } from './update.ts';
 
-export interface DeleteDependencies {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly host: DirectoryHost;
+export interface DeleteDependencies extends UpdateDependencies {
   readonly removal: RowRemoval;
 }
 

@@ -99,7 +99,7 @@ export type AuthFields = v.InferOutput<typeof AuthFields>;
 /** The `directory` object of a request, as it was parsed. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** @throws {ValidationError} naming every field that is wrong; so do the others. */
+/** @throws {ValidationError} naming every field that is wrong, as do the next two. */
 export function newDirectory(fields: Fields): NewDirectory {
   return checked(NewDirectory, fields);
 }

@@ -1,14 +1,22 @@
 /**
- * What the rules need of the machine that serves a directory over SFTP. `sftp/` implements it for this machine;
- * nothing else in `directories/` knows that there is a disk or an sshd.
+ * What the rules and the machine that serves a directory over SFTP need of each other. `sftp/` implements the host for
+ * this machine; nothing else in `directories/` knows that there is a disk or an sshd.
  */
-import type { DirectoriesTable } from '../db/schema.ts';
+import type { Kysely } from 'kysely';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
 
 /** The columns from which a directory's jail, credentials and limit follow. */
-export type HostedDirectory = Pick<
-  DirectoriesTable,
-  'id' | 'sftp_username' | 'uid' | 'password_hash' | 'auth_mode' | 'public_key' | 'max_connections'
->;
+export const HOSTED = [
+  'id',
+  'sftp_username',
+  'uid',
+  'password_hash',
+  'auth_mode',
+  'public_key',
+  'max_connections',
+] as const satisfies readonly (keyof DirectoriesTable)[];
+
+export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
 
 export interface DirectoryHost {
   /**
@@ -21,4 +29,16 @@ export interface DirectoryHost {
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
    */
   remove(directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid'>): Promise<void>;
+}
+
+/** Live directories in the order of their ids, after one: for a host to compare with what it has. */
+export function hostedAfter(reads: Kysely<Tables>, after: string, limit: number): Promise<HostedDirectory[]> {
+  return reads
+    .selectFrom('directories')
+    .select(HOSTED)
+    .where('deleted_at', 'is', null)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(limit)
+    .execute();
 }

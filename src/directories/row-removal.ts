@@ -1,11 +1,12 @@
 /**
  * Removes what the database holds of deleted directories: files, deliveries with their attempts, then the directory
  * itself. In the background, one directory after the other and a bounded batch at a time, so that a directory of a
- * million files holds up neither the deletion's answer nor other writers. What a stop leaves over, the next start
- * repeats, since the `unapplied` row goes with the directory.
+ * million files holds up neither the deletion's answer nor other writers. The next start goes on with what is left,
+ * since the `unapplied` row goes with the directory.
  */
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
+import PQueue from 'p-queue';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
@@ -24,54 +25,40 @@ export interface RowRemoval {
   close(): Promise<void>;
 }
 
-export function createRowRemoval({
-  database,
-  log,
-  retryAfterMs = 30_000,
-}: {
-  database: Database;
-  log: Log;
-  retryAfterMs?: number;
-}): RowRemoval {
+export interface RowRemovalOptions {
+  readonly database: Database;
+  readonly log: Log;
+  readonly retryAfterMs?: number;
+}
+
+export function createRowRemoval({ database, log, retryAfterMs = 30_000 }: RowRemovalOptions): RowRemoval {
   const pending = new Set<string>();
-  const retries = new Set<NodeJS.Timeout>();
-  let last = Promise.resolve();
+  const queue = new PQueue({ concurrency: 1 });
   const stop = new AbortController();
+  const { signal } = stop;
 
   async function remove(id: string): Promise<void> {
     try {
-      while (!stop.signal.aborted && !(await removeBatch(database, id))) await setImmediate();
+      while (!signal.aborted && !(await removeBatch(database, id))) await setImmediate();
       pending.delete(id);
     } catch (error) {
       log.warn({ err: error, directory_id: id }, "could not remove a deleted directory's rows, will try again");
-      if (!stop.signal.aborted) retryLater(id);
+      setTimeout(retryAfterMs, id, { signal, ref: false }).then(enqueue, () => undefined);
     }
   }
 
-  function retryLater(id: string): void {
-    const timer = setTimeout(() => {
-      retries.delete(timer);
-      enqueue(id);
-    }, retryAfterMs);
-    retries.add(timer.unref());
-  }
-
-  function enqueue(id: string): void {
-    last = last.then(() => remove(id));
-  }
-
+  const enqueue = (id: string): void => void queue.add(() => remove(id));
   return {
     add(id) {
-      if (stop.signal.aborted || pending.has(id)) return;
+      if (signal.aborted || pending.has(id)) return;
       pending.add(id);
       enqueue(id);
     },
     has: (id) => pending.has(id),
-    idle: () => last,
-    async close() {
+    idle: () => queue.onIdle(),
+    close() {
       stop.abort();
-      for (const timer of retries) clearTimeout(timer);
-      await last;
+      return queue.onIdle();
     },
   };
 }

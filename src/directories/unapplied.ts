@@ -13,7 +13,8 @@ import type { Log } from '../log.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
-interface Applying {
+/** Where a change is written, and who follows it. */
+export interface Applying {
   readonly database: Database;
   readonly host: DirectoryHost;
 }
@@ -45,6 +46,12 @@ export async function applyCommitted({ database, host }: Applying, directory: Di
     .execute();
 }
 
+/** Applies a directory as it is now, unless it has gone meanwhile. */
+export async function applyCurrent(deps: Applying, id: string): Promise<void> {
+  const directory = await rowOf(deps.database, id);
+  if (directory?.deleted_at === null) await applyCommitted(deps, directory);
+}
+
 /**
  * Repeats what is marked. One that fails is logged, keeps its mark and does not stop the others.
  * @returns how many failed.
@@ -60,11 +67,7 @@ export async function applyUnapplied({
   for (const { directory_id: id } of marked) {
     try {
       // Read anew for each: the row may have changed since the list was made.
-      const directory = await database.reads
-        .selectFrom('directories')
-        .selectAll()
-        .where('id', '=', id)
-        .executeTakeFirst();
+      const directory = await rowOf(database, id);
       if (!directory) continue;
       if (directory.deleted_at === null && !removal.has(id)) {
         await applyCommitted({ database, host }, directory);
@@ -78,4 +81,8 @@ export async function applyUnapplied({
     }
   }
   return failed;
+}
+
+function rowOf({ reads }: Database, id: string): Promise<DirectoriesTable | undefined> {
+  return reads.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirst();
 }

@@ -7,30 +7,24 @@
  */
 import type { Updateable } from 'kysely';
 import type { Clock } from '../clock.ts';
-import type { Database } from '../db/open.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
-import type { DirectoryHost } from './host.ts';
+import { HOSTED } from './host.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { applyCommitted, markUnapplied } from './unapplied.ts';
+import { type Applying, applyCommitted, markUnapplied } from './unapplied.ts';
 
-export interface UpdateDependencies {
-  readonly database: Database;
+export interface UpdateDependencies extends Applying {
   readonly clock: Clock;
-  readonly host: DirectoryHost;
 }
 
 type Changes = Updateable<DirectoriesTable>;
 
-/** The columns of `HostedDirectory` that a request can change. */
-const HOSTED = ['auth_mode', 'public_key', 'max_connections'] as const satisfies readonly (keyof Changes)[];
-
 /**
- * Basic fields (specification, PATCH, 1). Slug and username stay.
- * @param asker the request behind it, for the audit; so it is of the others.
- * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. So do the others.
+ * Basic fields (specification, PATCH, 1). Slug and username stay. The other changes throw the same errors.
+ * @param asker the request behind it, for the audit.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function updateBasics(
   deps: UpdateDependencies,

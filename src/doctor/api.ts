@@ -1,6 +1,6 @@
 /**
  * Requests to the service on this machine. Its certificate may be for any name, so it is compared with the file that the
- * configuration names, which also shows a service that still has an older one.
+ * configuration names, which also exposes a service that still uses an older one.
  */
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Config } from '../config.ts';
 
 /** How long an answer may take, in ms. */
-const PATIENCE = 10_000;
+const TIMEOUT = 10_000;
 
 export interface ApiAnswer {
   readonly status: number;
@@ -35,7 +35,7 @@ export async function askApi({ api, tls }: Config, { method, path, key, json }: 
     ...(tls.mode === 'proxy' && { 'x-forwarded-proto': 'https' }),
   };
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[api.host] ?? api.host;
-  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(PATIENCE) };
+  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT) };
   const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
   if (tls.mode === 'on') {
     const expected = new X509Certificate(readFileSync(tls.cert)).fingerprint256;

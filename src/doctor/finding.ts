@@ -1,31 +1,34 @@
-/** What the doctor finds, and how a check says it. */
-
-export type Verdict = 'ok' | 'warn' | 'fail';
+/** What a check finds, and how it says it. */
+import type { Clock } from '../clock.ts';
+import type { Config } from '../config.ts';
 
 export interface Finding {
-  readonly verdict: Verdict;
+  readonly verdict: 'ok' | 'warn' | 'fail';
   readonly text: string;
   /** What to do about it. */
   readonly remedy?: string;
 }
 
-/** Looks at one thing; what it throws counts as a failure of its own. */
-export interface Check {
-  readonly name: string;
-  run(): Finding[] | Promise<Finding[]>;
-}
+/** Looks at one thing. An error that it throws becomes a failure of its own. */
+export type Check = (config: Config, clock: Clock) => Finding[] | Promise<Finding[]>;
 
 export const ok = (text: string): Finding => ({ verdict: 'ok', text });
 export const warn = (text: string, remedy: string): Finding => ({ verdict: 'warn', text, remedy });
 export const fail = (text: string, remedy: string): Finding => ({ verdict: 'fail', text, remedy });
 
-/** The problems, or the one line that says that there is none. */
-export function orOk(problems: readonly Finding[], text: string): Finding[] {
-  return problems.length > 0 ? [...problems] : [ok(text)];
+/** The problems, or one line that says there is none. */
+export function orOk(problems: readonly (Finding | false | undefined)[], text: string): Finding[] {
+  const found = problems.filter((problem) => problem !== false && problem !== undefined);
+  return found.length > 0 ? found : [ok(text)];
 }
 
 /** `a, b, c and 4 more`: never a line of a thousand names. */
 export function some(names: readonly string[], most = 3): string {
   const shown = names.slice(0, most).join(', ');
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
+}
+
+/** What a program said, on one line. */
+export function oneLine(text: string): string {
+  return text.trim().replaceAll(/\s*[\r\n]\s*/g, '; ');
 }

@@ -1,51 +1,102 @@
-/** `berth doctor`: prints what `examine` finds, and says by the exit status how bad it is. */
+/**
+ * `berth doctor`: runs every check, one after the other, and prints what each finds. A check that breaks says so and does
+ * not keep the others from looking.
+ */
+import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
-import { examine, type Examined } from './examine.ts';
-import type { Verdict } from './finding.ts';
+import { columns } from '../terminal.ts';
+import { checkCertificate } from './checks/certificate.ts';
+import { checkClock } from './checks/clock.ts';
+import { checkDatabase } from './checks/database.ts';
+import { checkDeliveries } from './checks/deliveries.ts';
+import { checkDirectories } from './checks/directories.ts';
+import { checkDisk } from './checks/disk.ts';
+import { checkFolders } from './checks/folders.ts';
+import { checkLimits } from './checks/limits.ts';
+import { checkLogin } from './checks/login.ts';
+import { checkPrograms } from './checks/programs.ts';
+import { checkServe, checkSshd } from './checks/running.ts';
+import { checkSshdFiles } from './checks/sshd-files.ts';
+import { checkUsers } from './checks/users.ts';
+import { type Check, fail, type Finding } from './finding.ts';
+
+/** How long a check may take, in ms. */
+const TIMEOUT = 120_000;
 
 /** As monitoring plug-ins have it: 0 all is well, 1 a warning, 2 something is broken. */
-const STATUS: Record<Verdict, number> = { ok: 0, warn: 1, fail: 2 };
+const STATUS: Readonly<Record<Finding['verdict'], number>> = { ok: 0, warn: 1, fail: 2 };
+
+const CHECKS: Readonly<Record<string, Check>> = {
+  programs: checkPrograms,
+  folders: checkFolders,
+  'sshd files': checkSshdFiles,
+  database: checkDatabase,
+  users: checkUsers,
+  directories: checkDirectories,
+  limits: checkLimits,
+  disk: checkDisk,
+  certificate: checkCertificate,
+  clock: checkClock,
+  deliveries: checkDeliveries,
+  serve: checkServe,
+  sshd: checkSshd,
+};
 
 export interface DoctorOptions {
   /** Reads the environment; what is wrong there is a finding, too. */
   readonly config: () => Config;
   readonly clock: Clock;
-  readonly login: boolean;
-  readonly json: boolean;
+  /** Logs in to a throw-away directory as well. */
+  readonly login?: boolean | undefined;
+  readonly json?: boolean | undefined;
   print(line: string): void;
+  /** Ends it after the check that is running, which cleans up first. */
+  readonly stop: AbortSignal;
 }
 
 /** @returns the exit status. */
-export async function runDoctor({ config, clock, login, json, print }: DoctorOptions): Promise<number> {
-  const all: Examined[] = [];
-  const take = (found: Examined): void => {
-    all.push(found);
-    if (!json) print(line(found));
-  };
-  const settings = configuration(config);
-  if ('check' in settings) take(settings);
-  else for await (const found of examine(settings, { clock, login })) take(found);
-  if (json)
-    print(JSON.stringify(all.map(({ check, verdict, text, remedy = null }) => ({ check, verdict, text, remedy }))));
-  return Math.max(...all.map(({ verdict }) => STATUS[verdict]));
+export async function runDoctor(options: DoctorOptions): Promise<number> {
+  const { json, print, stop } = options;
+  const layOut = columns([4, 12]);
+  const all: object[] = [];
+  let status = 0;
+  for await (const [check, { verdict, text, remedy }] of examine(options)) {
+    stop.throwIfAborted();
+    status = Math.max(status, STATUS[verdict]);
+    all.push({ check, verdict, text, remedy: remedy ?? null });
+    if (!json) layOut([[verdict, check, remedy === undefined ? text : `${text} -> ${remedy}`]]).forEach(print);
+  }
+  if (json) print(JSON.stringify(all));
+  return status;
 }
 
-function configuration(config: () => Config): Config | Examined {
+async function* examine({ config, clock, login }: DoctorOptions): AsyncGenerator<[check: string, Finding]> {
+  let settings: Config;
   try {
-    return config();
+    settings = config();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return {
-      check: 'configuration',
-      verdict: 'fail',
-      text: errorMessage(error),
-      remedy: 'see the README, "The environment"',
-    };
+    return yield ['configuration', fail(error.message, 'see the README, "The environment"')];
+  }
+  for (const [name, check] of Object.entries(login ? { ...CHECKS, login: checkLogin } : CHECKS)) {
+    for (const finding of await outcomeOf(async () => check(settings, clock))) yield [name, finding];
   }
 }
 
-function line({ check, verdict, text, remedy }: Examined): string {
-  return `${verdict.padEnd(4)}  ${check.padEnd(12)}  ${text}${remedy === undefined ? '' : ` -> ${remedy}`}`;
+async function outcomeOf(check: () => Promise<Finding[]>): Promise<Finding[]> {
+  const done = new AbortController();
+  const late = setTimeout(TIMEOUT, undefined, { signal: done.signal, ref: false }).then(() => [
+    fail(`no answer after ${TIMEOUT / 1000} s`, 'see what the machine is busy with: top, iotop, dmesg'),
+  ]);
+  late.catch(() => undefined);
+  try {
+    return await Promise.race([check(), late]);
+  } catch (error) {
+    const line = errorMessage(error).split('\n')[0] ?? '';
+    return [fail(`this check could not be done: ${line}`, 'mend what the other lines name, then run the doctor again')];
+  } finally {
+    done.abort();
+  }
 }

@@ -1,65 +1,56 @@
-/** OpenSSH's own `sftp`, logging in to our sshd as a customer would, with the host key that we gave it. */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+/** OpenSSH's own `sftp`, which logs in to our sshd as a customer would, and trusts our host keys only. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { command } from './command.ts';
+import { command } from './processes.ts';
 
 export interface SftpClient extends AsyncDisposable {
-  /** Of a key pair that was made for this. */
+  /** Of a key pair made for this client. */
   readonly publicKey: string;
-  /** What was uploaded so far. */
-  readonly uploaded: readonly string[];
-  /** Uploads a small file under that name, by password if given, else by key. Returns what went wrong, if anything did. */
-  put(name: string, login: { readonly password?: string }): Promise<string | undefined>;
+  /** Uploads a small file, by password if one is given, else by key. Returns what went wrong, if anything did. */
+  put(name: string, password?: string): Promise<string | undefined>;
 }
 
 export async function openSftpClient(config: Config, username: string): Promise<SftpClient> {
   const folder = mkdtempSync(join(config.stateDir, 'doctor-'));
   const { port } = config.sftp;
   const file = (name: string): string => join(folder, name);
-  const uploaded: string[] = [];
   await command('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', file('key')]);
-  writeFileSync(file('askpass'), '#!/bin/sh\nprintf \'%s\\n\' "$SECRET"\n');
-  chmodSync(file('askpass'), 0o700);
+  writeFileSync(file('askpass'), '#!/bin/sh\nprintf \'%s\\n\' "$SECRET"\n', { mode: 0o700 });
   writeFileSync(file('content'), 'from berth doctor\n');
   const { hostKeys } = pathsOf(config);
   const publicKeys = readdirSync(hostKeys).filter((name) => /^ssh_host_\w+_key\.pub$/.test(name));
   const known = publicKeys.map((name) => `[127.0.0.1]:${port} ${readFileSync(join(hostKeys, name), 'utf8')}`);
   writeFileSync(file('known_hosts'), known.join(''));
+  const options = [
+    'StrictHostKeyChecking=yes',
+    `UserKnownHostsFile=${file('known_hosts')}`,
+    'GlobalKnownHostsFile=/dev/null',
+    'IdentitiesOnly=yes',
+    'IdentityAgent=none',
+    `IdentityFile=${file('key')}`,
+    'NumberOfPasswordPrompts=1',
+    'ConnectTimeout=10',
+    'LogLevel=ERROR',
+  ];
 
   return {
     publicKey: readFileSync(file('key.pub'), 'utf8').trim(),
-    uploaded,
-    async put(name, { password }) {
-      const method = password === undefined ? 'publickey' : 'password';
-      const options = {
-        StrictHostKeyChecking: 'yes',
-        UserKnownHostsFile: file('known_hosts'),
-        GlobalKnownHostsFile: '/dev/null',
-        IdentitiesOnly: 'yes',
-        IdentityAgent: 'none',
-        IdentityFile: file('key'),
-        NumberOfPasswordPrompts: '1',
-        ConnectTimeout: '10',
-        PreferredAuthentications: method,
-        LogLevel: 'ERROR',
-      };
-      const args = Object.entries(options).flatMap(([key, value]) => ['-o', `${key}=${value}`]);
-      // Not by -b, which would forbid the password prompt.
+    async put(name, password) {
+      const method = `PreferredAuthentications=${password === undefined ? 'publickey' : 'password'}`;
+      const args = [...options, method].flatMap((option) => ['-o', option]);
       const { status, stdout, stderr } = await command(
         'sftp',
         ['-F', '/dev/null', ...args, '-P', `${port}`, `${username}@127.0.0.1`],
         {
           cwd: folder,
+          // Not with -b, which forbids the password prompt.
           input: `put content ${name}\n`,
           env: { SSH_ASKPASS: file('askpass'), SSH_ASKPASS_REQUIRE: 'force', SECRET: password },
         },
       );
-      if (status === 0) {
-        uploaded.push(name);
-        return undefined;
-      }
+      if (status === 0) return undefined;
       const said = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
       return said.join('; ') || `sftp ended with ${status}`;
     },

@@ -10,8 +10,8 @@ const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
 /**
  * The object named `directory` in the body (specification, POST and PATCH).
- * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`; {ValidationError} when the body
- * is JSON without such an object.
+ * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
+ * {ValidationError} when the body is JSON without such an object.
  */
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<Fields> {
   checkType(incoming);
@@ -32,7 +32,7 @@ function checkType({ headers }: IncomingMessage): void {
   }
 }
 
-/** By events: an iterator takes twice the time for a body in chunks of a byte. */
+/** By events, since an iterator takes twice the time for a body in chunks of a byte. */
 async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
   const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT} bytes`);
   if (Number(incoming.headers['content-length'] ?? 0) > LIMIT) throw tooLarge;
@@ -42,11 +42,11 @@ async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
   const keep = (chunk: Buffer): void => {
     size += chunk.length;
     chunks.push(chunk);
-    // The request goes on: the client is to read the answer.
+    // The request is not cut off, so that its client reads the answer.
     if (size > LIMIT) reject(tooLarge);
   };
   const isWhole = (): void => resolve(Buffer.concat(chunks, size));
-  // The client went away or was cut off: nobody reads the answer, and it is no fault of ours to log.
+  // The client went away or was cut off: nobody reads the answer, and it is not our failure.
   const isCut = (cause: unknown): void =>
     reject(new BerthError('incomplete_body', 'Request body is incomplete', { cause }));
   incoming.on('data', keep).once('end', isWhole).once('error', isCut).once('close', isCut);

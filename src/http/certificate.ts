@@ -1,68 +1,121 @@
 /**
- * Follows the certificate's files while the API runs: a renewed pair is used from the next connection on, and no
- * connection is dropped. A pair that cannot be used is reported, and the one before it stays.
- *
- * Looks at the contents, at intervals: certbot swaps links, other tools rename or write in place, and a mount may be
- * swapped as a whole, for all of which there is no one event.
+ * The API's certificate: the operator's pair, or a self-signed one that is made at the first start and kept, so that
+ * clients can trust it as their CA. A renewed pair is used from the next connection on, and no connection is dropped.
+ * A pair that cannot be used is reported once, and the one before it stays.
  */
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { promisify } from 'node:util';
+import type { Background } from '../background.ts';
 import type { Config } from '../config.ts';
-import { errorMessage } from '../errors.ts';
+import { errorMessage, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { readTlsPair, type TlsPair } from './tls.ts';
 
-/** How often the files are looked at, in ms. */
-const INTERVAL = 10_000;
+export interface TlsPair {
+  /** PEM. */
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/** Valid for ten years: nobody renews it, and clients trust this very certificate. */
+const SELF_SIGNED =
+  '-x509 -nodes -newkey=ec -pkeyopt=ec_paramgen_curve:P-256 -days=3650 -subj=/CN=berth' +
+  ' -addext=basicConstraints=critical,CA:FALSE -addext=extendedKeyUsage=serverAuth';
+
+type Files = Pick<Config['tls'], 'cert' | 'key'>;
+
+/**
+ * The pair that the configuration names, made first when it is to be self-signed and is not there.
+ * @throws {OperatorError} when it cannot be read, made or used.
+ */
+export async function loadTlsPair({ cert, key, selfSigned }: Config['tls']): Promise<TlsPair> {
+  if (selfSigned && !(existsSync(cert) && existsSync(key))) await makeSelfSigned(cert, key);
+  return readTlsPair({ cert, key });
+}
+
+/** @throws {OperatorError} when the pair cannot be read or used: a key of another certificate, for one. */
+function readTlsPair({ cert, key }: Files): TlsPair {
+  try {
+    const pair = { cert: readFileSync(cert), key: readFileSync(key) };
+    createSecureContext(pair);
+    return pair;
+  } catch (error) {
+    const message = `the certificate ${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
+    throw new OperatorError(message, { cause: error });
+  }
+}
+
+/** Made beside its place and renamed, the key first: a crash leaves no certificate without its key. */
+async function makeSelfSigned(cert: string, key: string): Promise<void> {
+  mkdirSync(dirname(cert), { recursive: true, mode: 0o755 });
+  const work = mkdtempSync(join(dirname(cert), '.new-'));
+  try {
+    const [newCert, newKey] = [join(work, 'cert.pem'), join(work, 'key.pem')];
+    const names = ['DNS:localhost', 'IP:127.0.0.1', 'IP:::1', `DNS:${hostname()}`];
+    // openssl makes a new key file 0600 (openssl-req(1), -keyout).
+    await promisify(execFile)('openssl', [
+      'req',
+      ...SELF_SIGNED.split(' '),
+      `-addext=subjectAltName=${names.join(',')}`,
+      `-keyout=${newKey}`,
+      `-out=${newCert}`,
+    ]);
+    renameSync(newKey, key);
+    renameSync(newCert, cert);
+  } catch (error) {
+    const message = `openssl could not make a certificate in ${dirname(cert)}: ${errorMessage(error)}`;
+    throw new OperatorError(message, { cause: error });
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
 
 export interface CertificateOptions {
-  readonly tls: Pick<Config['tls'], 'cert' | 'key'>;
+  readonly tls: Files;
+  readonly background: Background;
   readonly log: Log;
   /** The pair in use so far. */
   readonly pair: TlsPair;
   /** Puts a new pair, known to be good, to use. */
   use(pair: TlsPair): void;
+  /** Between looks, in ms. */
   readonly interval?: number;
 }
 
-export interface CertificateFollower {
-  /** Looks now, and reports what is wrong at once. */
-  look(): void;
-  close(): void;
-}
-
-export function followCertificate({
-  tls,
-  log,
-  use,
-  interval = INTERVAL,
-  ...options
-}: CertificateOptions): CertificateFollower {
-  let { pair } = options;
+/**
+ * Follows the files by their contents, at intervals: certbot swaps links, other tools rename or write in place, and a
+ * mount may be swapped as a whole, so no one event tells of them all.
+ */
+export function followCertificate({ tls, background, log, pair, use, interval = 10_000 }: CertificateOptions) {
+  let inUse = pair;
   let trouble = '';
   let reported = '';
 
-  function read(): string {
+  function look({ patient }: { patient: boolean }): void {
+    const before = trouble;
     try {
       const found = readTlsPair(tls);
-      if (found.cert.equals(pair.cert) && found.key.equals(pair.key)) return '';
+      trouble = reported = '';
+      if (found.cert.equals(inUse.cert) && found.key.equals(inUse.key)) return;
       use(found);
-      pair = found;
+      inUse = found;
       log.info({ cert: tls.cert }, 'the certificate has changed: new connections get the new one');
-      return '';
     } catch (error) {
-      return errorMessage(error);
+      trouble = errorMessage(error);
+      // Seen once, it may be a pair of which only one half is replaced so far.
+      if (trouble === reported || (patient && trouble !== before)) return;
+      reported = trouble;
+      log.error({ reason: trouble }, 'the new certificate cannot be used: the one before it stays');
     }
   }
 
-  /** The same trouble twice in a row: once may be a pair of which one half is replaced so far. */
-  function look({ patient }: { patient: boolean }): void {
-    const before = trouble;
-    trouble = read();
-    if (trouble === '') reported = '';
-    if (trouble === reported || (patient && trouble !== before)) return;
-    reported = trouble;
-    log.error({ reason: trouble }, 'the new certificate cannot be used: the one before it stays');
-  }
-
-  const timer = setInterval(look, interval, { patient: true }).unref();
-  return { look: () => look({ patient: false }), close: () => clearInterval(timer) };
+  const loop = background.start('certificate', { every: interval }, async () => look({ patient: true }));
+  return {
+    /** Looks now, and reports what is wrong at once. */
+    look: () => look({ patient: false }),
+    close: loop.close,
+  };
 }

@@ -1,69 +1,60 @@
 /**
- * Whose connection a request came over, for limits that are kept by address. `X-Forwarded-For` counts only as far as
- * proxies that the operator trusts have written it: anybody can send one.
+ * The client behind a connection, for limits that are kept by address. `X-Forwarded-For` counts only as far as proxies
+ * that the operator trusts have written it: anybody can send one.
  */
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import proxyAddr from 'proxy-addr';
 
-/** The client's address as text of an IP; empty when the connection is gone. */
+/** The client's IP address as text; empty when the connection is gone. */
 export type ClientAddress = (incoming: IncomingMessage) => string;
 
 /** @param trusted CIDRs of the proxies, checked by `config.ts`. */
 export function clientAddress(trusted: readonly string[]): ClientAddress {
-  const isProxy = addressesOf(trusted);
-
-  return ({ socket, headers }) => {
-    let client = plain(socket.remoteAddress ?? '');
-    if (trusted.length === 0 || client === '' || !isProxy(client)) return client;
-    // Each proxy appends whom it heard it from, so from the right on every entry is as good as the one before it.
-    const hops = [headers['x-forwarded-for'] ?? []].flat().join(',').split(',').toReversed();
-    for (const hop of hops) {
-      const address = plain(hop.trim());
-      if (isIP(address) === 0) return client;
-      client = address;
-      if (!isProxy(client)) return client;
-    }
-    return client;
-  };
+  const isProxy = within(trusted);
+  // From the connection on, up to the first address that is no proxy's: the client, unless the proxy knew no address.
+  return (incoming) =>
+    proxyAddr
+      .all(incoming, isProxy)
+      .flatMap((text) => parse(text)?.toString() ?? [])
+      .at(-1) ?? '';
 }
 
 /** Whether a request came straight from one of those proxies. */
 export function fromProxy(trusted: readonly string[]): (incoming: IncomingMessage) => boolean {
-  const isProxy = addressesOf(trusted);
-  return ({ socket }) => trusted.length > 0 && isProxy(plain(socket.remoteAddress ?? ''));
+  const isProxy = within(trusted);
+  return ({ socket }) => isProxy(socket.remoteAddress);
 }
 
-function addressesOf(cidrs: readonly string[]): (address: string) => boolean {
-  const list = new BlockList();
-  for (const cidr of cidrs) {
-    const [network = '', prefix = ''] = cidr.split('/');
-    list.addSubnet(network, Number(prefix), family(network));
-  }
-  return (address) => isIP(address) !== 0 && list.check(address, family(address));
+export function isLoopback(address: string | undefined): boolean {
+  return parse(address)?.range() === 'loopback';
 }
 
 /**
- * What one client can easily have of the address space: an IPv4 address, or the first 64 bits of an IPv6 one, since
- * every network gives out at least that much (RFC 6177).
+ * The part of the address space that one client can easily have: an IPv4 address, or the first 64 bits of an IPv6 one,
+ * since every network gives out at least that much (RFC 6177).
  */
 export function clientNetwork(address: string): string {
-  if (isIP(address) !== 6) return address;
-  const [head = '', tail] = address.split('::');
-  const before = head === '' ? [] : head.split(':');
-  const after = tail === undefined || tail === '' ? [] : tail.split(':');
-  // A dotted end takes the room of two groups; there is none within the first 64 bits.
-  const length = before.length + after.length + (address.includes('.') ? 1 : 0);
-  const groups = tail === undefined ? before : [...before, ...Array<string>(8 - length).fill('0'), ...after];
-  const prefix = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
-  return `${prefix.join(':')}::/64`;
+  const parsed = parse(address);
+  if (!(parsed instanceof ipaddr.IPv6)) return address;
+  const groups = parsed.parts.slice(0, 4).map((group) => group.toString(16));
+  return `${groups.join(':')}::/64`;
 }
 
-/** Without the port, the brackets and the zone that proxies and sockets may add; IPv4 in IPv6 becomes IPv4. */
-function plain(text: string): string {
+/** Not proxy-addr's own test, which knows no /0. */
+function within(cidrs: readonly string[]): (address: string | undefined) => boolean {
+  const trusted = cidrs.map((cidr) => ipaddr.parseCIDR(cidr));
+  return (text) => {
+    const address = parse(text);
+    return address !== undefined && ipaddr.subnetMatch(address, { trusted }, 'other') === 'trusted';
+  };
+}
+
+/** An address with the brackets or the port that a proxy may have added. IPv4 mapped into IPv6 becomes IPv4. */
+function parse(given = ''): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  const text = given.trim();
   const bare = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
-  return bare.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '');
-}
-
-function family(address: string): 'ipv4' | 'ipv6' {
-  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
+  // ipaddr.js alone would take "1" and "0x7f.1" for addresses too.
+  return isIP(bare) === 0 ? undefined : ipaddr.process(bare);
 }

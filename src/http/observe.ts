@@ -1,23 +1,32 @@
 /**
- * Sees each request from its arrival to its answer: counts it, and gives it one line in the log.
+ * Sees each request from its arrival to its answer: names it, counts it, and gives it one line in the log.
  *
- * What a key has changed, or was refused, is an `info` line; what failed, `error`. Reads, and refusals of those
- * without a key, are `debug` lines: there can be tens of thousands a second, each costing more than the answer itself.
+ * Changes and refusals of a known key are `info` lines, failures `error`. Reads, and refusals of those without a key, are
+ * `debug`: there can be tens of thousands a second, and a line costs more than the answer itself.
  */
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
 import type { Log } from '../log.ts';
-import type { ApiEnv } from './authentication.ts';
-import { REQUEST_ID } from './request-id.ts';
 
-/** What becomes known of a request on its way. */
+/** Carries the request's name, which each log line and audit row that it causes has too. */
+export const REQUEST_ID = 'x-request-id';
+
+const SANE_ID = /^[\w.:-]{1,64}$/;
+
+/** What is learnt about a request on its way. */
 export interface RequestNotes {
   readonly id: string;
   /** The pattern of its path, once an endpoint has it. */
   route: string | undefined;
   /** Whose key it carries. */
   principal: Principal | undefined;
+}
+
+export interface ApiEnv {
+  Bindings: HttpBindings & { readonly notes: RequestNotes };
 }
 
 export interface AnsweredRequest {
@@ -28,52 +37,48 @@ export interface AnsweredRequest {
   readonly ms: number;
 }
 
-export interface ObserveOptions {
-  readonly log: Log;
-  observe(request: AnsweredRequest): void;
+export type NameRequest = (incoming: IncomingMessage) => string;
+
+/**
+ * @param isProxy whether a request came from a proxy that the operator trusts, which may have named it already. Nobody
+ * else may, since that would let them write into the log what they like.
+ */
+export function requestNames(isProxy: (incoming: IncomingMessage) => boolean): NameRequest {
+  // A random prefix and a count: unique at a fraction of the cost of a UUID.
+  const prefix = randomBytes(9).toString('hex');
+  let count = 0;
+  return (incoming) => {
+    const given = incoming.headers[REQUEST_ID];
+    if (typeof given === 'string' && SANE_ID.test(given) && isProxy(incoming)) return given;
+    count += 1;
+    // All of one length, so that all responses are.
+    return `${prefix}-${count.toString(36).padStart(8, '0')}`;
+  };
 }
 
-export interface Observed {
-  fetch(request: Request, env: HttpBindings): Promise<Response>;
-}
-
-export function observed(app: Pick<Hono<ApiEnv>, 'fetch'>, { log, observe }: ObserveOptions): Observed {
+export function observed(
+  app: Pick<Hono<ApiEnv>, 'fetch'>,
+  { log, observe }: { log: Log; observe(request: AnsweredRequest): void },
+) {
   return {
-    async fetch(request, env) {
+    async fetch(request: Request, { incoming, outgoing }: HttpBindings): Promise<Response> {
       const started = performance.now();
-      const notes: RequestNotes = {
-        id: String(env.outgoing.getHeader(REQUEST_ID)),
-        route: undefined,
-        principal: undefined,
-      };
-      const response = await app.fetch(request, { incoming: env.incoming, outgoing: env.outgoing, notes });
-      const answered = {
-        method: env.incoming.method ?? '',
-        route: notes.route,
-        status: response.status,
-        ms: performance.now() - started,
-      };
+      const id = String(outgoing.getHeader(REQUEST_ID));
+      const notes: RequestNotes = { id, route: undefined, principal: undefined };
+      const response = await app.fetch(request, { incoming, outgoing, notes });
+      const { method = '' } = incoming;
+      const answered = { method, route: notes.route, status: response.status, ms: performance.now() - started };
       observe(answered);
-      write(log, answered, notes);
+      writeLine(log, answered, notes);
       return response;
     },
   };
 }
 
-function write(log: Log, { method, route, status, ms }: AnsweredRequest, { id, principal }: RequestNotes): void {
+function writeLine(log: Log, { method, route, status, ms }: AnsweredRequest, { id, principal }: RequestNotes): void {
   const isRead = (method === 'GET' || method === 'HEAD') && status < 400;
   const level = status >= 500 ? 'error' : principal && !isRead ? 'info' : 'debug';
   if (!log.isLevelEnabled(level)) return;
-  log[level](
-    {
-      request_id: id,
-      method,
-      route,
-      status,
-      ms: Math.round(ms * 1000) / 1000,
-      account: principal?.accountId,
-      key_id: principal?.keyId,
-    },
-    'request',
-  );
+  const [account, key_id] = [principal?.accountId, principal?.keyId];
+  log[level]({ request_id: id, method, route, status, ms: Math.round(ms * 1000) / 1000, account, key_id }, 'request');
 }

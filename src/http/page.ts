@@ -4,7 +4,7 @@
  */
 import type { Context } from 'hono';
 import { ValidationError } from '../errors.ts';
-import type { ApiEnv } from './authentication.ts';
+import type { ApiEnv } from './observe.ts';
 
 const MAX_LIMIT = 1000;
 

@@ -10,11 +10,12 @@ const MAX_HEADERS = 100;
 const SINGLE = new Set(['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding']);
 
 export interface Misshape {
-  readonly status: 400 | 431;
+  readonly status: 400 | 417 | 431;
   readonly message: string;
 }
 
 const BAD: Misshape = { status: 400, message: 'Bad request' };
+const UNEXPECTED: Misshape = { status: 417, message: 'Expectation failed' };
 const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
 
 /** What is wrong with the request's shape, undefined for a plain one. */
@@ -32,7 +33,7 @@ export function misshape({ rawHeaders, headers, url = '', httpVersion }: Incomin
   if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked')) return BAD;
   // Section 3.2: no fragments.
   if (url.includes('#') || !(url.startsWith('/') || isOwn(url, headers.host))) return BAD;
-  return undefined;
+  return headers.expect === undefined || /^100-continue$/i.test(headers.expect) ? undefined : UNEXPECTED;
 }
 
 /** The absolute form (section 3.2.2); its client sends the same host twice. */

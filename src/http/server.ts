@@ -5,42 +5,30 @@
 import { once } from 'node:events';
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttps, Server as HttpsServer } from 'node:https';
-import { type AddressInfo, BlockList, isIPv6, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../errors.ts';
-import { type BrokenRequests, brokenRequests } from './broken-request.ts';
-import { refusal } from './error-response.ts';
-import { refusePlainHttp } from './first-byte.ts';
-import { answerAndEnd } from './raw-answer.ts';
-import { type NameRequest, REQUEST_ID } from './request-id.ts';
-import { misshape } from './request-shape.ts';
-import type { TlsPair } from './tls.ts';
-
-/** How often a server that closes looks for connections that have become idle, in ms. */
-const CLOSE_POLL = 50;
+import type { TlsPair } from './certificate.ts';
+import { isLoopback } from './client-address.ts';
+import { type NameRequest, REQUEST_ID } from './observe.ts';
+import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
+import { type Misshape, misshape } from './request-shape.ts';
+import { refusal } from './responses.ts';
 
 /** How long the server waits for a client, all in ms. */
-export interface Waits {
-  readonly handshakeTimeout: number;
-  readonly headersTimeout: number;
-  /** A whole request, body included: 64 KiB at the most. */
-  readonly requestTimeout: number;
-  /** Between requests. */
-  readonly keepAliveTimeout: number;
-  /** While nothing moves on a connection: a client does not read its response, say. */
-  readonly inactivityTimeout: number;
-  /** How often the times of headers and requests are looked at. */
-  readonly connectionsCheckingInterval: number;
-}
+export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
 
-const WAITS: Waits = {
+const WAITS = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
+  /** A whole request, body included: 64 KiB at the most. */
   requestTimeout: 30_000,
-  // Longer than the minute for which proxies usually keep theirs, so that they close first.
+  /** Between requests: longer than the minute for which proxies usually keep theirs, so that they close first. */
   keepAliveTimeout: 65_000,
+  /** While nothing moves on a connection: a client does not read its response, say. */
   inactivityTimeout: 60_000,
+  /** How often the times of headers and requests are looked at. */
   connectionsCheckingInterval: 1000,
 };
 
@@ -51,11 +39,21 @@ const PARSER = {
   requireHostHeader: false,
 } as const;
 
-interface App {
-  fetch(request: Request, env: HttpBindings): Response | Promise<Response>;
-}
-
 const MIN_VERSION = { minVersion: 'TLSv1.2' } as const;
+
+/** How often a server that closes looks for connections that have become idle, in ms. */
+const CLOSE_POLL = 50;
+
+export interface HttpServerOptions {
+  readonly app: { fetch(request: Request, env: HttpBindings): Response | Promise<Response> };
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly tls: TlsPair | 'proxy';
+  /** Gives each request the name that its response carries. */
+  readonly nameRequest?: NameRequest;
+  readonly waits?: Waits;
+}
 
 export interface HttpServer {
   readonly port: number;
@@ -65,53 +63,41 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-/**
- * Listens; the port 0 picks a free one.
- * @throws {OperatorError} when the address is taken or not ours.
- */
-export async function startHttpServer({
-  app,
-  host,
-  port,
-  tls,
-  nameRequest,
-  waits = WAITS,
-}: {
-  app: App;
-  host: string;
-  port: number;
-  tls: TlsPair | 'proxy';
-  /** Gives each request the name that its response carries. */
-  nameRequest?: NameRequest;
-  waits?: Waits;
-}): Promise<HttpServer> {
+/** @throws {OperatorError} when the address is taken or not ours. */
+export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
+  const { app, tls, nameRequest, waits = WAITS } = options;
   // No server here speaks HTTP/2.
-  const listener = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
+  const answer = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
   const broken = brokenRequests();
-  const serve = checked(listener, broken);
-  const server = tls === 'proxy' ? proxied(serve, waits) : direct(serve, waits, tls);
+  const serve: Listener = (request, response) => {
+    if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
+    broken.note(response);
+    // Node's parser drops what came right behind such a request, so no request may follow on this connection.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
+    const wrong = (tls === 'proxy' ? proxyFault(request) : undefined) ?? misshape(request);
+    if (wrong) refuse(response, wrong.status, wrong.message);
+    else void answer(request, response);
+  };
+  const server =
+    tls === 'proxy'
+      ? createHttp({ ...PARSER, ...waits }, serve)
+      : createHttps({ ...PARSER, ...waits, ...tls, ...MIN_VERSION }, serve);
+  if (server instanceof HttpsServer) refusePlainHttp(server, waits.handshakeTimeout);
   server.timeout = waits.inactivityTimeout;
-  // Node would drop what is above the count without a word; `misshape` refuses it.
+  // Node would silently drop headers above the count; `misshape` refuses them.
   server.maxHeadersCount = 0;
   server.on('clientError', broken.answer);
-  const name = (request: IncomingMessage, response: ServerResponse): void => {
-    if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
-  };
-  server.prependListener('request', name);
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    name(request, response);
-    writeRefusal(response, 417, 'Expectation failed');
-  });
+  server.on('checkExpectation', serve);
   server.on('connect', (_request, connection: Duplex) => answerAndEnd(connection, 400, 'Bad request'));
   const connections = new Set<Socket>();
   server.prependListener('connection', (socket: Socket) => {
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  await listen(server, host, port);
+  await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
     useCertificate: (pair) => {
@@ -121,45 +107,25 @@ export async function startHttpServer({
   };
 }
 
-type Listener = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
-type Serve = (request: IncomingMessage, response: ServerResponse) => void;
-
-function direct(serve: Serve, waits: Waits, pair: TlsPair): Server {
-  const server = createHttps({ ...PARSER, ...waits, ...pair, ...MIN_VERSION }, serve);
-  refusePlainHttp(server, waits.handshakeTimeout);
-  return server;
-}
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
-function proxied(serve: Serve, waits: Waits): Server {
-  const loopback = new BlockList();
-  loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-  loopback.addAddress('::1', 'ipv6');
-  return createHttp({ ...PARSER, ...waits }, (request, response) => {
-    const peer = request.socket.remoteAddress ?? '';
-    if (!loopback.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
-      writeRefusal(response, 400, 'Only a proxy on this machine may connect');
-    } else if (request.headers['x-forwarded-proto'] !== 'https') {
-      writeRefusal(response, 400, 'Use https://');
-    } else {
-      serve(request, response);
-    }
-  });
+function proxyFault({ socket, headers }: IncomingMessage): Misshape | undefined {
+  if (!isLoopback(socket.remoteAddress)) return { status: 400, message: 'Only a proxy on this machine may connect' };
+  return headers['x-forwarded-proto'] === 'https' ? undefined : { status: 400, message: 'Use https://' };
 }
 
-/** Refuses what has a doubtful shape before the app sees it. */
-function checked(listener: Listener, broken: Pick<BrokenRequests, 'note'>): Serve {
-  return (request, response) => {
-    broken.note(response);
-    // Node's parser drops what came right behind such a request, so no request may follow on this connection.
-    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
-    const wrong = misshape(request);
-    if (wrong) writeRefusal(response, wrong.status, wrong.message);
-    else void listener(request, response);
+function refuse(response: ServerResponse, status: number, message: string): void {
+  const body = JSON.stringify({ error: message });
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
   };
+  response.writeHead(status, headers).end(body);
 }
 
-async function listen(server: Server, host: string, port: number): Promise<void> {
+async function listen(server: Server, { host, port }: HttpServerOptions): Promise<void> {
   server.listen(port, host);
   try {
     await once(server, 'listening');
@@ -172,21 +138,9 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     };
     const reason = reasons[errorCode(error) ?? ''];
     if (reason === undefined) throw error;
-    throw new OperatorError(`cannot listen on ${host}:${port}: ${reason} (BERTH_API_HOST, BERTH_API_PORT)`, {
-      cause: error,
-    });
+    const message = `cannot listen on ${host}:${port}: ${reason} (BERTH_API_HOST, BERTH_API_PORT)`;
+    throw new OperatorError(message, { cause: error });
   }
-}
-
-function writeRefusal(response: ServerResponse, status: number, message: string): void {
-  const body = JSON.stringify({ error: message });
-  const headers = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    connection: 'close',
-  };
-  response.writeHead(status, headers);
-  response.end(body);
 }
 
 async function close(server: Server, connections: Set<Socket>, graceMs: number): Promise<void> {

@@ -1,5 +1,6 @@
 /** How `berth listen` shows a webhook: a few lines, safe on a terminal whatever the names hold. */
 import type { IncomingHttpHeaders } from 'node:http';
+import { escaped } from '../terminal.ts';
 
 /** `unknown`: there is no secret to check with. */
 export type SignatureVerdict = 'right' | 'wrong' | 'missing' | 'unknown';
@@ -14,7 +15,7 @@ const VERDICTS: Record<SignatureVerdict, string> = {
 export interface ShownWebhook {
   readonly body: Buffer;
   readonly headers: IncomingHttpHeaders;
-  /** The how-manieth of this delivery. */
+  /** Counted from 1. */
   readonly attempt: number;
   readonly verdict: SignatureVerdict;
   readonly at: Date;
@@ -33,14 +34,15 @@ export function describeWebhook({ body, headers, attempt, verdict, at }: ShownWe
 }
 
 function content(body: Buffer): string {
-  const fields = parse(body);
+  const fields = fieldsOf(body);
   if (!fields) return `a body that is not JSON, ${body.length} bytes: ${shown(body.toString().slice(0, 200))}`;
   const { event, filename, size_bytes: size, directory, directory_id: id, external_id: external } = fields;
   const externally = external === null || external === undefined ? '' : `, external_id ${shown(external)}`;
   return `${bare(event)}: ${shown(filename)}, ${bare(size)} bytes\n  directory ${bare(directory)} (${bare(id)})${externally}`;
 }
 
-function parse(body: Buffer): Record<string, unknown> | undefined {
+/** Undefined when the body is no JSON object. */
+export function fieldsOf(body: Buffer): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(body.toString());
     return typeof value === 'object' && value !== null ? { ...value } : undefined;
@@ -51,10 +53,7 @@ function parse(body: Buffer): Record<string, unknown> | undefined {
 
 /** Quoted, with every character escaped that could move the cursor, colour or reorder the line. */
 function shown(value: unknown): string {
-  return (JSON.stringify(value) ?? 'nothing').replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
-  );
+  return escaped(JSON.stringify(value) ?? 'nothing');
 }
 
 /** Without the quotes where the text is plain. */

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { verify } from '../webhooks/signature.ts';
-import { describeWebhook, type SignatureVerdict } from './describe.ts';
+import { describeWebhook, fieldsOf, type SignatureVerdict } from './describe.ts';
 
 /** Far more than any webhook of berth's. */
 const BODY_LIMIT = 1024 * 1024;
@@ -31,27 +32,23 @@ export interface Listening {
 
 /** @throws {OperatorError} when the port is taken or may not be used. */
 export async function listen({ port, status, delay, secretOf, print }: ListenOptions): Promise<Listening> {
-  const attempts = new Map<string, number>();
+  const attempts = new LRUCache<string, number>({ max: REMEMBERED });
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { headers, method, url } = request;
     const body = await read(request);
-    if (request.method !== 'POST' || body === undefined) {
-      print(`${request.method} ${JSON.stringify(request.url)}: not a webhook\n`);
+    if (method !== 'POST' || body === undefined) {
+      print(`${method} ${JSON.stringify(url)}: not a webhook\n`);
       response.writeHead(body === undefined ? 413 : 405, { connection: 'close' }).end();
       return;
     }
-    const id = String(request.headers['webhook-id'] ?? '');
+    const id = String(headers['webhook-id'] ?? '');
     const attempt = (attempts.get(id) ?? 0) + 1;
-    attempts.delete(id);
     attempts.set(id, attempt);
-    const [oldest] = attempts.keys();
-    if (attempts.size > REMEMBERED && oldest !== undefined) attempts.delete(oldest);
-
-    const verdict = await judge(request, body, secretOf);
-    print(describeWebhook({ body, headers: request.headers, attempt, verdict, at: new Date() }));
+    const verdict = await judge(body, headers['x-service-signature'], secretOf);
+    print(describeWebhook({ body, headers, attempt, verdict, at: new Date() }));
     if (delay > 0) await sleep(delay * 1000);
-    if (response.destroyed) print(`  berth did not wait for the answer\n`);
-    else print(`  answered ${status}\n`);
+    print(response.destroyed ? '  berth did not wait for the answer\n' : `  answered ${status}\n`);
     response.writeHead(status).end();
   };
 
@@ -65,7 +62,11 @@ export async function listen({ port, status, delay, secretOf, print }: ListenOpt
   try {
     await once(server, 'listening');
   } catch (error) {
-    throw refusal(error, port);
+    const isTaken = errorCode(error) === 'EADDRINUSE';
+    const message = isTaken
+      ? `port ${port} is taken by another program: choose a free one with --port`
+      : `cannot listen on port ${port} (${errorMessage(error)}): choose another with --port`;
+    throw new OperatorError(message, { cause: error });
   }
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
@@ -75,14 +76,6 @@ export async function listen({ port, status, delay, secretOf, print }: ListenOpt
       await once(server, 'close');
     },
   };
-}
-
-function refusal(error: unknown, port: number): OperatorError {
-  const cause = { cause: error };
-  if (errorCode(error) === 'EADDRINUSE') {
-    return new OperatorError(`port ${port} is taken by another program: choose a free one with --port`, cause);
-  }
-  return new OperatorError(`cannot listen on port ${port} (${errorMessage(error)}): choose another with --port`, cause);
 }
 
 /** The body, or undefined when it is too long. */
@@ -98,22 +91,12 @@ async function read(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 async function judge(
-  request: IncomingMessage,
   body: Buffer,
+  signature: string | string[] | undefined,
   secretOf: ListenOptions['secretOf'],
 ): Promise<SignatureVerdict> {
-  const header = request.headers['x-service-signature'];
-  if (typeof header !== 'string') return 'missing';
-  const secret = await secretOf(directoryOf(body));
+  if (typeof signature !== 'string') return 'missing';
+  const secret = await secretOf(String(fieldsOf(body)?.['directory_id']));
   if (secret === undefined) return 'unknown';
-  return verify(body, secret, header) ? 'right' : 'wrong';
-}
-
-function directoryOf(body: Buffer): string {
-  try {
-    const { directory_id: id } = JSON.parse(body.toString()) as { directory_id?: unknown };
-    return typeof id === 'string' ? id : '';
-  } catch {
-    return '';
-  }
+  return verify(body, secret, signature) ? 'right' : 'wrong';
 }

@@ -1,31 +1,47 @@
-/** The whole of `berth listen`: receives and shows until it is told to stop. */
+/** The whole of `berth listen`: receives webhooks and shows them until it is told to stop. */
+import { existsSync } from 'node:fs';
+import { openDatabase } from '../db/open.ts';
 import { listen } from './receiver.ts';
-import { secretInDatabase } from './secret.ts';
 
-export interface RunOptions {
+export interface ListenArguments {
   readonly port: number;
+  /** The status to answer with. */
   readonly fail: number;
+  /** The wait before the answer, in seconds. */
   readonly delay: number;
+  /** To be used instead of the one in the database. */
   readonly secret?: string;
 }
 
-export interface RunWiring {
+export interface ListenWiring {
   /** The file of the database in which secrets are looked up. */
-  readonly databaseFile: () => string;
+  databaseFile(): string;
   /** Writes to standard output as it is. */
-  readonly stdout: (text: string) => void;
+  stdout(text: string): void;
   /** Resolves when it is to end, on SIGINT say. */
-  readonly stopped: () => Promise<unknown>;
+  stopped(): Promise<unknown>;
 }
 
 /** @throws {OperatorError} when the port is taken or may not be used. */
 export async function runListen(
-  { port, fail, delay, secret }: RunOptions,
-  { databaseFile, stdout, stopped }: RunWiring,
+  { port, fail, delay, secret }: ListenArguments,
+  { databaseFile, stdout, stopped }: ListenWiring,
 ): Promise<void> {
   const secretOf = async (id: string): Promise<string | undefined> => secret ?? secretInDatabase(databaseFile(), id);
   const listening = await listen({ port, status: fail, delay, secretOf, print: stdout });
   stdout(`Listening on ${listening.url} for webhooks; Ctrl-C ends it.\n`);
   await stopped();
   await listening.close();
+}
+
+/** A directory's webhook secret; undefined when there is no such directory, or no database, which is then not made. */
+export async function secretInDatabase(file: string, directoryId: string): Promise<string | undefined> {
+  if (!existsSync(file)) return undefined;
+  const database = await openDatabase(file);
+  try {
+    const secret = database.db.selectFrom('directories').select('webhook_secret').where('id', '=', directoryId);
+    return (await secret.executeTakeFirst())?.webhook_secret;
+  } finally {
+    await database.close();
+  }
 }

@@ -1,36 +1,28 @@
 /** A registry and what fills it. Each part of berth gets the one function that it reports to, and nothing more. */
-import { Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { attemptMetrics, type ObservedAttempt } from './attempts.ts';
-import { processMetrics } from './process.ts';
-import { type ObservedRequest, requestMetrics } from './requests.ts';
+import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
-import { stateMetrics, type StateSources } from './state.ts';
-import { type ObservedTransfer, transferMetrics } from './transfers.ts';
+import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
 
-export interface Metrics {
-  request(request: ObservedRequest): void;
-  transfers(transfers: readonly ObservedTransfer[]): void;
-  attempt(attempt: ObservedAttempt): void;
-  /** Adds what a scrape looks at, and serves it all where the configuration says. Never rejects. */
-  serve(sources: StateSources, config: Config['metrics'], log: Log): Promise<MetricsServer>;
-  /** Stops measuring. */
-  close(): void;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
-export function createMetrics(): Metrics {
+export function createMetrics() {
   const registry = new Registry();
-  const measuring = processMetrics(registry);
+  collectDefaultMetrics({ register: registry });
+  const lag = eventLoopLag(registry);
   return {
     request: requestMetrics(registry),
     transfers: transferMetrics(registry),
     attempt: attemptMetrics(registry),
-    async serve(sources, { host, port }, log) {
+    /** Adds what a scrape looks at, and serves it all where the configuration says. Never rejects. */
+    async serve(sources: StateSources, { host, port }: Config['metrics'], log: Log): Promise<MetricsServer> {
       stateMetrics(registry, sources);
       if (port === 'off') return { port: undefined, close: async () => undefined };
       return startMetricsServer({ registry, host, port, log });
     },
-    close: () => measuring[Symbol.dispose](),
+    /** Stops measuring. */
+    close: () => lag[Symbol.dispose](),
   };
 }

@@ -1,60 +1,127 @@
-/** How things stand, looked at when a scrape asks: sessions, outbox, partial uploads, the watch over the jails. */
+/** The state of berth, read when a scrape asks: sessions, outbox, partial uploads, background loops, the event loop. */
 import { statSync } from 'node:fs';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { type Kysely, sql } from 'kysely';
+import { Counter, type CounterConfiguration, Gauge, type GaugeConfiguration, type Registry } from 'prom-client';
+import type { Background } from '../background.ts';
 import type { Clock } from '../clock.ts';
-import { OPEN_STATES, type StateQueries } from './queries.ts';
+import type { Tables } from '../db/schema.ts';
+
+const OPEN_STATES = ['queued', 'running', 'waiting'] as const;
+
+/** How often the event loop's delay is sampled, in ms. */
+const RESOLUTION = 20;
 
 export interface StateSources {
-  readonly queries: StateQueries;
+  readonly reads: Kysely<Tables>;
   readonly clock: Clock;
+  readonly background: Pick<Background, 'failures'>;
   /** The file to which `openssh/admit` adds a byte for each login over the limit of connections. */
   readonly deniedLogins: string;
   uploads(): { readonly sessions: number; readonly transferLogRead: boolean; readonly watchesComplete: boolean };
 }
 
-export function stateMetrics(registry: Registry, { queries, clock, deniedLogins, uploads }: StateSources): void {
-  const registers: Registry[] = [];
-  const gauge = (name: string, help: string, read: () => number | Promise<number>): void => {
-    const metric = new Gauge({
-      name,
-      help,
-      registers,
-      async collect() {
-        this.set(await read());
-      },
-    });
-    registry.registerMetric(metric);
-  };
+export function stateMetrics(registry: Registry, sources: StateSources): void {
+  const { reads, clock, deniedLogins, uploads, background } = sources;
+  const gauge = (name: string, help: string, read: () => number | Promise<number>): void =>
+    scraped(registry, Gauge, { name, help }, read);
   gauge('berth_sftp_sessions', 'Live SFTP sessions.', () => uploads().sessions);
   gauge('berth_transfer_log_up', '1 while the transfer log is read.', () => Number(uploads().transferLogRead));
   gauge('berth_watcher_complete', '1 while every change on the disk is seen; 0 when slow scans stand in.', () =>
     Number(uploads().watchesComplete),
   );
-  gauge('berth_partial_uploads', 'Files whose upload was cut off and not completed.', () => queries.partialUploads());
-  const outbox = new Gauge({
-    name: 'berth_outbox_deliveries',
-    help: 'Webhooks still to be delivered: due (queued), being sent (running), waiting for a retry (waiting).',
-    labelNames: ['state'],
-    registers,
-    async collect() {
-      for (const state of OPEN_STATES) this.set({ state }, (await queries.outbox(state)).count);
-    },
-  });
+  gauge('berth_partial_uploads', 'Files whose upload was cut off and not completed.', () => partialUploads(reads));
   gauge('berth_outbox_oldest_seconds', 'Age of the oldest webhook still to be delivered; 0 without any.', async () => {
     const now = clock.now();
-    const ages = OPEN_STATES.map(async (state) => now - ((await queries.outbox(state)).oldest ?? now));
-    return Math.max(0, ...(await Promise.all(ages))) / 1_000_000;
+    const oldest = await Promise.all(OPEN_STATES.map(async (state) => (await outbox(reads, state)).oldest ?? now));
+    return Math.max(0, now - Math.min(...oldest)) / 1_000_000;
   });
-  const denied = new Counter({
+  const deliveries = {
+    name: 'berth_outbox_deliveries',
+    help: 'Webhooks still to be delivered: due (queued), being sent (running), waiting for a retry (waiting).',
+    label: 'state',
+  };
+  scraped(registry, Gauge, deliveries, async () => {
+    const counts = OPEN_STATES.map(async (state) => [state, (await outbox(reads, state)).count] as const);
+    return Object.fromEntries(await Promise.all(counts));
+  });
+  const denied = {
     name: 'berth_logins_denied_total',
     help: 'Logins with the right password or key that were refused for their number. Resets with the machine.',
-    labelNames: ['reason'],
-    registers,
-    collect() {
-      this.reset();
-      this.inc({ reason: 'too-many-connections' }, statSync(deniedLogins, { throwIfNoEntry: false })?.size ?? 0);
+    label: 'reason',
+  };
+  scraped(registry, Counter, denied, () => ({
+    'too-many-connections': statSync(deniedLogins, { throwIfNoEntry: false })?.size ?? 0,
+  }));
+  const failures = {
+    name: 'berth_background_failures_total',
+    help: 'Runs of background loops that failed and are tried again.',
+    label: 'loop',
+  };
+  scraped(registry, Counter, failures, () => Object.fromEntries(background.failures()));
+}
+
+/** Measures until it is disposed of. prom-client's own metric counts the whole interval, so small lags hardly show. */
+export function eventLoopLag(registry: Registry): Disposable {
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION });
+  delay.enable();
+  // The histogram holds whole intervals, in ns.
+  const late = (ns: number): number => (delay.count === 0 ? 0 : Math.max(0, ns / 1e6 - RESOLUTION) / 1000);
+  const lag = {
+    name: 'berth_event_loop_lag_seconds',
+    help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',
+    label: 'quantile',
+  };
+  scraped(registry, Gauge, lag, () => {
+    const samples = { 0.5: late(delay.percentile(50)), 0.99: late(delay.percentile(99)), 1: late(delay.max) };
+    delay.reset();
+    return samples;
+  });
+  return { [Symbol.dispose]: () => void delay.disable() };
+}
+
+/** One number, or one for each value of the metric's label. */
+type Samples = number | Readonly<Record<string, number>>;
+
+/** A metric that each scrape reads anew. */
+function scraped(
+  registry: Registry,
+  Metric: new (options: CounterConfiguration<string> & GaugeConfiguration<string>) => Counter | Gauge,
+  { name, help, label = '' }: { name: string; help: string; label?: string },
+  read: () => Samples | Promise<Samples>,
+): void {
+  const metric = new Metric({
+    name,
+    help,
+    labelNames: label === '' ? [] : [label],
+    registers: [],
+    async collect() {
+      const samples = await read();
+      metric.reset();
+      if (typeof samples === 'number') metric.inc(samples);
+      else for (const [value, sample] of Object.entries(samples)) metric.inc({ [label]: value }, sample);
     },
   });
-  registry.registerMetric(outbox);
-  registry.registerMetric(denied);
+  registry.registerMetric(metric);
+}
+
+/** Deliveries in that state, and since when the oldest has been in the outbox. */
+function outbox(reads: Kysely<Tables>, state: (typeof OPEN_STATES)[number]) {
+  return (
+    reads
+      .selectFrom('deliveries')
+      .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min('inserted_at').as('oldest')])
+      // A literal in the text, or SQLite could not use the index of just these.
+      .where('state', '=', sql.lit(state))
+      .executeTakeFirstOrThrow()
+  );
+}
+
+async function partialUploads(reads: Kysely<Tables>): Promise<number> {
+  const { count } = await reads
+    .selectFrom('files')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('state', '=', sql.lit('partial'))
+    .executeTakeFirstOrThrow();
+  return count;
 }

@@ -1,4 +1,5 @@
 /** What the reports can be narrowed to. */
+import { type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../errors.ts';
@@ -8,16 +9,29 @@ export interface Filter {
   readonly directory?: string | undefined;
   readonly account?: string | undefined;
   readonly since?: Micros | undefined;
-  /** Rows at most: the newest. */
+  /** The newest so many. */
   readonly limit: number;
 }
 
+/** The filter as a condition on these columns. */
+export function matches(
+  { directory, account, since }: Filter,
+  columns: Readonly<Record<'directory' | 'account' | 'time', string>>,
+): RawBuilder<boolean> {
+  const conditions = [
+    directory !== undefined && sql`${sql.ref(columns.directory)} = ${directory}`,
+    account !== undefined && sql`${sql.ref(columns.account)} = ${account}`,
+    since !== undefined && sql`${sql.ref(columns.time)} >= ${since}`,
+  ];
+  return sql<boolean>`${sql.join([sql`true`, ...conditions.filter((condition) => condition !== false)], sql` and `)}`;
+}
+
 /**
- * The id of the directory that an administrator means by its id or its SFTP username. An id may be that of a directory
- * that is gone: its history is still there.
+ * The id of the directory that an administrator names by its id or its SFTP username. An id may be that of a directory
+ * that has gone: its history is still there.
  * @throws {OperatorError} when nothing is known by that name.
  */
-export async function directoryMeant({ db }: Database, text: string): Promise<string> {
+export async function directoryNamed({ db }: Database, text: string): Promise<string> {
   const found = await db
     .selectFrom('directories')
     .select('id')

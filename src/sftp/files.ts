@@ -20,15 +20,15 @@ const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 
 /**
  * Puts `text` in place of whatever file has that name. Not synced to the disk: what lies here can be made again from
- * the database, and is, at every start. The mode is exact, whatever the umask.
+ * the database, and is, at every start. Root's; the mode is exact, whatever the umask.
  */
-export function replaceFile(path: string, text: string, mode: number): void {
+export function replaceFile(path: string, text: string, mode: number, gid = 0): void {
   // No name that others look for ends like this, and only one process writes here.
   const fresh = `${path}.new`;
   const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
   try {
+    fchownSync(fd, 0, gid); // we may be a user with capabilities (berth.service)
     fchmodSync(fd, mode);
-    fchownSync(fd, 0, 0); // we may be a user with capabilities (systemd/berth.service)
     writeSync(fd, text);
   } finally {
     closeSync(fd);
@@ -36,11 +36,12 @@ export function replaceFile(path: string, text: string, mode: number): void {
   renameSync(fresh, path);
 }
 
-/** Whether that is a file of exactly this text, owner root and mode. */
-export function isFile(path: string, text: string, mode: number): boolean {
+/** Whether that is a file of exactly this text and mode, root's and of that group. */
+export function isFile(path: string, text: string, mode: number, gid = 0): boolean {
   try {
     const stat = lstatSync(path);
-    return stat.isFile() && (stat.mode & 0o7777) === mode && stat.uid === 0 && readFileSync(path, 'utf8') === text;
+    const isOwn = stat.isFile() && stat.uid === 0 && stat.gid === gid && (stat.mode & 0o7777) === mode;
+    return isOwn && readFileSync(path, 'utf8') === text;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return false;
     throw error;

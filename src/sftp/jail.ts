@@ -5,13 +5,11 @@
  *     <username>/files/    user 0700      where it starts; all that the customer keeps
  *     <username>/dev/      group 0750     for the transfer log's socket; nobody but this user reaches it
  *
- * Built out of sight and renamed into place, so a jail that can be seen is complete. What is there already is mended, never
+ * Built out of sight and renamed into place, so a jail that can be seen is complete. An existing one is mended, never
  * replaced: `files` keeps its content. The folders above the user's own are root's, so no component can be a link that
  * the user made; `files` itself is opened without following one all the same.
  */
 import {
-  chmodSync,
-  chownSync,
   closeSync,
   constants,
   fchmodSync,
@@ -26,7 +24,6 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
-import { errorCode } from '../errors.ts';
 import type { Paths } from './paths.ts';
 
 type User = Pick<HostedDirectory, 'sftp_username' | 'uid'>;
@@ -38,69 +35,54 @@ interface Part {
   readonly mode: number;
 }
 
-function partsOf(user: User): Part[] {
+function partsOf({ uid }: User): Part[] {
   return [
     { name: '.', uid: 0, gid: 0, mode: 0o755 },
-    { name: 'files', uid: user.uid, gid: user.uid, mode: 0o700 },
-    { name: 'dev', uid: 0, gid: user.uid, mode: 0o750 },
+    { name: 'files', uid, gid: uid, mode: 0o700 },
+    { name: 'dev', uid: 0, gid: uid, mode: 0o750 },
   ];
 }
 
 /** Makes the jail, or makes the one that is there right. */
 export function ensureJail(paths: Paths, user: User): void {
   const jail = paths.jail(user.sftp_username);
-  if (lstatOrNull(jail) === null) buildJail(paths, user);
-  else for (const part of partsOf(user)) mend(join(jail, part.name), part);
+  if (lstat(jail)) return mend(jail, user);
+  const fresh = join(paths.corner, `new-${user.sftp_username}`);
+  // An earlier attempt that was cut off: nobody has logged in to it, so it is empty but for our own folders.
+  rmSync(fresh, { recursive: true, force: true });
+  mend(fresh, user);
+  renameSync(fresh, jail);
 }
 
 /** Whether there is nothing to mend. */
 export function isJailRight(paths: Paths, user: User): boolean {
   const jail = paths.jail(user.sftp_username);
-  return partsOf(user).every((part) => {
-    const stat = lstatOrNull(join(jail, part.name));
-    return stat !== null && isRight(stat, part);
-  });
+  return partsOf(user).every((part) => isRight(lstat(join(jail, part.name)), part));
 }
 
-function buildJail(paths: Paths, user: User): void {
-  const fresh = join(paths.corner, `new-${user.sftp_username}`);
-  try {
-    mkdirSync(fresh, 0o755);
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-    // An earlier attempt was cut off. Nobody has logged in to it, so it is empty but for our own folders.
-    rmSync(fresh, { recursive: true });
-    mkdirSync(fresh, 0o755);
-  }
-  for (const part of partsOf(user)) {
-    const path = join(fresh, part.name);
-    if (part.name !== '.') mkdirSync(path, part.mode);
-    chownSync(path, part.uid, part.gid); // root's too: we may be a user with capabilities (systemd/berth.service)
-    chmodSync(path, part.mode); // mkdir's mode is subject to the umask
-  }
-  renameSync(fresh, paths.jail(user.sftp_username));
-}
-
-function mend(path: string, part: Part): void {
-  if (lstatOrNull(path) === null) mkdirSync(path, 0o700);
+/** Makes what is missing, and gives each part its owner and mode. */
+function mend(jail: string, user: User): void {
   const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
-  const fd = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  try {
-    const stat = fstatSync(fd);
-    if (isRight(stat, part)) return;
-    fchownSync(fd, part.uid, part.gid);
-    fchmodSync(fd, part.mode);
-  } finally {
-    closeSync(fd);
+  for (const part of partsOf(user)) {
+    const path = join(jail, part.name);
+    if (!lstat(path)) mkdirSync(path, 0o700);
+    const fd = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    try {
+      if (isRight(fstatSync(fd), part)) continue;
+      fchownSync(fd, part.uid, part.gid);
+      fchmodSync(fd, part.mode);
+    } finally {
+      closeSync(fd);
+    }
   }
 }
 
-function isRight(stat: Stats, part: Part): boolean {
-  if (!stat.isDirectory() || stat.uid !== part.uid || stat.gid !== part.gid) return false;
+function isRight(stat: Stats | undefined, part: Part): boolean {
+  if (!stat?.isDirectory() || stat.uid !== part.uid || stat.gid !== part.gid) return false;
   // The user may chmod `files`: it is theirs, and what they do to their own access is their affair.
   return part.name === 'files' || (stat.mode & 0o7777) === part.mode;
 }
 
-function lstatOrNull(path: string): Stats | null {
-  return lstatSync(path, { throwIfNoEntry: false }) ?? null;
+function lstat(path: string): Stats | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
 }

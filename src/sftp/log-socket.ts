@@ -17,42 +17,30 @@ export interface LogSockets {
   moreSockets(): Promise<string>;
 }
 
-/** `linked`, or `full`: the current socket has all the links that the file system allows. */
-export type LinkResult = 'linked' | 'full';
-
 /**
- * Links the current socket into a jail, in place of any other. Does nothing while nobody listens, and nothing when the
- * jail is linked to it already.
+ * Links the current socket into a jail, in place of any other, unless it is linked already or nobody listens.
+ * False when that socket has all the links that the file system allows.
  */
-export function linkLogSocket(paths: Paths, username: string, sockets: LogSockets): LinkResult {
-  const socket = sockets.currentSocket();
-  if (socket === undefined || isLinked(paths, username, socket)) return 'linked';
+export function linkLogSocket(paths: Paths, username: string, sockets: LogSockets): boolean {
+  if (isLogSocketRight(paths, username, sockets)) return true;
   const log = join(paths.jail(username), 'dev', 'log');
   // Beside it under another name first: a session must find either socket, and never none.
   const fresh = `${log}.new`;
+  removeFile(fresh); // of an attempt that was cut off
   try {
-    try {
-      linkSync(socket, fresh);
-    } catch (error) {
-      if (errorCode(error) !== 'EEXIST') throw error;
-      removeFile(fresh); // of an attempt that was cut off
-      linkSync(socket, fresh);
-    }
+    linkSync(sockets.currentSocket() ?? '', fresh);
   } catch (error) {
-    if (errorCode(error) === 'EMLINK') return 'full';
+    if (errorCode(error) === 'EMLINK') return false;
     throw error;
   }
   renameSync(fresh, log);
-  return 'linked';
+  return true;
 }
 
 /** Whether a jail has the current socket, or needs none because nobody listens. */
 export function isLogSocketRight(paths: Paths, username: string, sockets: LogSockets): boolean {
   const socket = sockets.currentSocket();
-  return socket === undefined || isLinked(paths, username, socket);
-}
-
-function isLinked(paths: Paths, username: string, socket: string): boolean {
+  if (socket === undefined) return true;
   const wanted = lstatSync(socket, { throwIfNoEntry: false });
   const found = lstatSync(join(paths.jail(username), 'dev', 'log'), { throwIfNoEntry: false });
   return found !== undefined && wanted !== undefined && found.ino === wanted.ino && found.dev === wanted.dev;

@@ -1,6 +1,7 @@
-/** Every path that the SFTP side reads or writes, from the three folders of the configuration. */
+/** Every path that the SFTP side reads or writes, from the three folders of the configuration. Folders are made here too. */
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
+import { ensureFolder } from './files.ts';
 
 export interface Paths {
   readonly jails: string;
@@ -37,6 +38,17 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     sshd: join(config.stateDir, 'sshd'),
     jail: (username) => join(config.jailDir, username),
   };
+}
+
+/** Makes the folders. Those in which a user or helper has to find one file by name can be passed, not listed. */
+export function prepareFolders(paths: Paths): void {
+  ensureFolder(paths.jails, 0o755);
+  ensureFolder(paths.corner, 0o700);
+  ensureFolder(paths.trash, 0o700);
+  ensureFolder(paths.userdb, 0o711);
+  ensureFolder(paths.authorizedKeys, 0o711);
+  ensureFolder(paths.limits, 0o700);
+  ensureFolder(paths.sessions, 0o700);
 }
 
 /**

@@ -32,7 +32,7 @@ export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtime
   }
 }
 
-/** Root, or a user to whom the unit gives root's powers over files (systemd/berth.service). */
+/** Root, or a user to whom the unit gives root's powers over files (berth.service). */
 function isPrivileged(): boolean {
   if (process.geteuid?.() === 0) return true;
   const effective = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';

@@ -3,19 +3,19 @@
  * compared, and mended where they differ. Credentials that no row explains are taken away and reported. Data that no row
  * explains is reported and never touched: a restored older database must not cost customers their files.
  *
- * Runs beside the service, with reads only where all is well. `reapply` reads the row anew, so a change made through the
- * API meanwhile is not undone.
+ * Runs beside the service, read-only where all is well. `reapply` reads the row anew, so a change made through the API
+ * meanwhile is not undone.
  */
-import { opendir } from 'node:fs/promises';
 import { lstatSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { removeCredentials, usersWithCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
 import { CORNER, isUsername, type Paths } from './paths.ts';
-import { userOfRecord } from './user-record.ts';
 
 export interface ReconcileOptions {
   readonly paths: Paths;
@@ -62,27 +62,11 @@ export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise
 
 /** Compares everything once. Stops early, with what it has found, when the signal says so. */
 export async function reconcile(options: ReconcileOptions): Promise<Reconciled> {
+  const { paths, log, host, reapply, signal } = options;
   // Listed before the rows are read: a row is committed before its files appear, so whatever is listed here and has no row
   // later has none at all.
-  const onDisk = await listUsers(options.paths);
-  const jails = await list(options.paths.jails);
-  const { known, mended, failed } = await mendRows(options);
-  if (options.signal.aborted) {
-    return { checked: known.size, mended, failed, credentialsRemoved: [], strangers: [] };
-  }
-  const credentialsRemoved = [...onDisk].filter(
-    (username) => !known.has(username) && options.host.removeCredentials(username),
-  );
-  const strangers = jails.filter(
-    (name) =>
-      name !== CORNER && !known.has(name) && lstatSync(join(options.paths.jails, name), { throwIfNoEntry: false }),
-  );
-  report(options.log, credentialsRemoved, strangers);
-  return { checked: known.size, mended, failed, credentialsRemoved, strangers };
-}
-
-async function mendRows(options: ReconcileOptions) {
-  const { host, reapply, signal } = options;
+  const users = await usersWithCredentials(paths);
+  const jails = await readdir(paths.jails);
   const known = new Set<string>();
   let mended = 0;
   const rest = (): Promise<void> => setTimeout(REST, undefined, { signal }).catch(() => undefined);
@@ -92,7 +76,20 @@ async function mendRows(options: ReconcileOptions) {
     await reapply(row.id);
     mended++;
   });
-  return { known, mended, failed };
+  const compared = { checked: known.size, mended, failed };
+  if (signal.aborted) return { ...compared, credentialsRemoved: [], strangers: [] };
+
+  const credentialsRemoved = [...users].filter((name) => !known.has(name) && removeCredentials(paths, name));
+  for (const username of credentialsRemoved) {
+    log.warn({ username }, 'no directory has this SFTP user: its credentials were taken away, its files are kept');
+  }
+  const exists = (name: string): boolean => lstatSync(join(paths.jails, name), { throwIfNoEntry: false }) !== undefined;
+  const strangers = jails.filter((name) => name !== CORNER && !known.has(name) && exists(name));
+  for (const name of strangers) {
+    const what = isUsername(name) ? 'a jail that belongs to no directory' : 'something foreign among the jails';
+    log.warn({ name }, `${what}: left as it is`);
+  }
+  return { ...compared, credentialsRemoved, strangers };
 }
 
 /** Takes a step for every row, and a pause after each turn. Returns for how many rows it failed. */
@@ -120,27 +117,4 @@ async function eachRow(
     after = batch.at(-1)?.id;
   }
   return failed;
-}
-
-function report(log: Log, credentialsRemoved: readonly string[], strangers: readonly string[]): void {
-  for (const username of credentialsRemoved) {
-    log.warn({ username }, 'no directory has this SFTP user: its credentials were taken away, its files are kept');
-  }
-  for (const name of strangers) {
-    const what = isUsername(name) ? 'a jail that belongs to no directory' : 'something foreign among the jails';
-    log.warn({ name }, `${what}: left as it is`);
-  }
-}
-
-/** Every username that has a credential or a limit. */
-async function listUsers(paths: Paths): Promise<Set<string>> {
-  const users = (await list(paths.userdb)).flatMap((file) => userOfRecord(file) ?? []);
-  const others = [...(await list(paths.authorizedKeys)), ...(await list(paths.limits))];
-  return new Set([...users, ...others.map((name) => name.replace(/\.new$/, ''))]);
-}
-
-async function list(folder: string): Promise<string[]> {
-  const names: string[] = [];
-  for await (const entry of await opendir(folder)) names.push(entry.name);
-  return names;
 }

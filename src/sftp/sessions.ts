@@ -14,11 +14,14 @@ import { removeFile } from './files.ts';
 import { isUsername, type Paths } from './paths.ts';
 
 export interface Session {
+  readonly username: string;
   /** The monitor. */
   readonly pid: number;
   readonly startTime: string;
   /** The client's address as sshd saw it. */
   readonly address: string;
+  /** When it logged in. */
+  readonly since: Micros;
 }
 
 /** How long killed processes may take to go, in ms, before we stop waiting for them. */
@@ -29,42 +32,24 @@ export function liveSessions(paths: Pick<Paths, 'sessions'>, username: string): 
   const folder = join(paths.sessions, username);
   return names(folder).flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
-    const [startTime = '', address = ''] = (readOrNull(join(folder, name)) ?? '').trim().split(' ');
+    const file = join(folder, name);
+    const [startTime = '', address = ''] = (readOrNull(file) ?? '').trim().split(' ');
     const pid = Number(name);
-    return startTime !== '' && startTimeOf(pid) === startTime ? [{ pid, startTime, address }] : [];
+    if (startTime === '' || startTimeOf(pid) !== startTime) return [];
+    const since = Math.floor((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) * 1000);
+    return [{ username, pid, startTime, address, since }];
   });
 }
 
-export interface SeenSession {
-  readonly username: string;
-  /** The monitor. */
-  readonly pid: number;
-  readonly address: string;
-  /** When it logged in. */
-  readonly since: Micros;
-}
-
 /** All live sessions, oldest first. */
-export function allSessions(paths: Pick<Paths, 'sessions'>): SeenSession[] {
-  const found = names(paths.sessions)
-    .filter(isUsername)
-    .flatMap((username) =>
-      liveSessions(paths, username).map(({ pid, address }) => {
-        const registered = statSync(join(paths.sessions, username, String(pid)), { throwIfNoEntry: false });
-        return { username, pid, address, since: Math.floor((registered?.mtimeMs ?? 0) * 1000) };
-      }),
-    );
-  return found.toSorted((a, b) => a.since - b.since);
-}
-
-/** The users who have a live session. */
-export function usersWithSessions(paths: Paths): string[] {
-  return names(paths.sessions).filter((name) => isUsername(name) && liveSessions(paths, name).length > 0);
+export function allSessions(paths: Pick<Paths, 'sessions'>): Session[] {
+  const users = names(paths.sessions).filter(isUsername);
+  return users.flatMap((username) => liveSessions(paths, username)).toSorted((a, b) => a.since - b.since);
 }
 
 /**
- * The client's address of the session that a process serves, being a child's child of its monitor. Undefined when it
- * serves none that was registered here: another instance of berth may have given out the same UID.
+ * The client's address of the session that a process serves, a grandchild of its monitor. Undefined when it serves
+ * none that was registered here: another instance of berth may have given out the same UID.
  */
 export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
   const sessions = liveSessions(paths, username);
@@ -84,10 +69,12 @@ export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid:
 export async function endSessions(paths: Paths, username: string, uid: number): Promise<void> {
   const sessions = liveSessions(paths, username);
   if (sessions.length > 0) {
-    const doomed = sessions.flatMap((session) => [session.pid, ...stopAndListChildren(session.pid)]);
+    const doomed = sessions.flatMap(({ pid }) => [pid, ...stopAndListChildren(pid)]);
     for (const pid of doomed) kill(pid, 'SIGKILL');
-    await killAllOf(uid);
-    await untilGone(sessions);
+    const deadline = performance.now() + GONE_WITHIN;
+    await killAllOf(uid, deadline);
+    const isLeft = (): boolean => sessions.some(({ pid, startTime }) => startTimeOf(pid) === startTime);
+    while (isLeft() && performance.now() < deadline) await wait(2);
   }
   forgetSessions(paths, username);
 }
@@ -103,11 +90,10 @@ function stopAndListChildren(pid: number): number[] {
 
 /**
  * Kills all processes of a UID: round after round, until there is none. They run sshd's own code, which forks nothing, and
- * are stopped before they are killed, so that what one of them might fork all the same is met by the next round. Needs
- * no more than CAP_KILL.
+ * are stopped before they are killed, so that a child that one forks all the same is met by the next round. Needs no more
+ * than CAP_KILL.
  */
-async function killAllOf(uid: number): Promise<void> {
-  const deadline = performance.now() + GONE_WITHIN;
+async function killAllOf(uid: number, deadline: number): Promise<void> {
   while ((await signalAllOf(uid, 'STOP')) && performance.now() < deadline) {
     await signalAllOf(uid, 'KILL');
     await wait(2);
@@ -119,13 +105,6 @@ async function signalAllOf(uid: number, signal: 'STOP' | 'KILL'): Promise<boolea
   const pkill = spawn('pkill', [`--signal=${signal}`, `--uid=${uid}`], { stdio: 'ignore' });
   const [status] = await once(pkill, 'exit');
   return status === 0;
-}
-
-async function untilGone(sessions: readonly Session[]): Promise<void> {
-  const deadline = performance.now() + GONE_WITHIN;
-  while (performance.now() < deadline && sessions.some(({ pid, startTime }) => startTimeOf(pid) === startTime)) {
-    await wait(2);
-  }
 }
 
 function forgetSessions(paths: Paths, username: string): void {
@@ -142,7 +121,7 @@ function forgetSessions(paths: Paths, username: string): void {
 /** When a process started, in clock ticks since boot (proc_pid_stat(5), field 22); undefined when it has ended. */
 function startTimeOf(pid: number): string | undefined {
   const fields = statOf(pid);
-  return fields === undefined || fields[0] === 'Z' ? undefined : fields[19];
+  return fields?.[0] === 'Z' ? undefined : fields?.[19];
 }
 
 /** The fields of proc_pid_stat(5) from the third on. */

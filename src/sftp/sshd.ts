@@ -4,23 +4,36 @@
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { readlinkSync, rmSync, symlinkSync } from 'node:fs';
+import { renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Config } from '../config.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { ensureFolder, replaceFile } from './files.ts';
-import { prepareFolders } from './host.ts';
+import { KEYS_GID } from './credentials.ts';
 import { ensureHostKeys } from './host-keys.ts';
-import { type Paths, pathsOf } from './paths.ts';
+import { type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
-import { systemAccounts } from './system-accounts.ts';
 
 const run = promisify(execFile);
 
 /** The folder with the templates and the namespace script. */
-const TEMPLATES = fileURLToPath(new URL('../../openssh/', import.meta.url));
+const SOURCE = fileURLToPath(new URL('../../openssh/', import.meta.url));
+
+/** `machine`, `userdb` and `run` are mount points of openssh/in-namespace. */
+const FOLDERS = ['', 'etc', 'etc/pam.d', 'etc/machine', 'etc/userdb', 'run'];
+
+const TEMPLATES = [
+  ['admit', 0o755],
+  ['authorized-keys', 0o755],
+  ['etc/nsswitch.conf', 0o644],
+  ['etc/passwd', 0o644],
+  ['etc/group', 0o644],
+  ['etc/shadow', 0o600],
+  ['etc/pam.d/sshd', 0o644],
+  ['etc/pam.d/other', 0o644],
+] as const;
 
 /** What sshd and its libraries use of the machine's /etc. It stays visible at /etc/machine. */
 const FROM_MACHINE =
@@ -44,28 +57,11 @@ export async function prepareSshd(config: Config): Promise<void> {
 }
 
 async function writeFiles(config: Config, paths: Paths): Promise<void> {
-  const etc = join(paths.sshd, 'etc');
-  ensureFolder(paths.sshd, 0o755);
-  ensureFolder(etc, 0o755);
-  ensureFolder(join(etc, 'pam.d'), 0o755);
-  // Mount points of openssh/in-namespace.
-  for (const folder of [join(etc, 'machine'), join(etc, 'userdb'), join(paths.sshd, 'run')])
-    ensureFolder(folder, 0o755);
-
-  const templates = [
-    ['admit', 0o755],
-    ['etc/nsswitch.conf', 0o644],
-    ['etc/pam.d/sshd', 0o644],
-    ['etc/pam.d/other', 0o644],
-  ] as const;
-  for (const [name, mode] of templates) {
-    replaceFile(join(paths.sshd, name), fill(await readFile(join(TEMPLATES, name), 'utf8'), config, paths), mode);
+  for (const name of FOLDERS) ensureFolder(join(paths.sshd, name), 0o755);
+  for (const [name, mode] of TEMPLATES) {
+    replaceFile(join(paths.sshd, name), await filledTemplate(name, config, paths), mode);
   }
-  const accounts = systemAccounts();
-  replaceFile(join(etc, 'passwd'), accounts.passwd, 0o644);
-  replaceFile(join(etc, 'group'), accounts.group, 0o644);
-  replaceFile(join(etc, 'shadow'), accounts.shadow, 0o600);
-  for (const name of FROM_MACHINE) link(join(etc, name), join('machine', name));
+  for (const name of FROM_MACHINE) link(join(paths.sshd, 'etc', name), join('machine', name));
   replaceFile(join(paths.sshd, 'run-links'), runLinks(config), 0o644);
 }
 
@@ -75,13 +71,10 @@ function runLinks({ stateDir, jailDir, runtimeDir }: Config): string {
   return [...new Set(names)].map((name) => `${name}\n`).join('');
 }
 
-/**
- * Which optional keywords this sshd knows is for itself to say: `sshd -t` names all that it does not in one go, and the
- * lines with them, which the template marks with `?`, are left out.
- */
+/** Leaves out the optional lines, marked with `?`, whose keyword this sshd does not know: `sshd -t` names them all at once. */
 async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> {
   const file = join(paths.sshd, 'sshd_config');
-  const lines = fill(await readFile(join(TEMPLATES, 'sshd_config'), 'utf8'), config, paths).split('\n');
+  const lines = (await filledTemplate('sshd_config', config, paths)).split('\n');
   const write = (unknown: readonly string[]): void => {
     const kept = lines.filter((line) => !unknown.some((keyword) => line.startsWith(`?${keyword} `)));
     replaceFile(file, kept.map((line) => line.replace(/^\?/, '')).join('\n'), 0o644);
@@ -101,7 +94,7 @@ async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> 
 /** What sshd says against that configuration, or undefined when it accepts it. */
 async function testConfig(paths: Paths, file: string): Promise<string | undefined> {
   try {
-    await run('sh', [join(TEMPLATES, 'in-namespace'), paths.sshd, '/usr/sbin/sshd', '-t', '-f', file]);
+    await run('sh', [join(SOURCE, 'in-namespace'), paths.sshd, '/usr/sbin/sshd', '-t', '-f', file]);
     return undefined;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') throw new OperatorError(`sh is missing: ${NEEDED}`, { cause: error });
@@ -111,32 +104,31 @@ async function testConfig(paths: Paths, file: string): Promise<string | undefine
   }
 }
 
-function fill(template: string, config: Config, paths: Paths): string {
+async function filledTemplate(file: string, config: Config, paths: Paths): Promise<string> {
   const values: Record<string, string> = {
     port: String(config.sftp.port),
     hostKeys: paths.hostKeys,
     sshd: paths.sshd,
     authorizedKeys: paths.authorizedKeys,
+    keysGid: String(KEYS_GID),
     limits: paths.limits,
     sessions: paths.sessions,
     deniedLogins: paths.deniedLogins,
   };
+  const template = await readFile(join(SOURCE, file), 'utf8');
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name];
-    if (value === undefined) throw new Error(`a template in openssh/ asks for {{${name}}}, which nobody fills in`);
+    if (value === undefined) throw new Error(`openssh/${file} asks for {{${name}}}, which nobody fills in`);
     return value;
   });
 }
 
+/** In place of whatever has that name: a running sshd sees the old one or the new one. */
 function link(path: string, target: string): void {
-  try {
-    symlinkSync(target, path);
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-    if (readlinkSync(path) === target) return;
-    rmSync(path);
-    symlinkSync(target, path);
-  }
+  const fresh = `${path}.new`;
+  rmSync(fresh, { force: true });
+  symlinkSync(target, fresh);
+  renameSync(fresh, path);
 }
 
 function oneLine(text: string): string {

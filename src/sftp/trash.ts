@@ -6,85 +6,55 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstatSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
+import PQueue from 'p-queue';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Paths } from './paths.ts';
 
 export interface Trash {
-  /** Moves a user's jail here and begins to empty it; `onEmptied` follows, also when there is no jail any more. */
+  /** Moves a user's jail here, if there is one, and removes it in the background. */
   discard(username: string): void;
-  /** Goes on with what an earlier process left. */
-  resume(): void;
   /** Resolves when all that was discarded so far has gone, or could not be removed. */
   settled(): Promise<void>;
-  /** Ends the removal that is under way; what is left waits for `resume`. */
+  /** Ends the removal that is under way; the next start goes on with what is left. */
   close(): Promise<void>;
 }
 
-export interface TrashOptions {
-  readonly paths: Paths;
-  readonly log: Log;
-  /** Nothing of that user's jail is left on the disk. */
-  readonly onEmptied: (username: string) => void;
-}
-
-export function createTrash({ paths, log, onEmptied }: TrashOptions): Trash {
+/** Goes on with what an earlier process left. */
+export function createTrash(paths: Paths, log: Log): Trash {
   const stop = new AbortController();
-  const waiting = new Set<string>();
-  let running: Promise<void> | undefined;
+  // One at a time: removal competes with the uploads for the same disk.
+  const queue = new PQueue({ concurrency: 1 });
 
-  /** One at a time: removal competes with the uploads for the same disk. */
-  async function empty(): Promise<void> {
-    // A Set is walked in order of insertion, and sees what is added on the way.
-    for (const username of waiting) {
-      const done = await removeTree(join(paths.trash, username), stop.signal);
-      if (stop.signal.aborted) return;
-      waiting.delete(username);
-      if (done) onEmptied(username);
-      else
-        log.error({ username }, 'a deleted directory could not be removed from the disk; the next start tries again');
-    }
+  async function empty(username: string): Promise<void> {
+    if (stop.signal.aborted || (await removeTree(join(paths.trash, username), stop.signal)) || stop.signal.aborted)
+      return;
+    log.error({ username }, 'a deleted directory could not be removed from the disk; the next start tries again');
   }
 
-  function add(username: string): void {
-    waiting.add(username);
-    run();
-  }
-
-  function run(): void {
-    if (stop.signal.aborted || waiting.size === 0) return;
-    running ??= empty().finally(() => {
-      running = undefined;
-      run(); // what was added after the last look
-    });
-  }
-
+  const add = (username: string): void => void queue.add(() => empty(username));
+  readdirSync(paths.trash).forEach(add);
   return {
     discard(username) {
       moveAway(paths.jail(username), join(paths.trash, username));
       add(username);
     },
-    resume() {
-      for (const username of readdirSync(paths.trash)) add(username);
-    },
-    async settled() {
-      for (let latest = running; latest; latest = running) await latest;
-    },
-    async close() {
+    settled: () => queue.onIdle(),
+    close() {
       stop.abort();
-      await running;
+      return queue.onIdle();
     },
   };
 }
 
-/** Usernames are never used again, so the place is free, or an earlier attempt has put the jail there. */
-function moveAway(jail: string, place: string): void {
-  if (lstatSync(jail, { throwIfNoEntry: false }) === undefined) return;
+/** Usernames are never used again, so the name is free, or an earlier attempt has put the jail there. */
+function moveAway(jail: string, discarded: string): void {
+  if (!lstatSync(jail, { throwIfNoEntry: false })) return;
   try {
-    renameSync(jail, place);
+    renameSync(jail, discarded);
   } catch (error) {
     if (errorCode(error) !== 'ENOTEMPTY' && errorCode(error) !== 'EEXIST') throw error;
-    renameSync(jail, join(place, `again-${process.hrtime.bigint()}`));
+    renameSync(jail, join(discarded, `again-${process.hrtime.bigint()}`));
   }
 }
 

@@ -7,6 +7,7 @@ import { lstatBeneath } from '../beneath.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
+import type { Transact } from '../webhooks/dispatcher.ts';
 import { Durable } from './disk/durable.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
@@ -57,8 +58,7 @@ export interface UploadsOptions {
   recorded(rows: readonly HistoryRow[]): void;
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
-  /** Called after a commit that enqueued webhooks. */
-  wake(): void;
+  readonly transact: Transact;
 }
 
 export interface UploadsState {

@@ -1,5 +1,5 @@
 /**
- * Agents that open connections to allowed addresses only (DESIGN.md §9). They check where the socket is opened:
+ * Agents that open connections to allowed addresses only (docs/design.md, 9). They check where the socket is opened:
  * a literal as it is, a name by every address in the very answer that is then connected to, so neither a spelling,
  * a redirect, a proxy variable nor a second DNS answer gets past. A kept connection was checked when it was opened.
  */
@@ -8,8 +8,9 @@ import { Agent as TlsAgent } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
-import { addressRule } from './addresses.ts';
+import { addressRule } from './address-rule.ts';
 import { type ResolveName, resolver } from './names.ts';
+import { PROVEN_EACH } from './slots.ts';
 
 /** The destination is one that webhooks may not go to. */
 class DestinationError extends Error {
@@ -29,9 +30,8 @@ type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex |
 
 /** An idle connection is given up before most servers close it: a request into a closing one would be a lost attempt. */
 const IDLE_MS = 1000;
-/** As many as a destination may have attempts under way (`slots.ts`): they end in groups, and the next begin in groups. */
-const FREE_SOCKETS = 32;
-const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: FREE_SOCKETS };
+/** Attempts at a destination end in groups, and the next begin in groups: none of their sockets is closed between. */
+const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: PROVEN_EACH };
 
 /**
  * @param allow CIDRs that are let through although they would be refused.

@@ -4,10 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import type { Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
-import { payload } from './payload.ts';
 import { sign } from './signature.ts';
 
 export interface UploadEvent {
@@ -15,11 +14,10 @@ export interface UploadEvent {
     DirectoriesTable,
     'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url' | 'webhook_secret'
   >;
-  /** The path below the directory, as text. */
+  /** The path below the directory, as text: bytes that are not UTF-8 are U+FFFD here. */
   readonly filename: string;
   readonly sizeBytes: number;
   readonly uploadedAt: Micros;
-  readonly now: Micros;
 }
 
 const insert = compiled<DeliveriesTable>()((db, p) =>
@@ -40,20 +38,23 @@ const insert = compiled<DeliveriesTable>()((db, p) =>
 );
 
 /**
- * Enqueues a webhook for each event whose directory has a URL. Call the dispatcher's `wake` once the transaction is
- * committed.
- * @returns how many there are.
+ * Enqueues a webhook for each event whose directory has a URL.
+ * @returns the destination of each of them, for the transaction (`dispatcher.ts`).
  */
-export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<number> {
-  const rows = events.flatMap((event) =>
-    event.directory.webhook_url ? [row(event, event.directory.webhook_url)] : [],
-  );
-  for (const delivery of rows) await insert.all(tx, delivery);
-  return rows.length;
+export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<string[]> {
+  const destinations: string[] = [];
+  for (const event of events) {
+    const { webhook_url: url } = event.directory;
+    if (!url) continue;
+    const delivery = newDelivery(event, url);
+    await insert.all(tx, delivery);
+    destinations.push(delivery.destination);
+  }
+  return destinations;
 }
 
-function row(event: UploadEvent, url: string): DeliveriesTable {
-  const { directory, now } = event;
+function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
+  const { directory, uploadedAt } = event;
   const body = payload(event);
   return {
     id: randomUUID(),
@@ -65,8 +66,8 @@ function row(event: UploadEvent, url: string): DeliveriesTable {
     signature: sign(body, directory.webhook_secret),
     state: 'queued',
     attempts: 0,
-    inserted_at: now,
-    due_at: now,
+    inserted_at: uploadedAt,
+    due_at: uploadedAt,
     finished_at: null,
   };
 }
@@ -74,4 +75,19 @@ function row(event: UploadEvent, url: string): DeliveriesTable {
 /** Scheme, host and port. What is no URL is kept apart by its text; its attempts fail and say so. */
 function origin(url: string): string {
   return URL.parse(url)?.origin ?? url;
+}
+
+/** The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body"). */
+export function payload({ directory, filename, sizeBytes, uploadedAt }: UploadEvent): Buffer {
+  return Buffer.from(
+    JSON.stringify({
+      event: 'file.uploaded',
+      directory_id: directory.id,
+      external_id: directory.external_id,
+      filename,
+      size_bytes: sizeBytes,
+      uploaded_at: formatMicros(uploadedAt),
+      directory: directory.slug,
+    }),
+  );
 }

@@ -1,10 +1,14 @@
 /** What follows from an attempt's answer: delivered, repeated, handed back or given up; and what the log says of it. */
-import { DAY, type Micros } from '../clock.ts';
+import { DAY, type Micros, SECOND } from '../clock.ts';
 import type { Log } from '../log.ts';
-import { type RetryDelays, waitAfter } from './backoff.ts';
-import type { Claimed } from './claim.ts';
-import type { Finished } from './finish.ts';
+import type { Claimed, Finished } from './queue.ts';
 import type { Answer } from './send.ts';
+
+/** Waits before the second, third and fourth attempt, in seconds (docs/design.md, 9). */
+export type RetryDelays = readonly [number, number, number];
+
+/** Spreads the retries of many deliveries that failed together. */
+const JITTER = 0.2;
 
 /** For so long after its upload a delivery's attempts do not count when the receiver could not be asked. */
 const SPARED: Micros = DAY;
@@ -30,10 +34,21 @@ export function outcomeOf(
   { retryDelays, sinceClose, isStopping }: Circumstances,
 ): Finished {
   if (answer.ok) return { id, attempts, ...answer, retryIn: undefined };
-  const isHandedBack = isStopping && answer.status === null;
   const isSpared = answer.isShortage === true && sinceClose < SPARED;
-  const retryIn = isHandedBack ? 0 : waitAfter(isSpared ? 1 : attempts, retryDelays, Math.random());
-  return { id, attempts, ...answer, retryIn, isSpared };
+  const wait = waitAfter(isSpared ? 1 : attempts, retryDelays);
+  const isHandedBack = isStopping && answer.status === null && wait !== undefined;
+  return { id, attempts, ...answer, retryIn: isHandedBack ? 0 : wait, isSpared };
+}
+
+/** The wait after attempt `number` has failed, in µs; undefined after the last. */
+function waitAfter(number: number, delays: RetryDelays): Micros | undefined {
+  const seconds = delays[number - 1];
+  return seconds === undefined ? undefined : Math.round(seconds * SECOND * (1 + JITTER * (2 * Math.random() - 1)));
+}
+
+/** In µs. */
+export function longestWait(delays: RetryDelays): Micros {
+  return Math.ceil(Math.max(...delays) * SECOND * (1 + JITTER));
 }
 
 export function nameOf({ ok, retryIn }: Finished): AttemptSeen['outcome'] {
@@ -59,7 +74,7 @@ export function report(log: Log, delivery: Claimed, finished: Finished, sinceClo
   };
   if (ok) log.debug(fields, 'webhook delivered');
   else if (retryIn === undefined) log.warn({ ...fields, error }, 'webhook failed for good');
-  else log.info({ ...fields, error, retry_in_s: retryIn / 1_000_000 }, 'webhook failed, to be repeated');
+  else log.info({ ...fields, error, retry_in_s: retryIn / SECOND }, 'webhook failed, to be repeated');
 }
 
 /** The body is the only place where a delivery keeps it. */

@@ -1,47 +1,40 @@
-/** A sleep that can be ended, also by a call that comes just before it begins. */
+/** A sleep that can be shortened, also by a call that comes before it begins. */
 import { clearImmediate, setImmediate } from 'node:timers';
 
 export interface Sleeper {
-  /** Resolves after `ms`, or when roused; at once when it was roused since the last sleep. */
+  /** Resolves after `ms`, or earlier when that was asked for since the last sleep ended. */
   sleep(ms: number): Promise<void>;
-  rouse(): void;
-  /** Rouses when what else the sockets have brought is handled too, so that it can be done together. */
-  rouseSoon(): void;
-  /** Rouses in `ms`, or earlier if that was asked for already. */
-  rouseIn(ms: number): void;
+  /** Ends the sleep in `ms`; with 0, when what else the sockets have brought is handled too. */
+  wakeIn(ms: number): void;
 }
 
 export function createSleeper(): Sleeper {
-  let roused = false;
-  let end: (() => void) | undefined;
-  let soon: NodeJS.Immediate | undefined;
-  let later: NodeJS.Timeout | undefined;
-  const rouse = (): void => {
-    if (soon) clearImmediate(soon);
-    clearTimeout(later);
-    soon = undefined;
-    later = undefined;
-    roused = true;
-    end?.();
-  };
+  let woken = Promise.withResolvers<void>();
+  let at = Infinity;
+  let cancel = (): void => undefined;
+
+  function wakeIn(ms: number): void {
+    const when = performance.now() + ms;
+    if (when >= at) return;
+    cancel();
+    at = ms === 0 ? Number.NEGATIVE_INFINITY : when;
+    if (ms === 0) {
+      const immediate = setImmediate(woken.resolve);
+      cancel = () => clearImmediate(immediate);
+    } else {
+      const timer = setTimeout(woken.resolve, ms);
+      cancel = () => clearTimeout(timer);
+    }
+  }
+
   return {
+    wakeIn,
     async sleep(ms) {
-      if (!roused) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        const timer = setTimeout(resolve, ms);
-        end = resolve;
-        await promise;
-        clearTimeout(timer);
-        end = undefined;
-      }
-      roused = false;
-    },
-    rouse,
-    rouseSoon() {
-      soon ??= setImmediate(rouse);
-    },
-    rouseIn(ms) {
-      later ??= setTimeout(rouse, ms);
+      wakeIn(ms);
+      await woken.promise;
+      cancel();
+      woken = Promise.withResolvers();
+      at = Infinity;
     },
   };
 }

@@ -1,10 +1,9 @@
 /**
- * Who may have how many attempts under way, so that a receiver that does not answer delays only itself.
+ * How many attempts each destination may have under way, so that a receiver that does not answer delays only itself.
  *
- * An attempt can hold its slot for 6 s. A destination whose last answer came quickly is *proven*: it may have more at a
- * time with each quick answer, and all slots are open to it. Any other shares a part of the slots, few each: however
- * many dead ones there are, proven ones find room. One whose last attempt was slow or failed is a *suspect* as well:
- * all of them together begin a bounded number of attempts a second, which bounds the processor time they take.
+ * An attempt can hold its slot for 6 s. A destination whose last answer came quickly is *proven*: all slots are open to
+ * it. The others share a part of them, two each, so proven ones find room however many are dead. One whose last attempt
+ * was slow or failed is a *suspect*: all suspects together begin a bounded number of attempts a second.
  */
 
 /** Attempts under way in all: a socket each. */
@@ -12,88 +11,88 @@ const TOTAL = 768;
 /** … of destinations that are not proven. */
 const UNPROVEN_TOTAL = 512;
 const UNPROVEN_EACH = 2;
-const PROVEN_EACH = 32;
-/** Attempts that suspects begin, together: per second, and at once after a pause. */
-const SUSPECTS_PER_SECOND = 50;
-const SUSPECTS_AT_ONCE = 20;
-/** They begin in groups, and so mostly end in groups: each commit for them is one that a healthy receiver may wait for. */
-const SUSPECTS_TOGETHER = 10;
+export const PROVEN_EACH = 32;
+/**
+ * Suspects begin in groups of ten, five a second, and so mostly end in groups: a healthy receiver may have to wait for
+ * each commit of theirs.
+ */
+const GROUP = 10;
+const GROUP_MS = 200;
 /** Destinations remembered; a forgotten one starts as if new. */
 const REMEMBERED = 10_000;
-const SUSPECT = 0;
+
+interface Destination {
+  readonly standing: 'new' | 'proven' | 'suspect';
+  /** Attempts under way. */
+  readonly busy: number;
+}
+
+const UNKNOWN: Destination = { standing: 'new', busy: 0 };
 
 export interface Slots {
-  /** How many further attempts may begin at this destination now. */
-  room(destination: string): number;
-  take(destination: string, count: number): void;
+  /** Takes slots for up to `most` further attempts; returns how many. */
+  take(destination: string, most: number): number;
   give(destination: string, count: number): void;
   /** What an attempt showed: `quick` when its answer came within a second. */
   judge(destination: string, quick: boolean): void;
-  /** When only the pace held suspects back since the last call: ms until it lets the next ones go. */
+  /** When only the pace has held suspects back since the last call: ms until the next group may begin. */
   heldBackFor(): number | undefined;
 }
 
-/** @param clock a clock in ms that nobody sets, such as `performance.now`. */
+/** @param clock a monotonic clock in ms. */
 export function createSlots(clock: () => number): Slots {
-  /** What each destination may have at a time, or SUSPECT; the longest unchanged first. */
-  const standing = new Map<string, number>();
-  const busy = new Map<string, number>();
+  /** The one judged longest ago first. */
+  const known = new Map<string, Destination>();
   let total = 0;
   let unproven = 0;
-  let tokens = SUSPECTS_AT_ONCE;
-  let counted = clock();
+  let groupBegan = Number.NEGATIVE_INFINITY;
+  let groupLeft = GROUP;
   let heldBack = false;
-  let open = true;
 
-  const isProven = (destination: string): boolean => (standing.get(destination) ?? SUSPECT) > 0;
-  const refill = (): void => {
-    const now = clock();
-    tokens = Math.min(SUSPECTS_AT_ONCE, tokens + ((now - counted) / 1000) * SUSPECTS_PER_SECOND);
-    counted = now;
-  };
-  const move = (destination: string, by: number): void => {
-    const count = (busy.get(destination) ?? 0) + by;
-    if (count > 0) busy.set(destination, count);
-    else busy.delete(destination);
+  function move(destination: string, by: number): void {
+    const { standing, busy } = known.get(destination) ?? UNKNOWN;
+    known.set(destination, { standing, busy: busy + by });
     total += by;
-    if (!isProven(destination)) unproven += by;
-  };
+    if (standing !== 'proven') unproven += by;
+  }
+
+  function room(destination: string): number {
+    const { standing, busy } = known.get(destination) ?? UNKNOWN;
+    if (standing === 'proven') return Math.min(PROVEN_EACH - busy, TOTAL - total);
+    const left = Math.min(UNPROVEN_EACH - busy, UNPROVEN_TOTAL - unproven, TOTAL - total);
+    if (standing === 'new' || left <= 0) return left;
+    if (clock() - groupBegan >= GROUP_MS) groupLeft = GROUP;
+    heldBack ||= groupLeft === 0;
+    return Math.min(left, groupLeft);
+  }
+
   return {
-    room(destination) {
-      const own = busy.get(destination) ?? 0;
-      const window = standing.get(destination);
-      if (window !== undefined && window !== SUSPECT) return Math.max(0, Math.min(window - own, TOTAL - total));
-      const room = Math.max(0, Math.min(UNPROVEN_EACH - own, UNPROVEN_TOTAL - unproven, TOTAL - total));
-      if (window === undefined || room === 0) return room;
-      refill();
-      if (tokens < 1) open = false;
-      else if (tokens >= SUSPECTS_TOGETHER) open = true;
-      if (open) return Math.min(room, Math.floor(tokens));
-      heldBack = true;
-      return 0;
-    },
-    take(destination, count) {
-      if (standing.get(destination) === SUSPECT) tokens -= count;
+    take(destination, most) {
+      const count = Math.max(0, Math.min(room(destination), most));
+      if (count === 0) return 0;
+      if (known.get(destination)?.standing === 'suspect') {
+        if (groupLeft === GROUP) groupBegan = clock();
+        groupLeft -= count;
+      }
       move(destination, count);
+      return count;
     },
     give(destination, count) {
       move(destination, -count);
     },
     judge(destination, quick) {
-      const before = standing.get(destination) ?? UNPROVEN_EACH;
-      const wasProven = isProven(destination);
-      standing.delete(destination);
-      standing.set(destination, quick ? Math.min(PROVEN_EACH, Math.max(before, 1) * 2) : SUSPECT);
-      if (wasProven !== quick) unproven += (busy.get(destination) ?? 0) * (quick ? -1 : 1);
-      const [oldest] = standing.keys();
+      const { standing, busy } = known.get(destination) ?? UNKNOWN;
+      if (quick !== (standing === 'proven')) unproven += quick ? -busy : busy;
+      known.delete(destination);
+      known.set(destination, { standing: quick ? 'proven' : 'suspect', busy });
+      const [oldest] = known;
       // One with attempts under way stays, or those would be counted wrongly.
-      if (standing.size > REMEMBERED && oldest !== undefined && !busy.has(oldest)) standing.delete(oldest);
+      if (known.size > REMEMBERED && oldest?.[1].busy === 0) known.delete(oldest[0]);
     },
     heldBackFor() {
       if (!heldBack) return undefined;
       heldBack = false;
-      refill();
-      return Math.max(0, Math.ceil(((SUSPECTS_TOGETHER - tokens) * 1000) / SUSPECTS_PER_SECOND));
+      return Math.max(1, Math.ceil(groupBegan + GROUP_MS - clock()));
     },
   };
 }

@@ -1,32 +1,19 @@
-/** The commands for accounts and keys, run as they are by an operator. */
+/** The commands as an operator runs them: what they print, how they end, and that they leave nothing half done. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { isWellFormedKey } from '../../src/accounts/key-format.ts';
+import { runCommand, startCommand } from '../support/command-line.ts';
+import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
-interface Outcome {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function berth(place: Scratch, ...args: string[]): Promise<Outcome> {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { ...process.env, ...place.environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const [stdout, stderr, [status]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close') as Promise<[number]>,
-  ]);
-  return { status, stdout, stderr };
-}
+const berth = (place: Scratch, ...args: string[]) => runCommand(place.environment, ...args);
 
 async function json(place: Scratch, ...args: string[]): Promise<Record<string, unknown>> {
   const { status, stdout, stderr } = await berth(place, ...args, '--json');
@@ -99,4 +86,83 @@ test('errors are one line with status 1, wrong use has status 2, help has exampl
   const help = await berth(place, 'key', 'create', '--help');
   assert.equal(help.status, 0);
   assert.match(help.stdout, /Example:\n {2}berth key create /);
+});
+
+test('--version is that of package.json; every command has examples, and the exit statuses are explained', async () => {
+  using place = scratch();
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  };
+  assert.deepEqual(await berth(place, '--version'), { status: 0, stdout: `${version}\n`, stderr: '' });
+  const { stdout } = await berth(place, '--help');
+  assert.match(stdout, /Exit status: 0 done; 1 an error/);
+  const names = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}(\w+)/gm)].map(([, name = '']) => name);
+  await Promise.all(
+    names
+      .filter((name) => name !== 'help')
+      .map(async (name) => assert.match((await berth(place, name, '--help')).stdout, /Examples?:\n {2}\S/, name)),
+  );
+});
+
+test('when the reader goes, a list ends quietly, and so does one that would go on', async () => {
+  using place = scratch();
+  await berth(place, 'account', 'create', 'Acme', '--plan', 'pro');
+  for (const args of [['account', 'list'], ['sessions', '--follow'], ['--help']]) {
+    const child = startCommand(place.environment, args);
+    child.stdout.destroy();
+    const [stderr, end] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+    assert.deepEqual([stderr, end], ['', [0, null]], args.join(' '));
+  }
+});
+
+test('output that cannot be written is one line with status 1', () => {
+  using place = scratch();
+  const { status, stderr } = spawnSync('sh', ['-c', `exec "$0" "$1" --help >/dev/full`, process.execPath, MAIN], {
+    env: { ...process.env, ...place.environment },
+    encoding: 'utf8',
+  });
+  assert.equal(status, 1);
+  assert.match(stderr, /^berth: the output cannot be written: ENOSPC[^\n]*\n$/);
+});
+
+test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', async () => {
+  using place = scratch();
+  await berth(place, 'account', 'create', 'Acme', '--plan', 'pro');
+  const [archive, bin] = [join(place.dir, 'backup.tar'), join(place.dir, 'bin')];
+  assert.equal((await berth(place, 'backup', archive)).status, 0);
+  mkdirSync(bin);
+  writeFileSync(join(bin, 'tar'), '#!/bin/sh\nexec sleep 60\n', { mode: 0o755 });
+  const slow = { ...place.environment, PATH: `${bin}:${process.env['PATH']}` };
+  const entries = () => readdirSync(place.dir, { recursive: true, encoding: 'utf8' }).toSorted();
+
+  const interrupt = async (signal: 'SIGINT' | 'SIGTERM', status: number, busy: RegExp, ...args: string[]) => {
+    const before = entries();
+    const child = startCommand(slow, args);
+    await until('it is at work', () => entries().some((name) => busy.test(name)));
+    child.kill(signal);
+    const [stderr, end] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+    assert.deepEqual([stderr, end], ['berth: interrupted; nothing has changed\n', [status, null]]);
+    assert.deepEqual(
+      entries().filter((name) => !name.endsWith('serve.lock')),
+      before.filter((name) => !name.endsWith('serve.lock')),
+    );
+  };
+  const whole = readFileSync(archive);
+  await interrupt('SIGINT', 130, /backup\.tar\.\d+\.new$/, 'backup', archive);
+  assert.deepEqual(readFileSync(archive), whole);
+  await interrupt('SIGTERM', 143, /\.berth-restore-\w+$/, 'restore', '--force', archive);
+  assert.equal((JSON.parse((await berth(place, 'account', 'list', '--json')).stdout) as unknown[]).length, 1);
+});
+
+test('a Node older than package.json asks for is refused in one line', () => {
+  const { engines } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    engines: { node: string };
+  };
+  const older = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '18.20.8' })`;
+  const { status, stderr } = spawnSync(process.execPath, ['--import', older, MAIN, 'account', 'list'], {
+    encoding: 'utf8',
+  });
+  assert.equal(status, 1);
+  const oldest = engines.node.match(/\d+/)?.[0];
+  assert.match(stderr, new RegExp(`^berth: needs Node ${oldest} or newer; this is [^\n]+\n$`));
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { DAY, SECOND, systemClock } from '../../src/clock.ts';
 import type { Database } from '../../src/db/open.ts';
 import { insertTransfers } from '../../src/history/transfers.ts';
-import { startPruning } from '../../src/history/prune.ts';
+import { pruneHistory } from '../../src/history/prune.ts';
 import { createLog } from '../../src/log.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -36,7 +36,6 @@ async function delivery(api: Hosted, directoryId: string, filename: string, stat
       filename,
       sizeBytes: 1,
       uploadedAt: now,
-      now,
     });
     const { id } = await tx
       .selectFrom('deliveries')
@@ -181,8 +180,9 @@ test('what is older than BERTH_HISTORY_DAYS goes, in batches; what is newer or s
   await addTransfers(api.database, id, clock.now(), 1200);
   clock.advance(89 * DAY);
   await addTransfers(api.database, id, clock.now(), 3);
-  const pruning = startPruning({ database: api.database, clock, log: createLog('silent'), days: 90 });
-  await pruning.prune();
+  const pruning = { database: api.database, clock, log: createLog('silent'), historyDays: 90 };
+  const { signal } = new AbortController();
+  await pruneHistory(pruning, signal);
   const count = async (table: 'transfers' | 'audit' | 'deliveries' | 'attempts'): Promise<number> =>
     (
       await db
@@ -193,12 +193,11 @@ test('what is older than BERTH_HISTORY_DAYS goes, in batches; what is newer or s
   assert.deepEqual([await count('transfers'), await count('audit'), await count('deliveries')], [1203, 1, 2]);
 
   clock.advance(DAY + 60 * SECOND);
-  await pruning.prune();
+  await pruneHistory(pruning, signal);
   assert.deepEqual(
     [await count('transfers'), await count('audit'), await count('deliveries'), await count('attempts')],
     [3, 0, 1, 0],
   );
-  await pruning.close();
 });
 
 async function addTransfers({ db }: Database, directory_id: string, at: number, rows: number): Promise<void> {

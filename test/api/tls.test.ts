@@ -8,10 +8,10 @@ import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
+import { createBackground } from '../../src/background.ts';
 import { OperatorError } from '../../src/errors.ts';
-import { followCertificate } from '../../src/http/certificate.ts';
+import { followCertificate, loadTlsPair, type TlsPair } from '../../src/http/certificate.ts';
 import { startHttpServer } from '../../src/http/server.ts';
-import { loadTlsPair, type TlsPair } from '../../src/http/tls.ts';
 import { createLog } from '../../src/log.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -59,7 +59,8 @@ test('a renewed pair serves the next connection, a broken one changes nothing, a
     tls: first,
   });
   parts.defer(() => server.close(100));
-  const follower = followCertificate({ tls, log, pair: first, use: server.useCertificate, interval: 10 });
+  const background = createBackground(log);
+  const follower = followCertificate({ tls, background, log, pair: first, use: server.useCertificate, interval: 10 });
   parts.defer(() => follower.close());
   const open = await greet(server.port);
   assert.ok(shows(open, first));

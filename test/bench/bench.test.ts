@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { benches } from './benches.ts';
 import { table } from './table.ts';
+
+const HERE = fileURLToPath(new URL('../..', import.meta.url));
 
 // Tiny, so that the bench cannot rot. The figures of such a run mean nothing, and none is looked at.
 void describe('the bench', { concurrency: 3 }, () => {
   for (const bench of benches) {
     test(`${bench.name} runs`, async () => {
-      const figures = await bench.run('tiny');
+      const figures = await bench.run('tiny', [[HERE]]);
       assert.ok(figures.length > 0);
       for (const figure of figures) assert.ok(Number.isFinite(figure.median), figure.what);
       assert.match(table(figures), /^\| what/);

@@ -1,11 +1,9 @@
 /** Every bench, in the order of the table. */
-import { announceBusy, announceIdle } from './announce.ts';
+import { announce } from './announce.ts';
 import { create } from './create.ts';
-import { deliveries } from './deliveries.ts';
 import { get } from './get.ts';
 import type { Bench } from './harness.ts';
 import { largeUploads } from './large-uploads.ts';
-import { list } from './list.ts';
 import { logins } from './logins.ts';
 import { manyDirectories } from './many-directories.ts';
 import { manyFiles } from './many-files.ts';
@@ -13,15 +11,12 @@ import { smallUploads } from './small-uploads.ts';
 import { start } from './start.ts';
 
 export const benches: readonly Bench[] = [
-  get,
-  list,
   create,
-  logins,
-  largeUploads,
+  get,
   smallUploads,
-  announceIdle,
-  announceBusy,
-  deliveries,
+  announce,
+  largeUploads,
+  logins,
   manyDirectories,
   manyFiles,
   start,

@@ -34,7 +34,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
   sqlite.pragma('synchronous = off');
   const paths = pathsOf(config);
   const sockets = { currentSocket: () => undefined, moreSockets: () => Promise.reject(new Error('nobody listens')) };
-  const host = createDirectoryHost({ paths, log: createLog('error'), sockets, onRemoved: () => undefined });
+  const host = createDirectoryHost({ paths, log: createLog('error'), sockets });
   const principal = sqlite.prepare('insert into principals (uid, username) values (?, ?)');
   const directory = sqlite.prepare(`
     insert into directories (id, account_id, name, slug, metadata, sftp_host, sftp_port, sftp_username, uid,

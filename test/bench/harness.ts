@@ -1,7 +1,8 @@
 /**
- * What every row of the bench is made of: rounds in which berth and what it is held against take turns, since machines
- * are noisy and only what ran side by side can be compared. Medians and ranges of the rounds are what counts.
+ * What every row of the bench is made of. The berths that are measured, and a plain sshd, take turns in each round, since
+ * machines are noisy and only what ran side by side can be compared; medians and ranges of the rounds are what counts.
  */
+import type { Tree } from './berths.ts';
 
 /** `tiny` only shows that a bench works: CI runs it, and its figures mean nothing. */
 export type Size = 'full' | 'tiny';
@@ -14,7 +15,7 @@ export interface Figure {
   readonly low: number;
   readonly high: number;
   /** `×` is a ratio. */
-  readonly unit: '×' | 'ms' | 's' | 'MiB';
+  readonly unit: '×' | 'ms' | 's' | 'MiB' | 'MB/s' | '/s';
   readonly met: boolean;
   /** The figures behind it, for people. */
   readonly detail: string;
@@ -22,7 +23,8 @@ export interface Figure {
 
 export interface Bench {
   readonly name: string;
-  run(size: Size): Promise<Figure[]>;
+  /** Each figure once for each of these trees, where it is of berth alone. */
+  run(size: Size, trees: readonly Tree[]): Promise<Figure[]>;
 }
 
 /** Of the lot, or NaN when there are none. */
@@ -35,38 +37,61 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Runs two measurements in turn, and each of them first every other time. Gives what each returned, round by round. */
-export async function inTurns<A, B>(
+/** Measures each side once a round, each of them first in turn. Gives what each returned, side by side, by round. */
+export async function inTurns<S, R>(
   rounds: number,
-  ours: () => Promise<A>,
-  theirs: () => Promise<B>,
-): Promise<{ ours: A[]; theirs: B[] }> {
-  const results: { ours: A[]; theirs: B[] } = { ours: [], theirs: [] };
+  sides: readonly S[],
+  measure: (side: S, round: number) => Promise<R>,
+): Promise<R[][]> {
+  const results = sides.map((): R[] => []);
   for (let round = 0; round < rounds; round += 1) {
-    if (round % 2 === 0) results.theirs.push(await theirs());
-    results.ours.push(await ours());
-    if (round % 2 === 1) results.theirs.push(await theirs());
+    for (let i = 0; i < sides.length; i += 1) {
+      const index = (i + round) % sides.length;
+      const side = sides[index];
+      if (side !== undefined) results[index]?.push(await measure(side, round));
+    }
   }
   return results;
 }
 
-/** `ours` over `theirs`, two rates round by round: `least` is the aim. */
-export function rateFigure(
+export interface Aim {
+  readonly least?: number;
+  readonly most?: number;
+}
+
+/** A figure: its values by round, and what its median has to reach. */
+export function figure(
   what: string,
-  least: number,
-  rates: { readonly ours: readonly number[]; readonly theirs: readonly number[] },
-  unit: string,
+  unit: Figure['unit'],
+  { least, most }: Aim,
+  values: readonly number[],
+  detail = '',
 ): Figure {
-  const ratios = rates.ours.map((rate, round) => rate / (rates.theirs[round] ?? Number.NaN));
-  const ratio = median(ratios);
+  const middle = median(values);
+  const bound = [least === undefined ? '' : `≥ ${short(least)}`, most === undefined ? '' : `≤ ${short(most)}`];
   return {
     what,
-    aim: `≥ ${least.toFixed(2)}`,
-    ...spread(ratios),
-    unit: '×',
-    met: ratio >= least,
-    detail: `${short(median(rates.ours))} of ${short(median(rates.theirs))} ${unit}`,
+    aim: bound.filter(Boolean).join(', '),
+    median: middle,
+    low: Math.min(...values),
+    high: Math.max(...values),
+    unit,
+    met: middle >= (least ?? -Infinity) && middle <= (most ?? Infinity),
+    detail,
   };
+}
+
+/** The same figure of each tree. */
+export function figures(
+  what: string,
+  unit: Figure['unit'],
+  aim: Aim,
+  trees: readonly Tree[],
+  values: readonly (readonly number[])[],
+): Figure[] {
+  return trees.map((tree, index) =>
+    figure(trees.length === 1 ? what : `${what} – ${tree.join(' ')}`, unit, aim, values[index] ?? []),
+  );
 }
 
 /** `large` over `small`, two durations round by round: `most` is the aim. */
@@ -76,31 +101,7 @@ export function growthFigure(
   times: { readonly large: readonly number[]; readonly small: readonly number[] },
 ): Figure {
   const ratios = times.large.map((time, round) => time / (times.small[round] ?? Number.NaN));
-  const ratio = median(ratios);
-  return {
-    what,
-    aim: `≤ ${most.toFixed(2)}`,
-    ...spread(ratios),
-    unit: '×',
-    met: ratio <= most,
-    detail: `${short(median(times.small))} → ${short(median(times.large))} ms`,
-  };
-}
-
-/** An absolute figure that has to stay below a bound. */
-export function boundFigure(
-  what: string,
-  most: number,
-  values: readonly number[],
-  unit: 'ms' | 's' | 'MiB',
-  detail = '',
-): Figure {
-  const middle = median(values);
-  return { what, aim: `< ${most} ${unit}`, ...spread(values), unit, met: middle < most, detail };
-}
-
-function spread(values: readonly number[]): Pick<Figure, 'median' | 'low' | 'high'> {
-  return { median: median(values), low: Math.min(...values), high: Math.max(...values) };
+  return figure(what, '×', { most }, ratios, `${short(median(times.small))} → ${short(median(times.large))} ms`);
 }
 
 /** Three digits that mean something. */

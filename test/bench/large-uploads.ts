@@ -1,32 +1,30 @@
-/** 1 GiB by OpenSSH's client, in one stream and in four, in MB/s. */
+/** 1 GiB by OpenSSH's client, in one stream and in four, beside a plain sshd. */
 import { execFileSync } from 'node:child_process';
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { bothSshds, type Side } from './beside-sshd.ts';
-import { type Bench, type Figure, inTurns, rateFigure } from './harness.ts';
+import { besidePlain, rateFigures, runSftp } from './beside-plain.ts';
+import type { Bench, Figure } from './harness.ts';
 
 export const largeUploads: Bench = {
   name: 'large-uploads',
-  async run(size) {
-    await using both = await bothSshds();
+  async run(size, trees) {
+    await using sides = await besidePlain(trees);
     const [rounds, total] = size === 'tiny' ? [1, 2 ** 20] : [5, 2 ** 30];
-    const source = join(both.place.dir, 'source');
+    const source = join(sides.place.dir, 'source');
     execFileSync('dd', ['if=/dev/zero', `of=${source}`, 'bs=1M', `count=${total / 2 ** 20}`, 'status=none']);
     const figures: Figure[] = [];
     for (const streams of [1, 4]) {
       truncateSync(source, total / streams);
-      const run = (side: Side) => async (): Promise<number> => {
+      const what = `upload of 1 GiB in ${streams === 1 ? 'one stream' : 'four streams'}, beside a plain sshd`;
+      const measured = await rateFigures(what, 'MB/s', 0.95, trees, sides.all, rounds, async (side) => {
+        const names = Array.from({ length: streams }, (_, stream) => `large-${stream}`);
         const began = performance.now();
-        await Promise.all(
-          Array.from({ length: streams }, (_, stream) => both.timed(side, [`put ${source} /files/large-${stream}`])),
-        );
+        await Promise.all(names.map((name) => runSftp(sides, side, [`put ${source} /files/${name}`])));
         const seconds = (performance.now() - began) / 1000;
-        for (let stream = 0; stream < streams; stream += 1) rmSync(join(side.files, `large-${stream}`));
+        for (const name of names) rmSync(join(side.files, name));
         return total / 1e6 / seconds;
-      };
-      const rates = await inTurns(rounds, run(both.ours), run(both.theirs));
-      const what = `upload of 1 GiB in ${streams === 1 ? 'one stream' : `${streams} streams`}, beside a plain sshd`;
-      figures.push(rateFigure(what, 0.98, rates, 'MB/s'));
+      });
+      figures.push(...measured);
     }
     return figures;
   },

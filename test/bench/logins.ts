@@ -1,34 +1,27 @@
-/** Logins per second, four at a time, until the SFTP session is open. */
+/** Logins by key per second, four at a time, until the SFTP session is open, beside a plain sshd. */
 import { connect } from '../support/sftp-client.ts';
-import { bothSshds, type Side } from './beside-sshd.ts';
-import { type Bench, type Figure, inTurns, rateFigure } from './harness.ts';
+import { besidePlain, rateFigures, type Side } from './beside-plain.ts';
+import type { Bench } from './harness.ts';
 
 const AT_A_TIME = 4;
 
 export const logins: Bench = {
   name: 'logins',
-  async run(size) {
-    await using both = await bothSshds();
+  async run(size, trees) {
+    await using sides = await besidePlain(trees);
     const [rounds, count] = size === 'tiny' ? [1, 4] : [7, 60];
-    const figures: Figure[] = [];
-    for (const method of ['key', 'password'] as const) {
-      const run = (side: Side) => (): Promise<number> => logIn(side, method, count);
-      const rates = await inTurns(rounds, run(both.ours), run(both.theirs));
-      figures.push(rateFigure(`logins by ${method}, 4 at a time, beside a plain sshd`, 0.95, rates, 'logins/s'));
-    }
-    return figures;
+    const what = 'logins by key, four at a time, beside a plain sshd';
+    return await rateFigures(what, '/s', 0.9, trees, sides.all, rounds, (side) => logIn(side, count));
   },
 };
 
-async function logIn(side: Side, method: 'key' | 'password', count: number): Promise<number> {
-  const { port, username, password } = side.login;
-  const secret = method === 'key' ? { privateKey: side.privateKey } : { password };
+async function logIn({ login: { port, username }, privateKey }: Side, count: number): Promise<number> {
   let left = count;
   const began = performance.now();
   await Promise.all(
     Array.from({ length: AT_A_TIME }, async () => {
       while (left-- > 0) {
-        await using connection = await connect({ port, username, ...secret });
+        await using connection = await connect({ port, username, privateKey });
         await connection.sftp();
       }
     }),

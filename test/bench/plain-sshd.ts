@@ -48,10 +48,13 @@ function strip(sshd: Sshd, password: string, publicKey: string): void {
   const keys = join(folder, 'plain-key');
   writeFileSync(keys, `${publicKey}\n`);
   chmodSync(keys, 0o644);
-  edit('etc/pam.d/sshd', (text) => text.replace(/^.*pam_exec.*$/m, ''));
+  edit('etc/pam.d/sshd', (text) => text.replace(/^.*pam_exec.*$/m, 'account required pam_permit.so'));
   edit('etc/nsswitch.conf', (text) => text.replaceAll(/ systemd/g, ''));
   edit('sshd_config', (text) =>
-    text.replace(/^AuthorizedKeysFile .*$/m, `AuthorizedKeysFile ${keys}`).replace(' -l INFO', ''),
+    text
+      .replace(/^AuthorizedKeysFile .*$/m, `AuthorizedKeysFile ${keys}`)
+      .replace(/^AuthorizedKeysCommand.*\n/gm, '')
+      .replace(' -l INFO', ''),
   );
   appendFileSync(join(folder, 'etc/passwd'), `plain:x:${UID}:${UID}::${home(sshd)}:/usr/sbin/nologin\n`);
   appendFileSync(join(folder, 'etc/group'), `plain:x:${UID}:\n`);

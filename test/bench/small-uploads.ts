@@ -1,42 +1,67 @@
-/** 5,000 files of 1 KiB in one session of OpenSSH's client. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+/** 4,000 files of 1 KiB in four sessions of OpenSSH's client, each with its webhook; and the memory before and after. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
-import { bothSshds, type Side } from './beside-sshd.ts';
-import { processorTime } from './child.ts';
-import { type Bench, inTurns, median, rateFigure, short } from './harness.ts';
+import { receiver } from '../support/receiver.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+import { type Berth, memoryOf, startBerths } from './berths.ts';
+import { type Bench, figures, inTurns } from './harness.ts';
+
+const SESSIONS = 4;
+/** Until a berth that has just started, or has just been busy, is at rest, in ms. */
+const REST = 3000;
 
 export const smallUploads: Bench = {
   name: 'small-uploads',
-  async run(size) {
-    await using both = await bothSshds();
-    const [rounds, count] = size === 'tiny' ? [1, 20] : [7, 5000];
-    const source = join(both.place.dir, 'source');
+  async run(size, trees) {
+    const [rounds, each] = size === 'tiny' ? [1, 3] : [3, 1000];
+    await using berths = await startBerths(trees);
+    using place = scratch();
+    const source = join(place.dir, 'source');
     mkdirSync(source);
-    for (let i = 0; i < count; i += 1) writeFileSync(join(source, `file-${i}.bin`), Buffer.alloc(1024, i));
-    let round = 0;
-    let uploaded = 0;
-    const costs: number[] = [];
-
-    const run = (side: Side) => async (): Promise<number> => {
-      round += 1;
-      const folder = `round-${round}`;
-      const before = processorTime(both.berth.serve.pid);
-      const seconds = await both.timed(side, [`mkdir /files/${folder}`, `put ${source}/* /files/${folder}/`]);
-      if (side === both.ours) {
-        uploaded += count;
-        await until('every upload is recorded', async () => (await recorded()) >= uploaded, 60);
-        costs.push(((processorTime(both.berth.serve.pid) - before) * 1e6) / count);
-      }
-      return count / seconds;
-    };
-    const recorded = async (): Promise<number> => {
-      const { json } = await both.berth.api.send('GET', '/directories?limit=1');
-      return ((json as { data: { storage_bytes: number }[] }).data[0]?.storage_bytes ?? 0) / 1024;
-    };
-    const rates = await inTurns(rounds, run(both.ours), run(both.theirs));
-    const what = `${count.toLocaleString('en')} uploads of 1 KiB in one session, beside a plain sshd without a log`;
-    const figure = rateFigure(what, 0.9, rates, 'files/s');
-    return [{ ...figure, detail: `${figure.detail}; ${short(median(costs))} µs of berth's processor a file` }];
+    for (let i = 0; i < each; i += 1) writeFileSync(join(source, `file-${i}.bin`), Buffer.alloc(1024, i));
+    if (size === 'full') await wait(REST);
+    const idle = berths.all.map(({ pid }) => [memoryOf(pid)]);
+    const results = await inTurns(rounds, berths.all, (berth) => upload(berth, place, each));
+    if (size === 'full') await wait(REST);
+    const after = berths.all.map(({ pid }) => [memoryOf(pid)]);
+    const total = (SESSIONS * each).toLocaleString('en');
+    const all = (SESSIONS * each * rounds).toLocaleString('en');
+    const of = (value: 'rate' | 'last'): number[][] => results.map((values) => values.map((one) => one[value]));
+    return [
+      ...figures(`${total} uploads of 1 KiB in four sessions`, '/s', { least: 2300 }, trees, of('rate')),
+      ...figures('… from the first open to the last webhook', 's', { most: 2.5 }, trees, of('last')),
+      ...figures('memory (PSS) of serve, idle', 'MiB', { most: 110 }, trees, idle),
+      ...figures(`… after ${all} uploads with webhooks`, 'MiB', { most: 200 }, trees, after),
+    ];
   },
 };
+
+async function upload({ config, directory }: Berth, place: Scratch, each: number) {
+  await using hook = await receiver();
+  const { sftp_username: username, sftp_password: password } = await directory({ webhook_url: hook.url });
+  const login = { port: config.sftp.port, username, password };
+  const sessions = Array.from({ length: SESSIONS }, async (_, number) => {
+    const [began, ended] = [join(place.dir, `began-${number}`), join(place.dir, `ended-${number}`)];
+    const { code, output } = await sftp(place.dir, login, [
+      `mkdir /files/${number}`,
+      `!date +%s%3N > ${began}`,
+      `put ${place.dir}/source/* /files/${number}/`,
+      `!date +%s%3N > ${ended}`,
+    ]);
+    if (code !== 0) throw new Error(`sftp failed: ${output}`);
+    return { began: Number(readFileSync(began, 'utf8')), ended: Number(readFileSync(ended, 'utf8')) };
+  });
+  const times = await Promise.all(sessions);
+  const count = SESSIONS * each;
+  const all = until('every upload is announced', () => hook.requests.length >= count, 60);
+  await all.catch((error: unknown) => {
+    throw new Error(`of ${count} uploads ${hook.requests.length} were announced`, { cause: error });
+  });
+  const began = Math.min(...times.map((time) => time.began));
+  const seconds = (Math.max(...times.map((time) => time.ended)) - began) / 1000;
+  const last = (performance.timeOrigin + (hook.requests.at(-1)?.at ?? Number.NaN) - began) / 1000;
+  return { rate: count / seconds, last };
+}

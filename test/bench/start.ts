@@ -2,14 +2,15 @@
  * A start with 100,000 directories and 1,000,000 files: when the API answers, when everything is covered, and memory. What
  * each directory and each file costs follows from two starts more: one of an empty berth, one before there are files.
  */
+import { readFileSync } from 'node:fs';
 import type { Config } from '../../src/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
-import { processorTime, residentMemory } from './child.ts';
+import { memoryOf } from './berths.ts';
 import { fill, fillFiles } from './filled.ts';
-import { type Bench, boundFigure, percentile, short } from './harness.ts';
+import { type Bench, figure, percentile, short } from './harness.ts';
 import { firstAccount, fixedConfig } from './served.ts';
 
 export const start: Bench = {
@@ -42,19 +43,19 @@ export const start: Bench = {
     );
     const covered = (performance.now() - began) / 1000;
     const busy = processorTime(serve.pid);
-    const memory = residentMemory(serve.pid);
+    const memory = memoryOf(serve.pid);
     const costs = `${cost(withoutFiles - empty, directories)} a directory, ${cost(memory - withoutFiles, directories * filesEach)} a file`;
     const what = `start with ${directories.toLocaleString('en')} directories and ${(directories * filesEach).toLocaleString('en')} files`;
     return [
-      boundFigure(`${what}: the API answers`, 3, [answered], 's'),
-      boundFigure(
+      figure(`${what}: the API answers`, 's', { most: 3 }, [answered]),
+      figure(
         '… everything is watched or covered',
-        60,
-        [covered],
         's',
+        { most: 60 },
+        [covered],
         `${short(busy)} s of processor time; meanwhile ${latency(latencies)}`,
       ),
-      boundFigure('… memory', 700, [memory], 'MiB', `${short(empty)} MiB when empty; ${costs}`),
+      figure('… memory', 'MiB', { most: 700 }, [memory], `${short(empty)} MiB when empty; ${costs}`),
     ];
   },
 };
@@ -74,5 +75,12 @@ async function memoryAfterStart(config: Config, environment: Record<string, stri
   await using serve = await startServe(config, environment);
   const isCovered = (): boolean => serve.output().includes('every directory is watched or covered by scans');
   await until('everything is covered', isCovered, 600);
-  return residentMemory(serve.pid);
+  return memoryOf(serve.pid);
+}
+
+/** Seconds of processor time that a process has used, its own children not counted (proc_pid_stat(5), 14 and 15). */
+function processorTime(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { DAY, SECOND } from '../../src/clock.ts';
 import { BerthError } from '../../src/errors.ts';
-import { createRateLimit } from '../../src/http/rate-limit.ts';
+import { createRateLimit } from '../../src/http/rate-limits.ts';
 import { createLog } from '../../src/log.ts';
 import { leadMeter } from '../../src/clock-steps.ts';
 import { applyRetention } from '../../src/uploads/retention.ts';

@@ -34,7 +34,7 @@ const { account, directory } = parameters;
 function rules(clock: Clock) {
   const socket = join(paths.corner, 'log-1.sock');
   const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
-  const host = createDirectoryHost({ paths, log, sockets, onRemoved: () => undefined });
+  const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log });
   return { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 22 } };
 }
@@ -73,13 +73,13 @@ const operations: Record<string, () => Promise<void>> = {
     await recorder.close();
   },
   async deliver() {
-    const { startDispatcher } = await import('../../src/webhooks/deliver.ts');
+    const { Dispatcher } = await import('../../src/webhooks/dispatcher.ts');
     const { guardedAgents } = await import('../../src/webhooks/destination-guard.ts');
     const { createSender } = await import('../../src/webhooks/send.ts');
     const sender = createSender(guardedAgents(['127.0.0.0/8']), '0');
     const sent = Promise.withResolvers<void>();
     dieAfter(Number(step));
-    const dispatcher = startDispatcher({
+    const dispatcher = new Dispatcher({
       database,
       clock: systemClock(),
       log,

@@ -156,7 +156,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
         sizeBytes: 1,
         uploadedAt: now,
       };
-      await database.db.transaction().execute((tx) => enqueue(tx, { ...event, now }));
+      await database.db.transaction().execute((tx) => enqueue(tx, event));
     },
     async record({ id }) {
       await run('record', Infinity, { account: account.id, directory: id, key: '' });

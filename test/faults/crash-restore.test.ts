@@ -9,8 +9,8 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createAccount, listAccounts } from '../../src/accounts/accounts.ts';
 import { backUp } from '../../src/backup/backup.ts';
-import { finishRestore } from '../../src/backup/place.ts';
-import { withDatabase } from '../../src/cli/with-database.ts';
+import { finishRestore } from '../../src/backup/pending-restore.ts';
+import { withDatabase } from '../../src/cli/database.ts';
 import { systemClock } from '../../src/clock.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
@@ -47,7 +47,7 @@ async function fill(config: Config, name: string): Promise<void> {
 
 /** Whose the state is, with every part that speaks. */
 async function stateOf(config: Config): Promise<string> {
-  const accounts = await withDatabase(() => config)(listAccounts);
+  const accounts = await withDatabase(config, listAccounts);
   const names = accounts.map((account) => account.name).toSorted();
   return [...names, ...identityFiles(config).map((file) => readFileSync(file, 'utf8'))].join(', ');
 }
@@ -61,7 +61,7 @@ test('a restore that is killed leaves the old state or the restored one, whole',
   await fill(old.config, 'old');
   const archive = join(source.dir, 'backup.tar');
   const settings = join(source.dir, 'none');
-  await backUp(source.config, { file: archive, settings, clock: systemClock() });
+  await backUp(source.config, { file: archive, settings, clock: systemClock(), stop: new AbortController().signal });
 
   const seen: string[] = [];
   const die = async (step: number): Promise<boolean> => {
@@ -96,7 +96,7 @@ test('a restore that is killed leaves the old state or the restored one, whole',
 async function keptState(config: Config): Promise<string> {
   const kept = readdirSync(config.stateDir).find((name) => /^berth\.db\.before-restore-\w+$/.test(name)) ?? '';
   const databaseFile = join(config.stateDir, kept);
-  const accounts = await withDatabase(() => ({ ...config, databaseFile }))(listAccounts);
+  const accounts = await withDatabase({ ...config, databaseFile }, listAccounts);
   return accounts
     .map(({ name }) => name)
     .toSorted()
@@ -107,9 +107,14 @@ test('while one is unfinished no command reads or writes what is about to be rep
   using place = scratch();
   await fill(place.config, 'old');
   mkdirSync(join(place.config.stateDir, 'restore.pending'));
-  await assert.rejects(withDatabase(() => place.config)(listAccounts), /a restore was interrupted: start berth/);
+  await assert.rejects(withDatabase(place.config, listAccounts), /a restore was interrupted: start berth/);
   await assert.rejects(
-    backUp(place.config, { file: join(place.dir, 'b'), settings: '', clock: systemClock() }),
+    backUp(place.config, {
+      file: join(place.dir, 'b'),
+      settings: '',
+      clock: systemClock(),
+      stop: new AbortController().signal,
+    }),
     /a restore was interrupted/,
   );
   // sshd takes none of these host keys; that comes after.

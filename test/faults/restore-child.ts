@@ -10,6 +10,11 @@ import { readConfig } from '../../src/config.ts';
 const [step = '', file = ''] = process.argv.slice(2);
 const config = readConfig(process.env);
 dieAfter(Number(step));
-await restore(config, { file, settings: `${config.stateDir}/berth.env`, force: true });
+await restore(config, {
+  file,
+  settings: `${config.stateDir}/berth.env`,
+  force: true,
+  stop: new AbortController().signal,
+});
 dieAfter(Infinity);
 process.stdout.write('finished');

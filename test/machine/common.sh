@@ -18,32 +18,31 @@ fail() {
   exit 1
 }
 
-# fenced LANGUAGE FOLDER: the blocks in that language of README.md's chapter on VMs, each to FOLDER/NUMBER.
+# fenced LANGUAGE FOLDER: the blocks in that language of docs/vm.md, each to FOLDER/NUMBER.
 fenced() {
   mkdir -p "$2"
   awk -v fence="\`\`\`$1" -v folder="$2" '
-    /^## / { here = $0 == "## Run it on a VM" }
     /^```$/ { open = 0 }
     open { print >(folder "/" number) }
-    here && $0 == fence { open = 1; number++ }' README.md
+    $0 == fence { open = 1; number++ }' docs/vm.md
 }
 
-# chapter LINE [WORD OTHER_WORD]...: runs the block of the chapter that begins with LINE, with what is different here in the
+# chapter LINE [WORD OTHER_WORD]...: runs the block of that page that begins with LINE, with what is different here in the
 # place of an example, and prints what it says. `run` sees to it that every block has its turn.
 chapter() {
   local line=$1 found text
   fenced sh $kept/chapter
   found=$(awk -v line="$line" 'FNR == 1 && $0 == line { print FILENAME }' $kept/chapter/*)
-  [[ $found && $found != *$'\n'* ]] || fail "not one block of README.md's chapter begins with: $line"
+  [[ $found && $found != *$'\n'* ]] || fail "not one block of docs/vm.md begins with: $line"
   text=$(<"$found")
   shift
   while (($#)); do
-    [[ $text == *"$1"* ]] || fail "README.md's chapter does not say $1 any more"
+    [[ $text == *"$1"* ]] || fail "docs/vm.md does not say $1 any more"
     text=${text//"$1"/"$2"}
     shift 2
   done
   sed 's/^/  $ /' <<<"$text" >&2
-  bash -euo pipefail -c "$text" >$kept/output 2>&1 || { cat $kept/output >&2 && fail 'the chapter does not work'; }
+  bash -euo pipefail -c "$text" >$kept/output 2>&1 || { cat $kept/output >&2 && fail 'docs/vm.md does not work'; }
   cat $kept/output
   echo "${found##*/}" >>$kept/chapter-run
 }

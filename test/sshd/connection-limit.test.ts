@@ -1,8 +1,12 @@
-/** `max_connections` is exact (DESIGN.md, decision 4): also when everybody logs in at the same moment. */
+/** `max_connections` is exact (docs/design.md, decision 4): also when everybody logs in at the same moment. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { liveSessions } from '../../src/sftp/sessions.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { ssh } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -75,4 +79,24 @@ test('a monitor that was killed counts no more', async () => {
   process.kill(Number(monitor), 'SIGKILL');
   await using second = await connect(login);
   assert.ok(second);
+});
+
+test('below the limit a login starts no program: nothing but the hook itself', async () => {
+  using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  const paths = pathsOf(place.config);
+  await prepareSshd(place.config);
+  await using host = hostOf(paths);
+  const row = directory({ max_connections: 2 });
+  await host.apply(row);
+  const sessions = join(paths.sessions, row.sftp_username);
+  mkdirSync(sessions);
+  const env = { PATH: '/nonexistent', PAM_USER: row.sftp_username, PAM_RHOST: '192.0.2.1' };
+  // This process stands for the monitor.
+  const { status, stderr } = spawnSync('/bin/sh', [join(paths.sshd, 'admit')], { env, encoding: 'utf8' });
+  assert.deepEqual([status, stderr], [0, '']);
+  assert.deepEqual(readdirSync(sessions), [String(process.pid)]);
+  assert.deepEqual(
+    liveSessions(paths, row.sftp_username).map(({ pid, address }) => [pid, address]),
+    [[process.pid, '192.0.2.1']],
+  );
 });

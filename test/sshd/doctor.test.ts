@@ -43,7 +43,13 @@ async function ask(
   let text = '';
   const print = (line: string): void => void (text += line);
   const settings = { login: false, clock: systemClock(), ...options };
-  const status = await runDoctor({ config: () => config, json: true, print, ...settings });
+  const status = await runDoctor({
+    config: () => config,
+    json: true,
+    print,
+    stop: new AbortController().signal,
+    ...settings,
+  });
   return { status, lines: JSON.parse(text) as Line[] };
 }
 
@@ -84,11 +90,17 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   };
   const jail = paths.jail(username);
   const record = join(paths.userdb, 'nobodys-abcdefgh.user');
-  const [admit, pam] = [join(paths.sshd, 'admit'), join(paths.sshd, 'etc', 'pam.d', 'sshd')];
+  const [admit, keys] = [join(paths.sshd, 'admit'), join(paths.sshd, 'authorized-keys')];
+  const pam = join(paths.sshd, 'etc', 'pam.d', 'sshd');
   const stranger = paths.jail('lost-abcdefgh');
   const delivery = "'x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', '', 'running', 4, 0, 0, null";
   const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
     [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
+    [
+      () => rmSync(keys),
+      () => writeFileSync(keys, '', { mode: 0o755 }),
+      /^fail sshd files: .*authorized-keys is missing/,
+    ],
     [() => chownSync(pam, 1000, 0), () => chownSync(pam, 0, 0), /^fail sshd files: .*pam.d.sshd is owned by 1000/],
     [
       () => chmodSync(paths.jails, 0o777),
@@ -199,4 +211,17 @@ test('where nothing is set up, the command says so line by line with status 2; a
   const wrong = doctor({ BERTH_API_PORT: 'x' });
   assert.equal(wrong.status, 2);
   assert.match(wrong.stdout, /^fail {2}configuration {2}.*BERTH_API_PORT must be a port number/);
+});
+
+test('a doctor that is stopped ends after the check that is running', async () => {
+  using place = scratch();
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const print = (line: string): void => {
+    lines.push(line);
+    stop.abort();
+  };
+  const options = { config: () => place.config, clock: systemClock(), print, stop: stop.signal };
+  await assert.rejects(runDoctor(options), { name: 'AbortError' });
+  assert.equal(lines.length, 1);
 });

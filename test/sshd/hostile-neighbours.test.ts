@@ -64,7 +64,7 @@ async function neighbours() {
       requests.push(await asked());
       await wait(20);
     }
-    return { webhook: percentile(webhooks, 50), request: percentile(requests, 99) };
+    return { webhook: percentile(webhooks, 0.5), request: percentile(requests, 0.99) };
   }
   const memory = (): number => {
     const [, kib] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${serve.pid}/status`, 'utf8')) ?? [];
@@ -72,6 +72,12 @@ async function neighbours() {
   };
   const owned = parts.move();
   return { hostile, measure, memory, serve, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** The machine has other work: short times say little, and a stall is a matter of seconds. */
+function assertSoonEnough(what: string, under: number, calm: number): void {
+  const limit = 5 * Math.max(calm, 100);
+  assert.ok(under < limit, `${what} take ${under} ms beside the flood, ${calm} ms alone, ${limit} ms at most`);
 }
 
 test('900 handles below a folder whose rename is refused again and again', async (t) => {
@@ -98,14 +104,8 @@ test('900 handles below a folder whose rename is refused again and again', async
   calmAgain.abort();
   await rage;
   t.diagnostic(JSON.stringify({ calm, under }));
-  assert.ok(
-    under.request < 20 * Math.max(calm.request, 10),
-    `requests take ${under.request} ms, ${calm.request} ms alone`,
-  );
-  assert.ok(
-    under.webhook < 20 * Math.max(calm.webhook, 10),
-    `webhooks take ${under.webhook} ms, ${calm.webhook} ms alone`,
-  );
+  assertSoonEnough('requests', under.request, calm.request);
+  assertSoonEnough('webhooks', under.webhook, calm.webhook);
 });
 
 test('a file opened and closed for reading as fast as can be', async (t) => {
@@ -130,20 +130,17 @@ test('a file opened and closed for reading as fast as can be', async (t) => {
   calmAgain.abort();
   await rage;
   t.diagnostic(JSON.stringify({ calm, under, before, after }));
-  assert.ok(
-    under.webhook < 20 * Math.max(calm.webhook, 10),
-    `webhooks take ${under.webhook} ms, ${calm.webhook} ms alone`,
-  );
+  assertSoonEnough('webhooks', under.webhook, calm.webhook);
   assert.ok(after - before < 150, `memory grew from ${before} to ${after} MiB`);
 });
 
-test('60,000 empty folders', async (t) => {
+test('30,000 empty folders', async (t) => {
   await using at = await neighbours();
   const { hostile } = at;
   const calm = await at.measure(20);
   const before = at.memory();
   const rage = (async () => {
-    for (let i = 0; i < 60_000; i += 500) {
+    for (let i = 0; i < 30_000; i += 500) {
       const some = Array.from({ length: 500 }, (_, j) => hostile.request(FXP.MKDIR, `d${i + j}`, NO_ATTRIBUTES));
       await Promise.all(some);
     }
@@ -153,9 +150,6 @@ test('60,000 empty folders', async (t) => {
   await wait(3000);
   const after = at.memory();
   t.diagnostic(JSON.stringify({ calm, under, before, after }));
-  assert.ok(
-    under.request < 20 * Math.max(calm.request, 10),
-    `requests take ${under.request} ms, ${calm.request} ms alone`,
-  );
+  assertSoonEnough('requests', under.request, calm.request);
   assert.ok(after - before < 150, `memory grew from ${before} to ${after} MiB`);
 });

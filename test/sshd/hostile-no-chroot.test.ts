@@ -1,4 +1,4 @@
-/** What keeps customers apart when the chroot is taken away: their UIDs (DESIGN.md, decision 5). */
+/** What keeps customers apart when the chroot is taken away: their UIDs (docs/design.md, decision 5). */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,8 +24,9 @@ test('without ChrootDirectory a session sees the machine, but no file of another
   await using sshd = await runSshd(first.config);
   await using sockets = await openSockets(paths);
   await using host = hostOf(paths, sockets);
-  const victim = directory();
-  const attacker = directory();
+  const key = { auth_mode: 'both', public_key: 'ssh-ed25519 AAAA' } as const;
+  const victim = directory(key);
+  const attacker = directory(key);
   for (const row of [victim, attacker]) await host.apply(row);
   const files = join(paths.jail(victim.sftp_username), 'files');
   writeFileSync(join(files, 'secret'), 'secret', { mode: 0o666 });
@@ -37,6 +38,8 @@ test('without ChrootDirectory a session sees the machine, but no file of another
     join(files, 'secret'),
     join(paths.jail(victim.sftp_username), 'dev', 'log'),
     join(paths.userdb, `${victim.sftp_username}.user-privileged`),
+    join(paths.authorizedKeys, victim.sftp_username),
+    join(paths.authorizedKeys, attacker.sftp_username),
     join(paths.userdb, `${attacker.sftp_username}.user-privileged`),
     join(paths.hostKeys, 'ssh_host_ed25519_key'),
     join(paths.corner, 'log-1.sock'),

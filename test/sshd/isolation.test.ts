@@ -1,4 +1,4 @@
-/** The users exist for our sshd only, and the machine's accounts do not exist for it (DESIGN.md, decision 2). */
+/** The users exist for our sshd only, and the machine's accounts do not exist for it (docs/design.md, decision 2). */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ test('the machine does not know an SFTP user, and is left as it was', async () =
   assert.doesNotMatch(readFileSync('/proc/mounts', 'utf8'), new RegExp(place.dir));
 });
 
-test('our sshd knows three locked accounts beside the SFTP users, and none of them can log in', async () => {
+test('our sshd knows four locked accounts beside the SFTP users, and none of them can log in', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);
   const inside = (...command: string[]) =>
@@ -38,14 +38,14 @@ test('our sshd knows three locked accounts beside the SFTP users, and none of th
       .trim()
       .split('\n')
       .map((line) => line.split(':')[0]),
-    ['root', 'sshd', 'nobody'],
+    ['root', 'sshd', 'berth-keys', 'nobody'],
   );
-  assert.match(inside('getent', 'shadow'), /^(\w+:\*:.*\n){3}$/);
+  assert.match(inside('getent', 'shadow'), /^([\w-]+:\*:.*\n){4}$/);
   const key = keyPair(place.dir);
   await using host = hostOf(sshd.paths);
   assert.ok(host);
   const attempts = await Promise.all(
-    ['root', 'sshd', 'nobody', 'no-such-user'].map((username) => {
+    ['root', 'sshd', 'berth-keys', 'nobody', 'no-such-user'].map((username) => {
       // Even with a key in the place of a user's: there is no limit for them.
       copyFileSync(`${key.file}.pub`, join(sshd.paths.authorizedKeys, username));
       return sftp(place.dir, { port: sshd.port, username, password: '', keyFile: key.file }, ['pwd']);
@@ -53,7 +53,7 @@ test('our sshd knows three locked accounts beside the SFTP users, and none of th
   );
   assert.deepEqual(
     attempts.map(({ code }) => code),
-    [255, 255, 255, 255],
+    [255, 255, 255, 255, 255],
   );
 });
 

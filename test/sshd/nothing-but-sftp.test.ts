@@ -1,4 +1,4 @@
-/** A login gets SFTP and nothing else (DESIGN.md, decision 6). */
+/** A login gets SFTP and nothing else (docs/design.md, decision 6). */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import type { ExecOptions } from 'ssh2';
 import { freePort } from '../support/free-port.ts';
 import { sftp, ssh } from '../support/openssh-client.ts';
+import { OPEN, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { directory, hostOf, PASSWORD } from '../support/sftp-user.ts';
@@ -59,6 +60,23 @@ test('no port, socket, agent or display is forwarded, in either direction', asyn
     await assert.rejects(promisify(forward)(), Error, name);
   }
   assert.equal(reached, 0);
+});
+
+test('a session holds at most some thousand files open, each session of a connection by itself', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+  const greedy = await rawSftp(connection);
+  assert.ok(await greedy.put('file', 'x'));
+  const handles = [];
+  for (let i = 0; i < 1100; i++) handles.push(await greedy.open('file', OPEN.read));
+  const held = handles.filter((handle) => handle !== undefined).length;
+  assert.ok(held > 900 && held < 1024, String(held));
+  const second = await rawSftp(connection);
+  assert.ok(await second.open('file', OPEN.read));
 });
 
 test('no link can be made, of either kind', async () => {

@@ -32,8 +32,10 @@ import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { runSshd } from '../support/sshd.ts';
 
+const stop = new AbortController().signal;
+
 const backup = (config: Config, place: Scratch, file: string) =>
-  backUp(config, { file, settings: join(place.dir, 'berth.env'), clock: systemClock() });
+  backUp(config, { file, settings: join(place.dir, 'berth.env'), clock: systemClock(), stop });
 
 const put = async (place: Scratch, login: Parameters<typeof sftp>[1], name: string, text = name) => {
   const source = join(place.dir, 'source');
@@ -105,7 +107,7 @@ test('on a second machine everything is as before: logins, host key, rows; no we
     webhooks: { ...second.config.webhooks, allow: ['127.0.0.0/8'] },
   };
   const settings = join(second.dir, 'berth.env');
-  const report = await restore(config, { file: archive, settings, force: false });
+  const report = await restore(config, { file: archive, settings, force: false, stop });
   assert.deepEqual([report.directories, report.files, report.pending, report.withoutJail], [3, 6, 1, []]);
   assert.equal(readFileSync(settings, 'utf8'), 'BERTH_RATE_LIMIT=99\n');
   const hostKey = 'hostkeys/ssh_host_ed25519_key';
@@ -184,7 +186,7 @@ test('is refused while berth serve runs, over data, and from a damaged archive; 
   const archive = join(place.dir, 'backup.tar');
   await backup(config, place, archive);
   const before = readFileSync(config.databaseFile);
-  const options = { file: archive, settings: join(place.dir, 'berth.env'), force: true };
+  const options = { file: archive, settings: join(place.dir, 'berth.env'), force: true, stop };
 
   {
     await using parts = new AsyncDisposableStack();

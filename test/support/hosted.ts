@@ -5,20 +5,19 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
 import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { createBackground } from '../../src/background.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { createAddressLimit } from '../../src/http/address-limit.ts';
 import { createApp } from '../../src/http/app.ts';
 import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
-import { type AnsweredRequest, observed } from '../../src/http/observe.ts';
+import { type AnsweredRequest, observed, requestNames } from '../../src/http/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
-import { createRateLimit } from '../../src/http/rate-limit.ts';
-import { requestNames } from '../../src/http/request-id.ts';
+import { createAddressLimit, createRateLimit } from '../../src/http/rate-limits.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
-import { loadTlsPair } from '../../src/http/tls.ts';
+import { loadTlsPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
@@ -87,7 +86,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const host = recordingHost();
   const removal = parts.adopt(createRowRemoval({ database, log, retryAfterMs: 50 }), (made) => made.close());
-  const lastUsed = parts.adopt(createLastUsed({ database, clock, log }), (made) => made.close());
+  const lastUsed = parts.adopt(createLastUsed({ database, clock, background: createBackground(log) }), (made) =>
+    made.close(),
+  );
   const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
   const app = createApp({
     rules,

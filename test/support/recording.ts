@@ -29,7 +29,6 @@ export function recording(options: RecordingOptions) {
   const sessions = new Sessions();
   const rescanned: string[] = [];
   const { ledger, recorder, schedule } = startRecording({
-    database,
     clock,
     log,
     durable,
@@ -40,7 +39,7 @@ export function recording(options: RecordingOptions) {
     isHeld: async () => isHeld(),
     caughtUp: async () => undefined,
     rescan: (id) => void rescanned.push(id),
-    wake: () => undefined,
+    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
     recorded: () => undefined,
   });
   const interpreter = new Interpreter({

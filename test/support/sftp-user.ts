@@ -18,16 +18,9 @@ const noSockets: LogSockets = {
   moreSockets: () => Promise.reject(new Error('nobody listens')),
 };
 
-export interface TestHost extends LocalHost, AsyncDisposable {
-  /** The users whose last file has gone from the disk. */
-  readonly removed: readonly string[];
-}
-
-export function hostOf(paths: Paths, sockets: LogSockets = noSockets): TestHost {
-  const removed: string[] = [];
-  const onRemoved = (username: string): void => void removed.push(username);
-  const host = createDirectoryHost({ paths, log: createLog('error'), sockets, onRemoved });
-  return Object.assign(host, { removed, [Symbol.asyncDispose]: () => host.close() });
+export function hostOf(paths: Paths, sockets: LogSockets = noSockets): LocalHost & AsyncDisposable {
+  const host = createDirectoryHost({ paths, log: createLog('error'), sockets });
+  return Object.assign(host, { [Symbol.asyncDispose]: () => host.close() });
 }
 
 export const PASSWORD = 'correct-horse-battery-staple';

@@ -11,6 +11,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import ssh2 from 'ssh2';
+import { removeCredentials } from '../../src/sftp/credentials.ts';
 import { percentile } from '../support/percentile.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, keyPair } from '../support/sftp-user.ts';
@@ -62,7 +63,7 @@ async function setKnown(round: number): Promise<void> {
   stock.setKnown(local.filter((_, index) => isKnownIn(round, index)));
   for (const rows of [withPassword, keyOnly])
     for (const [index, row] of rows.entries())
-      await (isKnownIn(round, index) ? host.apply(row) : host.removeCredentials(nameOf(row)));
+      await (isKnownIn(round, index) ? host.apply(row) : removeCredentials(sshd.paths, nameOf(row)));
 }
 
 let connections = 0;

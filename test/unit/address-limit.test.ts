@@ -1,10 +1,10 @@
 /** The bucket of each client network: its size, its refill, and what a flood from elsewhere does to it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AddressLimit, createAddressLimit } from '../../src/http/address-limit.ts';
+import { createAddressLimit, type RateLimit } from '../../src/http/rate-limits.ts';
 import { clientNetwork } from '../../src/http/client-address.ts';
 
-function taken(bucket: AddressLimit, address: string, tries: number): number {
+function taken(bucket: RateLimit, address: string, tries: number): number {
   let count = 0;
   for (let i = 0; i < tries; i += 1) {
     try {

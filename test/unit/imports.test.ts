@@ -19,6 +19,7 @@ const GROUND = [
   'event-loop.ts',
   'log.ts',
   'random-text.ts',
+  'terminal.ts',
   'version.ts',
 ];
 
@@ -33,10 +34,10 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: [],
   sftp: ['directories/host.ts'],
   webhooks: [],
-  uploads: ['history/transfers.ts', 'webhooks/outbox.ts'],
+  uploads: ['history/transfers.ts', 'webhooks/dispatcher.ts', 'webhooks/outbox.ts'],
   http: ['accounts', 'directories', 'history/audit.ts', 'uploads/upload-list.ts'],
   listen: ['webhooks/signature.ts'],
-  cli: ['accounts', 'reports', 'sftp/sessions.ts', 'webhooks/replay.ts'],
+  cli: ['accounts', 'backup', 'doctor', 'listen', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
 };
 
 /** The files that put the parts together. */

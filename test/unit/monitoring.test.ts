@@ -1,4 +1,4 @@
-/** monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
+/** packaging/monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -9,12 +9,11 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
-import { stateQueries } from '../../src/metrics/queries.ts';
 import type { MetricsServer } from '../../src/metrics/server.ts';
 import { createMetrics } from '../../src/metrics/start.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
-const FOLDER = new URL('../../monitoring/', import.meta.url);
+const FOLDER = new URL('../../packaging/monitoring/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
 
 interface Rule {
@@ -53,7 +52,8 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   const database = await openDatabase(place.config.databaseFile);
   const metrics = createMetrics();
   const sources = {
-    queries: stateQueries(database.reads),
+    reads: database.reads,
+    background: { failures: () => new Map([['history', 2]]) },
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
@@ -76,6 +76,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   await using running = await serving(place, 0);
   running.metrics.request({ method: 'GET', route: '/healthz', status: 200, ms: 1 });
   const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  assert.match(text, /^berth_background_failures_total\{loop="history"\} 2$/m);
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));

@@ -28,8 +28,8 @@ test('the man page and the completion name every command', () => {
   for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
 });
 
-test("the examples for nginx and caddy are the README's, which the test in a booted machine tries", () => {
-  const block = (language: string) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(read('README.md'))?.[1];
+test('the examples for nginx and caddy are those of docs/vm.md, which the test in a booted machine tries', () => {
+  const block = (language: string) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(read('docs/vm.md'))?.[1];
   assert.equal(block('nginx'), read('packaging/examples/nginx.conf'));
   assert.equal(block('caddy'), read('packaging/examples/Caddyfile'));
 });

@@ -1,4 +1,4 @@
-/** What the service says to systemd, by the socket that `systemd/notifying` leaves it. */
+/** What the service says to systemd, by the socket that `packaging/systemd/notifying` leaves it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ import { scratch } from '../support/scratch.ts';
 /** Node has no datagram sockets: perl stands for systemd, and prints each word that arrives. */
 const SYSTEMD = `use Socket; socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die;
   $| = 1; print "bound\\n"; my $word; while (defined recv($s, $word, 99, 0)) { print "$word\\n"; last if $word =~ /STOPPING/ }`;
-const NOTIFYING = fileURLToPath(new URL('../../systemd/notifying', import.meta.url));
+const NOTIFYING = fileURLToPath(new URL('../../packaging/systemd/notifying', import.meta.url));
 const SERVICE = `import { createLog } from ${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)};
   import { createSystemd } from ${JSON.stringify(new URL('../../src/systemd.ts', import.meta.url).href)};
   const systemd = createSystemd(process.env, createLog('error'));

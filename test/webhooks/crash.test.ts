@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { claim, type Claimed, LEASE } from '../../src/webhooks/claim.ts';
-import { finish, type Finished } from '../../src/webhooks/finish.ts';
-import { ripen } from '../../src/webhooks/ripen.ts';
+import { claim, type Claimed, LEASE } from '../../src/webhooks/queue.ts';
+import { finish, type Finished } from '../../src/webhooks/queue.ts';
+import { ripen } from '../../src/webhooks/queue.ts';
 import { receiver } from '../support/receiver.ts';
 import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
 

@@ -1,4 +1,4 @@
-/** The destination guard (DESIGN.md §9): no forbidden address is ever connected to, however it is written or found. */
+/** The destination guard (docs/design.md, 9): no forbidden address is ever connected to, however it is written or found. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../src/errors.ts';
-import { addressRule } from '../../src/webhooks/addresses.ts';
+import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
 import { type Answer, createSender } from '../../src/webhooks/send.ts';

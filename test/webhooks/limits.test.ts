@@ -1,4 +1,4 @@
-/** Receivers that answer late, without end or drop by drop: each attempt is bounded (DESIGN.md §9). */
+/** Receivers that answer late, without end or drop by drop: each attempt is bounded (docs/design.md, decision 9). */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';

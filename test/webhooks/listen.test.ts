@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { listenCommand } from '../../src/cli/listen-command.ts';
+import type { Invocation } from '../../src/cli/invocation.ts';
 import { runProgram } from '../../src/cli/program.ts';
+import { systemClock } from '../../src/clock.ts';
+import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { listen } from '../../src/listen/receiver.ts';
-import { runListen } from '../../src/listen/run.ts';
-import { secretInDatabase } from '../../src/listen/secret.ts';
+import { secretInDatabase } from '../../src/listen/run.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, type OutboxPlace, outboxPlace, SECRET } from './outbox-place.ts';
@@ -82,16 +83,21 @@ test('what is no webhook does not end it', async () => {
 test('a port that is taken, or none, is one clear line', async () => {
   await using taken = await receiver();
   const { port } = new URL(taken.url);
-  const databaseFile = (): string => '/nonexistent/berth.db';
-  const command = listenCommand((given) =>
-    runListen(given, { databaseFile, stdout: () => undefined, stopped: () => Promise.resolve() }),
-  );
   let errors = '';
-  const streams = { stdout: () => undefined, stderr: (text: string) => void (errors += text) };
-  assert.equal(await runProgram([command], ['listen', '--port', port], streams), 1);
+  const invocation: Invocation = {
+    environment: {},
+    config: () => readConfig({ BERTH_STATE_DIR: '/nonexistent' }),
+    clock: systemClock(),
+    stdout: () => undefined,
+    stderr: (text) => void (errors += text),
+    print: () => undefined,
+    stopped: new AbortController().signal,
+    catchSignals: () => AbortSignal.abort(),
+  };
+  assert.equal(await runProgram(['listen', '--port', port], invocation), 1);
   assert.equal(errors, `berth: port ${port} is taken by another program: choose a free one with --port\n`);
-  assert.equal(await runProgram([command], ['listen', '--port', '0'], streams), 0);
-  assert.equal(await runProgram([command], ['listen', '--port', '90000'], streams), 2);
+  assert.equal(await runProgram(['listen', '--port', '0'], invocation), 0);
+  assert.equal(await runProgram(['listen', '--port', '90000'], invocation), 2);
 });
 
 test('the secret is looked up in the database, and no database is made where there is none', async () => {

@@ -4,8 +4,8 @@ import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
 import { createLog } from '../../src/log.ts';
-import type { RetryDelays } from '../../src/webhooks/backoff.ts';
-import { type Dispatcher, type DispatcherOptions, startDispatcher } from '../../src/webhooks/deliver.ts';
+import type { RetryDelays } from '../../src/webhooks/outcome.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
@@ -56,7 +56,7 @@ export async function outboxPlace({
     clock,
     start(observe = () => undefined) {
       const log = createLog('silent');
-      const dispatcher = startDispatcher({ database, clock, log, retryDelays, send: sender.send, observe });
+      const dispatcher = new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe });
       cleanUp.defer(() => dispatcher.close());
       return dispatcher;
     },
@@ -68,7 +68,6 @@ export async function outboxPlace({
         filename: 'orders.csv',
         sizeBytes: 12,
         uploadedAt: now,
-        now,
         ...changes,
       };
       await database.db.transaction().execute((tx) => enqueue(tx, event));

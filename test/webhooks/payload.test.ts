@@ -1,8 +1,7 @@
 /** The bytes that are signed and sent, and their signature (specification, "Body" and "Delivery"). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { enqueue } from '../../src/webhooks/outbox.ts';
-import { payload } from '../../src/webhooks/payload.ts';
+import { enqueue, payload } from '../../src/webhooks/outbox.ts';
 import { sign, signatureHeader, verify } from '../../src/webhooks/signature.ts';
 import { directory, outboxPlace } from './outbox-place.ts';
 
@@ -41,7 +40,7 @@ test('the signature is the lowercase hex HMAC-SHA256 of the raw body', () => {
 
 test('a directory without a URL gets no delivery, and many events go in with one call', async () => {
   await using place = await outboxPlace();
-  const event = { directory: directory('https://example.com/hook'), ...FILE, now: FILE.uploadedAt };
+  const event = { directory: directory('https://example.com/hook'), ...FILE };
   await place.database.db.transaction().execute(async (tx) => {
     await enqueue(tx, { ...event, directory: directory(null) });
     await enqueue(tx, ...Array.from({ length: 450 }, () => event));

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { OperatorError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { logHistory } from '../../src/uploads/record/history.ts';
-import { startDispatcher } from '../../src/webhooks/deliver.ts';
+import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import type { AttemptSeen } from '../../src/webhooks/outcome.ts';
 import { replay } from '../../src/webhooks/replay.ts';
@@ -23,7 +23,7 @@ test('a failed delivery is sent again as a new one, the same bytes; lines name d
   const seen: AttemptSeen[] = [];
   const sender = createSender(guardedAgents(['127.0.0.0/8']), '1');
   const start = () =>
-    startDispatcher({
+    new Dispatcher({
       ...place,
       log: createLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Line) }),
       retryDelays: [0.01, 0.01, 0.01],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { loadTlsPair } from '../../src/http/tls.ts';
+import { loadTlsPair } from '../../src/http/certificate.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace } from './outbox-place.ts';

@@ -1,89 +1,57 @@
-/** Rows against the disk: each directory's jail and credentials, and what lies there that no row explains. */
+/** Rows against the disk: each directory's jail and credentials, and whatever lies there without a row. */
 import { existsSync, readdirSync } from 'node:fs';
-import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
-import type { HostedDirectory } from '../../directories/host.ts';
-import { isAuthorizedKeyRight } from '../../sftp/authorized-keys.ts';
-import { isConnectionLimitRight } from '../../sftp/connection-limit.ts';
+import { HOSTED } from '../../directories/host.ts';
+import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
-import { CORNER, type Paths, pathsOf } from '../../sftp/paths.ts';
-import { isUserRecordRight, userOfRecord } from '../../sftp/user-record.ts';
-import { type Check, fail, type Finding, orOk, some, warn } from '../finding.ts';
+import { CORNER, pathsOf } from '../../sftp/paths.ts';
+import { type Check, fail, orOk, some, warn } from '../finding.ts';
 
-const MEND = 'restart berth: it brings this into order at every start';
+const RESTART = 'restart berth: every start puts this in order';
 
-export function directoriesCheck(config: Config): Check {
-  return {
-    name: 'directories',
-    async run() {
-      const paths = pathsOf(config);
-      // Listed first: a row is committed before its jail appears.
-      const jails = namesIn(paths.jails).filter((name) => name !== CORNER && name !== 'lost+found');
-      const users = new Set(namesIn(paths.userdb).flatMap((file) => userOfRecord(file) ?? []));
-      await using look = lookAt(config.databaseFile);
-      const rows = await look.db
-        .selectFrom('directories')
-        .select(['id', 'sftp_username', 'uid', 'password_hash', 'auth_mode', 'public_key', 'max_connections'])
-        .select('deleted_at')
-        .execute();
-      const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
-      const behind = new Set(unapplied.map(({ directory_id: id }) => id));
-      const live = rows.filter((row) => row.deleted_at === null && !behind.has(row.id));
-      const known = new Set(rows.map((row) => row.sftp_username));
-      const problems = [...ofRows(paths, live), ...ofDisk({ jails, users, known })];
-      const changing = behind.size > 0 ? `, ${behind.size} being changed` : '';
-      return orOk(problems, `${live.length} directories: jails and credentials are as their rows say${changing}`);
-    },
-  };
-}
+export const checkDirectories: Check = async (config) => {
+  const paths = pathsOf(config);
+  // Listed first: a row is committed before its jail appears.
+  const jails = namesIn(paths.jails).filter((name) => name !== CORNER && name !== 'lost+found');
+  const users = [...new Set(namesIn(paths.userdb).flatMap((file) => userOfRecord(file) ?? []))];
+  await using look = lookAt(config.databaseFile);
+  const rows = await look.db
+    .selectFrom('directories')
+    .select([...HOSTED, 'deleted_at'])
+    .execute();
+  const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
+  const changing = new Set(unapplied.map((row) => row.directory_id));
+  const live = rows.filter((row) => row.deleted_at === null && !changing.has(row.id));
+  const known = new Set(rows.map((row) => row.sftp_username));
 
-function ofRows(paths: Paths, rows: readonly HostedDirectory[]): Finding[] {
-  const without = rows.filter((row) => !existsSync(paths.jail(row.sftp_username)));
-  const there = rows.filter((row) => !without.includes(row));
-  const jail = there.filter((row) => !isJailRight(paths, row));
-  const credentials = rows.filter(
-    (row) => !isUserRecordRight(paths, row) || !isAuthorizedKeyRight(paths, row) || !isConnectionLimitRight(paths, row),
-  );
-  const names = (list: readonly HostedDirectory[]): string => some(list.map((row) => row.sftp_username));
-  return [
-    ...(without.length > 0
-      ? [
-          fail(
-            `${without.length} directories have no jail: ${names(without)}`,
-            `bring the files back to ${paths.jails}; a start makes empty jails`,
-          ),
-        ]
-      : []),
-    ...(jail.length > 0 ? [fail(`${jail.length} jails have a wrong owner or mode: ${names(jail)}`, MEND)] : []),
-    ...(credentials.length > 0
-      ? [fail(`${credentials.length} users have wrong credentials: ${names(credentials)}`, MEND)]
-      : []),
-  ];
-}
-
-interface Disk {
-  readonly jails: readonly string[];
-  readonly users: ReadonlySet<string>;
-  readonly known: ReadonlySet<string>;
-}
-
-function ofDisk({ jails, users, known }: Disk): Finding[] {
+  const liveWhere = (isSo: (row: (typeof live)[number]) => boolean): string[] =>
+    live.filter(isSo).map((row) => row.sftp_username);
+  const missing = liveWhere((row) => !existsSync(paths.jail(row.sftp_username)));
+  const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
+  const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
   const strangers = jails.filter((name) => !known.has(name));
-  const logins = [...users].filter((name) => !known.has(name));
-  return [
-    ...(strangers.length > 0
-      ? [
-          warn(
-            `${strangers.length} jails belong to no directory: ${some(strangers)}`,
-            'copy what is needed, then remove them; or restore a newer backup',
-          ),
-        ]
-      : []),
-    ...(logins.length > 0
-      ? [fail(`${logins.length} users that no directory has can log in: ${some(logins)}`, MEND)]
-      : []),
-  ];
-}
+  const logins = users.filter((name) => !known.has(name));
+  return orOk(
+    [
+      missing.length > 0 &&
+        fail(
+          `${missing.length} directories have no jail: ${some(missing)}`,
+          `bring the files back to ${paths.jails}; a start makes empty jails`,
+        ),
+      wrong.length > 0 && fail(`${wrong.length} jails have a wrong owner or mode: ${some(wrong)}`, RESTART),
+      credentials.length > 0 &&
+        fail(`${credentials.length} users have wrong credentials: ${some(credentials)}`, RESTART),
+      strangers.length > 0 &&
+        warn(
+          `${strangers.length} jails belong to no directory: ${some(strangers)}`,
+          'copy what is needed, then remove them; or restore a newer backup',
+        ),
+      logins.length > 0 && fail(`${logins.length} users that no directory has can log in: ${some(logins)}`, RESTART),
+    ],
+    `${live.length} directories: jails and credentials match the database` +
+      (changing.size > 0 ? `, ${changing.size} being changed` : ''),
+  );
+};
 
 function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : [];

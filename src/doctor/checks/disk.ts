@@ -1,40 +1,32 @@
-/** Room on the file systems that hold the database and the customers' files: bytes and inodes. */
+/** Free space and inodes on the file systems that hold the database and the customers' files. */
 import { statfsSync } from 'node:fs';
-import type { Config } from '../../config.ts';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 
-/** Shares of the file system that are left. */
-const FEW = 0.1;
-const NONE = 0.02;
-/** So much is enough however large the file system is, in bytes and inodes. */
+/** Free shares of a file system below which it is nearly full, and full. */
+const LOW = 0.1;
+const FULL = 0.02;
+/** This much is enough, however large the file system. */
 const ENOUGH_BYTES = 50 * 2 ** 30;
 const ENOUGH_INODES = 1_000_000;
 
-export function diskCheck(config: Config): Check {
-  return {
-    name: 'disk',
-    run: () =>
-      [...new Set([config.stateDir, config.jailDir])].flatMap((folder) => {
-        const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
-        const bytes = judge(
-          `${folder}: ${gib(bavail * bsize)} of ${gib(blocks * bsize)} GiB free`,
-          bavail / blocks,
-          bavail * bsize >= ENOUGH_BYTES,
-        );
-        // Some file systems have no fixed number.
-        const inodes =
-          files === 0
-            ? []
-            : [judge(`${folder}: ${ffree} of ${files} inodes free`, ffree / files, ffree >= ENOUGH_INODES)];
-        return [bytes, ...inodes.filter(({ verdict }) => verdict !== 'ok')];
-      }),
-  };
-}
+export const checkDisk: Check = ({ stateDir, jailDir }) =>
+  [...new Set([stateDir, jailDir])].flatMap((folder) => {
+    const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
+    const text = `${folder}: ${gib(bavail * bsize)} of ${gib(blocks * bsize)} GiB free`;
+    const space = judge(text, bavail / blocks, bavail * bsize >= ENOUGH_BYTES);
+    // Some file systems have no fixed number of inodes, and say 0.
+    const inodes = judge(
+      `${folder}: ${ffree} of ${files} inodes free`,
+      ffree / files,
+      files === 0 || ffree >= ENOUGH_INODES,
+    );
+    return inodes.verdict === 'ok' ? [space] : [space, inodes];
+  });
 
-function judge(text: string, share: number, enough: boolean): Finding {
+function judge(text: string, share: number, isEnough: boolean): Finding {
+  if (isEnough || share >= LOW) return ok(text);
   const remedy = 'make room: remove what is not needed, enlarge the file system, or set retention_days';
-  if (enough || share >= FEW) return ok(text);
-  return share >= NONE ? warn(text, remedy) : fail(text, remedy);
+  return share >= FULL ? warn(text, remedy) : fail(text, remedy);
 }
 
 function gib(bytes: number): string {

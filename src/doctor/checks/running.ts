@@ -1,62 +1,41 @@
 /** The two processes: berth serve with its API, and our sshd. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import type { Config } from '../../config.ts';
 import { errorMessage } from '../../errors.ts';
 import { askApi } from '../api.ts';
 import { type Check, fail, ok } from '../finding.ts';
-import { serveProcess } from '../lock-holder.ts';
+import { serveProcess } from '../processes.ts';
 
-/** How long sshd may take to say who it is, in ms. */
-const PATIENCE = 5000;
+/** How long sshd may take to send its banner, in ms. */
+const TIMEOUT = 5000;
 
-export function serveCheck(config: Config): Check {
-  return {
-    name: 'serve',
-    async run() {
-      const pid = serveProcess(config);
-      if (pid === undefined)
-        return [fail('berth serve does not run', 'systemctl start berth; why it ended: journalctl -u berth')];
-      try {
-        const { status } = await askApi(config, { method: 'GET', path: '/healthz' });
-        if (status === 200) return [ok(`berth serve runs (process ${pid}) and is healthy`)];
-        return [
-          fail(`berth serve (process ${pid}) is not healthy: it answers ${status}`, 'it says why: journalctl -u berth'),
-        ];
-      } catch (error) {
-        return [
-          fail(`berth serve (process ${pid}) does not answer: ${errorMessage(error)}`, 'systemctl restart berth'),
-        ];
-      }
-    },
-  };
-}
+export const checkServe: Check = async (config) => {
+  const pid = serveProcess(config);
+  if (pid === undefined) {
+    return [fail('berth serve does not run', 'systemctl start berth; why it ended: journalctl -u berth')];
+  }
+  const name = `berth serve (process ${pid})`;
+  try {
+    const { status } = await askApi(config, { method: 'GET', path: '/healthz' });
+    if (status === 200) return [ok(`${name} runs and is healthy`)];
+    return [fail(`${name} is not healthy: it answers ${status}`, 'it says why: journalctl -u berth')];
+  } catch (error) {
+    return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
+  }
+};
 
-export function sshdCheck({ sftp }: Config): Check {
-  return {
-    name: 'sshd',
-    async run() {
-      const socket = connect({ host: '127.0.0.1', port: sftp.port });
-      try {
-        const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(PATIENCE) })) as [Buffer];
-        const banner = data.toString('latin1').split(/[\r\n]/)[0] ?? '';
-        if (banner.startsWith('SSH-2.0-OpenSSH')) return [ok(`sshd listens on port ${sftp.port} (${banner})`)];
-        return [
-          fail(
-            `something else answers on port ${sftp.port}: ${banner.slice(0, 60)}`,
-            'end it, or choose another BERTH_SFTP_PORT',
-          ),
-        ];
-      } catch (error) {
-        return [
-          fail(
-            `no sshd answers on port ${sftp.port}: ${errorMessage(error)}`,
-            'systemctl start berth-sshd; why it ended: journalctl -u berth-sshd',
-          ),
-        ];
-      } finally {
-        socket.destroy();
-      }
-    },
-  };
-}
+export const checkSshd: Check = async ({ sftp: { port } }) => {
+  const socket = connect({ host: '127.0.0.1', port });
+  try {
+    const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(TIMEOUT) })) as [Buffer];
+    const banner = data.toString('latin1').split(/[\r\n]/)[0] ?? '';
+    if (banner.startsWith('SSH-2.0-OpenSSH')) return [ok(`sshd listens on port ${port} (${banner})`)];
+    const text = `something else answers on port ${port}: ${banner.slice(0, 60)}`;
+    return [fail(text, 'end it, or choose another BERTH_SFTP_PORT')];
+  } catch (error) {
+    const remedy = 'systemctl start berth-sshd; why it ended: journalctl -u berth-sshd';
+    return [fail(`no sshd answers on port ${port}: ${errorMessage(error)}`, remedy)];
+  } finally {
+    socket.destroy();
+  }
+};

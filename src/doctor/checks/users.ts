@@ -1,86 +1,74 @@
-/** NSS and PAM wiring, by real look-ups: users of berth exist for our sshd only, the machine's for the machine only. */
+/** NSS and PAM, by real look-ups: berth's users exist for our sshd only, and the machine's for the machine only. */
 import { readFileSync } from 'node:fs';
-import { pathsOf } from '../../sftp/paths.ts';
-import { lookAt } from '../../db/look.ts';
 import type { Config } from '../../config.ts';
-import { command } from '../command.ts';
-import { type Check, fail, type Finding, orOk } from '../finding.ts';
-import { inNamespace } from './sshd-files.ts';
+import { lookAt } from '../../db/look.ts';
+import { pathsOf } from '../../sftp/paths.ts';
+import { type Check, fail, type Finding, oneLine, orOk } from '../finding.ts';
+import { command, inNamespace } from '../processes.ts';
 
-/** They have locked entries of their own for our sshd. */
+/** For these our sshd has locked entries of its own. */
 const SHARED = ['root', 'sshd', 'nobody'];
 
-export function usersCheck(config: Config): Check {
-  return {
-    name: 'users',
-    async run() {
-      const [machine, pam, own] = await Promise.all([machineAccount(config), pamService(config), berthUser(config)]);
-      return orOk([...machine, ...pam, ...own.problems], own.text);
-    },
-  };
-}
+export const checkUsers: Check = async (config) => {
+  const [user, ...machine] = await Promise.all([liveUser(config), visibleAccount(config), pamService(config)]);
+  if (user === undefined) {
+    return orOk(machine, "the machine's accounts are hidden from our sshd; there is no directory yet to look up");
+  }
+  const problems = [...machine, ...(await lookUps(config, user))];
+  return orOk(problems, `our sshd finds ${user.name}, the machine does not; the machine's accounts are hidden from it`);
+};
 
-async function machineAccount(config: Config): Promise<Finding[]> {
-  const accounts = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => line.split(':')[0] ?? '');
-  const account = accounts.find((name) => /^[a-z]/.test(name) && !SHARED.includes(name));
-  if (account === undefined) return [];
+async function visibleAccount(config: Config): Promise<Finding | undefined> {
+  const accounts = readFileSync('/etc/passwd', 'utf8').matchAll(/^([a-z][^:]*):/gm);
+  const account = [...accounts].map(([, name = '']) => name).find((name) => !SHARED.includes(name));
+  if (account === undefined) return undefined;
   const { status, stderr } = await inNamespace(config, 'getent', 'passwd', account);
-  if (status === 2) return []; // getent(1): not found
+  if (status === 2) return undefined; // getent(1): not found
   if (status === 0)
-    return [fail(`our sshd knows the machine's account ${account}`, 'berth prepare, then restart berth-sshd')];
-  return [
-    fail(`the namespace of our sshd cannot be entered: ${stderr.trim().split('\n').join('; ')}`, 'berth prepare'),
-  ];
+    return fail(`our sshd knows the machine's account ${account}`, 'berth prepare, then restart berth-sshd');
+  return fail(`the namespace of our sshd cannot be entered: ${oneLine(stderr)}`, 'berth prepare');
 }
 
-async function pamService(config: Config): Promise<Finding[]> {
+async function pamService(config: Config): Promise<Finding | undefined> {
   const { stdout } = await inNamespace(config, 'cat', '/etc/pam.d/sshd');
-  if (stdout.includes(`${pathsOf(config).sshd}/admit`)) return [];
-  return [fail('our sshd would not ask the admission hook (pam.d/sshd)', 'berth prepare')];
+  if (stdout.includes(`${pathsOf(config).sshd}/admit`)) return undefined;
+  return fail('our sshd would not ask the admission hook (pam.d/sshd)', 'berth prepare');
 }
 
-async function berthUser(config: Config): Promise<{ problems: Finding[]; text: string }> {
+interface User {
+  readonly name: string;
+  readonly uid: number;
+}
+
+/** A user whose directory is not being changed right now. */
+async function liveUser(config: Config): Promise<User | undefined> {
   await using look = lookAt(config.databaseFile);
-  const row = await look.db
+  return await look.db
     .selectFrom('directories')
-    .select(['sftp_username', 'uid'])
+    .select(['sftp_username as name', 'uid'])
     .where('deleted_at', 'is', null)
     .where('id', 'not in', (eb) => eb.selectFrom('unapplied').select('directory_id'))
     .limit(1)
     .executeTakeFirst();
-  if (!row)
-    return {
-      problems: [],
-      text: "the machine's accounts are hidden from our sshd; there is no directory yet to look up",
-    };
-  const { sftp_username: name, uid } = row;
+}
+
+async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | false)[]> {
   const [inside, shadow, outside] = await Promise.all([
     inNamespace(config, 'getent', 'passwd', name),
     inNamespace(config, 'getent', 'shadow', name),
     command('getent', ['passwd', name]),
   ]);
-  const problems: Finding[] = [];
-  if (!inside.stdout.startsWith(`${name}:x:${uid}:${uid}:`)) {
-    problems.push(
-      fail(`our sshd does not find the user ${name}`, 'apt-get install libnss-systemd, then restart berth'),
-    );
-  } else if (!shadow.stdout.startsWith(`${name}:`)) {
-    problems.push(
-      fail(`our sshd finds no password entry of ${name}`, 'restart berth: it writes the user records anew'),
-    );
-  }
-  if (outside.status === 0) {
-    problems.push(
+  const isFound = inside.stdout.startsWith(`${name}:x:${uid}:${uid}:`);
+  const hasPassword = shadow.stdout.startsWith(`${name}:`);
+  return [
+    !isFound && fail(`our sshd does not find the user ${name}`, 'apt-get install libnss-systemd, then restart berth'),
+    isFound &&
+      !hasPassword &&
+      fail(`our sshd finds no password entry of ${name}`, 'restart berth, which writes it anew'),
+    outside.status === 0 &&
       fail(
-        `the machine itself knows the SFTP user ${name}, its own sshd too`,
+        `the machine itself knows the SFTP user ${name}, and so does its own sshd`,
         `remove what makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
       ),
-    );
-  }
-  return {
-    problems,
-    text: `our sshd finds ${name}, the machine does not; the machine's accounts are hidden from it`,
-  };
+  ];
 }

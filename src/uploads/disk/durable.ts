@@ -1,6 +1,7 @@
 /**
  * Puts files and their names on the disk, so that an upload that was announced survives a power cut. In the thread pool:
- * a few small files at a time, and one large one beside them, which may take seconds.
+ * small files as many at a time as keep its threads busy while the main thread is, and one large one beside them, which
+ * may take seconds.
  */
 import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -17,7 +18,7 @@ const syncAll = promisify(fsync);
 export class Durable {
   /** Off (`BERTH_SYNC_UPLOADS=off`), nothing is synced, and all counts as if it were. */
   readonly #isOn: boolean;
-  readonly #small = new PQueue({ concurrency: 3 });
+  readonly #small = new PQueue({ concurrency: 16 });
   readonly #large = new PQueue({ concurrency: 1 });
   /** Syncs of folders that have not begun, by path: later callers share them until then. */
   readonly #folders = new Map<string, Promise<void>>();
@@ -32,11 +33,7 @@ export class Durable {
    */
   async sync(root: string, path: FilePath): Promise<FileStat | undefined> {
     try {
-      const synced = await this.#syncFile(root, path);
-      // The folders may be as new as the file.
-      const above = synced && this.#isOn ? [...ancestors(path)] : [];
-      await Promise.all(above.map((folder) => this.#syncFolder(root, folder)));
-      return synced;
+      return await this.#syncFile(root, path);
     } catch (error) {
       if (isAbsent(error)) return undefined;
       throw error;
@@ -49,7 +46,14 @@ export class Durable {
       const stats = fstatSync(fd);
       if (!stats.isFile()) return undefined;
       const queue = stats.size < LARGE ? this.#small : this.#large;
-      if (this.#isOn) await queue.add(() => syncData(fd));
+      if (this.#isOn) {
+        // The folders may be as new as the file. At once: the file system then writes all with one commit of its journal.
+        const above = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
+        const syncs = [queue.add(() => syncData(fd)), ...above];
+        // Until none of them uses the descriptor any more.
+        await Promise.allSettled(syncs);
+        await Promise.all(syncs);
+      }
       return fileStat(stats);
     } finally {
       closeSync(fd);

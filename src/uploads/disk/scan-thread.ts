@@ -1,4 +1,5 @@
 /** The thread for scans (`scan-worker.ts`) as the scanner uses it: started when needed, ended when idle for a while. */
+import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Jail } from '../jails.ts';
 import type { Found, FromScanWorker, Scanned, ScanWorkerData, ToScanWorker } from './scan-worker.ts';
@@ -48,7 +49,10 @@ export class ScanThread {
   #start(): Worker {
     const { databaseFile, jailDir } = this.#options;
     const workerData: ScanWorkerData = { databaseFile, jailDir };
-    const worker = new Worker(new URL('./scan-worker.ts', import.meta.url), { workerData, resourceLimits: HEAP });
+    const worker = new Worker(new URL(`./scan-worker${extname(import.meta.url)}`, import.meta.url), {
+      workerData,
+      resourceLimits: HEAP,
+    });
     let failure = new Error('the thread for scans has ended');
     worker.on('error', (error) => (failure = new Error('the thread for scans failed', { cause: error })));
     this.#ended = new Promise((resolve) => {

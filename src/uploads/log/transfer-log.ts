@@ -6,7 +6,7 @@
  * is linked to one, what its sessions do is not heard and the scan has to find it.
  */
 import { chmodSync, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../errors.ts';
 import type { FromWorker, Line, ToWorker } from './transfer-log-worker.ts';
@@ -37,7 +37,9 @@ export interface TransferLog {
 export async function openTransferLog(folder: string, onLines: (lines: readonly Line[]) => void): Promise<TransferLog> {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
-  const worker = new Worker(new URL('./transfer-log-worker.ts', import.meta.url), { resourceLimits: HEAP });
+  const worker = new Worker(new URL(`./transfer-log-worker${extname(import.meta.url)}`, import.meta.url), {
+    resourceLimits: HEAP,
+  });
   let running = true;
   const exited = new Promise<void>((resolve) => {
     worker.once('exit', () => {

@@ -5,8 +5,8 @@
 import { connect } from 'node:net';
 import { MARK } from './log-line.ts';
 
-/** How long to wait for a mark that does not come back, in ms. */
-const PATIENCE = 1000;
+/** How long to wait for a mark that does not come back, in ms: on a busy machine the log lags by seconds. */
+const PATIENCE = 30_000;
 
 export class WriteBarrier {
   readonly #sockets: () => readonly string[];
@@ -20,7 +20,7 @@ export class WriteBarrier {
     this.#sockets = sockets;
   }
 
-  /** Resolves when what sshd had logged before the call has been read; after a second in any case. */
+  /** Resolves when what sshd had logged before the call has been read; after half a minute in any case. */
   passed(): Promise<void> {
     // Marks that are under way were sent before the call: wait for the next ones, together with other callers.
     if (this.#current) return (this.#next ??= this.#current.then(() => this.#begin()));

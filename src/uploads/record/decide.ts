@@ -76,7 +76,7 @@ function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcemen
 
 /** A handle that wrote the file has gone, and it is the last one. */
 function closed(look: Look, stat: FileStat, last: Close): Decision {
-  const before = told(look, look.closes.slice(0, -1));
+  const before = [...renamedBefore(look, stat), ...told(look, look.closes.slice(0, -1))];
   const uploaded = last.isComplete ? uploadedStat(look, stat, last) : stat;
   if (!uploaded) return { wait: 'barrier' };
   const isShort = last.isDoubted && last.bytes !== undefined && uploaded.size_bytes > last.bytes;
@@ -98,6 +98,14 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     // Overwritten, or the log was wrong about their name.
     unmatched: unmatched(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
   };
+}
+
+/** An upload that was complete with its rename to a final name, and was overwritten before anybody looked. */
+function renamedBefore({ path, closes, twin, rename, isTemporary }: Look, stat: FileStat): Announcement[] {
+  if (twin?.state !== 'waiting' || !rename || isTemporary(path) || !isFileOf(twin, stat)) return [];
+  // Closed again before its rename: then that close counts.
+  if (closes.some(({ from }) => from !== undefined)) return [];
+  return [{ path, from: rename.from, at: rename.at, by: rename.by, bytes: twin.size_bytes }];
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
 import { REST } from './look.ts';
 import type { Entry } from './namespace.ts';
+import { isLike } from './unmatched.ts';
 
 /** How long to wait before trying again when a disk fails, in ms. */
 const RETRY = 1000;
@@ -43,14 +44,21 @@ export async function prepare(
       await options.caughtUp(id);
     } else {
       await options.caughtUp(id);
-      progress.isUnexplained = !stat || !(await options.isHeld(id, stat.inode));
-      // Its close will be logged.
+      progress.isUnexplained = !stat || !(isToldElsewhere(entry, stat) || (await options.isHeld(id, stat.inode)));
       if (!progress.isUnexplained) await sleep(REST, signal);
     }
   } catch (error) {
     options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
     await sleep(RETRY, signal);
   }
+}
+
+/** Whether a look that is still to come may tell of the file: the log has its close under another name. */
+function isToldElsewhere(entry: Entry, stat: FileStat): boolean {
+  const { due, underWay } = entry.directory;
+  return [...due, ...underWay].some(
+    (other) => other !== entry && other.closes.some((close) => close.inode === stat.inode || isLike(close, stat)),
+  );
 }
 
 /** Resolves after so many ms, or when the signal says so. */

@@ -7,9 +7,9 @@
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Clock } from '../../clock.ts';
-import type { Database } from '../../db/open.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { insertTransfers } from '../../history/transfers.ts';
+import type { Transact } from '../../webhooks/dispatcher.ts';
 import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
 import { type HistoryRow, logHistory, noteRows, type SessionNote, type SessionNotes } from './history.ts';
@@ -22,7 +22,7 @@ import { allDone, lookAndWrite, type Written } from './write.ts';
 /** Looks in one transaction: enough to share its fsync, few enough not to hold up the requests behind it. */
 const BATCH = 64;
 
-/** Between two transactions, in ms, unless a whole batch waits: a commit costs more than what it holds. */
+/** Between two transactions that write, in ms, unless a whole batch waits: a commit costs more than what it holds. */
 const GATHER = 2;
 
 /** How long to wait before trying again when the database is full or busy, in ms. */
@@ -44,12 +44,10 @@ const DRAIN_CHECK = 10;
 const CLOSE_PATIENCE = 5000;
 
 export interface RecorderOptions extends LookOptions, PrepareOptions {
-  readonly database: Database;
+  readonly transact: Transact;
   readonly clock: Clock;
   readonly schedule: Schedule;
   readonly notes: SessionNotes;
-  /** Called after a commit that enqueued webhooks. */
-  wake(): void;
   /** Called after each commit with what it has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
   /** The directory has to be scanned. */
@@ -61,6 +59,7 @@ export class Recorder {
   /** Prepared for a look. */
   #ready: Entry[] = [];
   #running: Promise<void> | undefined;
+  /** When the last transaction began that wrote something. */
   #lastBegan = Number.NEGATIVE_INFINITY;
   readonly #stop = new AbortController();
 
@@ -111,7 +110,6 @@ export class Recorder {
   async #gather(): Promise<void> {
     const wait = this.#lastBegan + GATHER - performance.now();
     if (wait > 0 && this.#ready.length < BATCH) await setTimeout(Math.ceil(wait));
-    this.#lastBegan = performance.now();
   }
 
   /** Looks at these, and writes what follows. What cannot be written does not stop the rest. */
@@ -138,9 +136,10 @@ export class Recorder {
   }
 
   async #write(entries: readonly Entry[], notes: readonly SessionNote[]): Promise<Written[]> {
-    const { database, clock, log } = this.#options;
+    const { transact, clock, log } = this.#options;
     const now = clock.now();
-    const { written, history } = await database.db.transaction().execute(async (tx) => {
+    const began = performance.now();
+    const { written, history } = await transact(async (tx) => {
       const found: Written[] = [];
       for (const [id, own] of Map.groupBy(entries, ({ directory }) => directory.jail.id)) {
         found.push(...(await lookAndWrite(tx, id, own, now, this.#options)));
@@ -148,9 +147,9 @@ export class Recorder {
       const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes))];
       const transfers = rows.map(({ row }) => row);
       await insertTransfers(tx, transfers);
-      return { written: found, history: rows };
+      return { value: { written: found, history: rows }, destinations: found.flatMap(({ webhooks }) => webhooks) };
     });
-    if (written.some(({ webhooks }) => webhooks > 0)) this.#options.wake();
+    if (history.length > 0) this.#lastBegan = began;
     logHistory(log, history);
     this.#options.recorded(history);
     return written;

@@ -37,7 +37,8 @@ export interface Written {
   readonly entry: Entry;
   readonly outcome: Outcome;
   readonly history: readonly HistoryRow[];
-  readonly webhooks: number;
+  /** The destination of each webhook that was enqueued. */
+  readonly webhooks: readonly string[];
 }
 
 export async function lookAndWrite(
@@ -62,7 +63,7 @@ export async function lookAndWrite(
   return written;
 }
 
-const NOTHING = { history: [], webhooks: 0 };
+const NOTHING = { history: [], webhooks: [] };
 
 /** The outcome when all that is known of an entry has been acted upon. */
 export function allDone({ closes, renames }: Entry) {
@@ -117,7 +118,7 @@ async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Un
 }
 
 function uploadEvent(directory: UploadDirectory, { path, bytes, at }: Announcement): UploadEvent {
-  return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at, now: at };
+  return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at };
 }
 
 /** Rows below a folder's former names follow it. A row at its own path is of a file that has gone. */

@@ -19,7 +19,7 @@ await using place = await outboxPlace({ retryDelays: [10, 60, 300] });
 await using healthy = await receiver();
 const event = (url: string): UploadEvent => {
   const now = place.clock.now();
-  return { directory: directory(url), filename: 'x', sizeBytes: 1, uploadedAt: now, now };
+  return { directory: directory(url), filename: 'x', sizeBytes: 1, uploadedAt: now };
 };
 const queued = Array.from({ length: each }, () => dead.map(event)).flat();
 await place.database.db.transaction().execute((tx) => enqueue(tx, ...queued));

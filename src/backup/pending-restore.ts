@@ -1,0 +1,89 @@
+/**
+ * The second half of `berth restore`: the restored files replace the machine's. Wherever it is interrupted, a machine has
+ * either its old state or the restored one, whole:
+ *
+ * 1. The restored database and a folder with the other files are complete on the disk, beside those in use.
+ * 2. That folder is renamed `restore.pending`. From here on the restored state is the one that counts.
+ * 3. Each file is renamed to where it belongs; the folder goes.
+ *
+ * Between 2 and 3 nothing may use the state: `berth serve` and `berth prepare` finish the restore first, and other commands
+ * refuse. Every file that is replaced is kept beside, as `….before-restore-<time>`.
+ */
+import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Config } from '../config.ts';
+import { sync } from '../db/copy.ts';
+import { lockInstance } from '../db/instance-lock.ts';
+import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
+import { identityFiles, PARTS } from './archive.ts';
+
+/** A file of the folder, with the suffix of what is kept: the same when a restore is finished later. */
+const SUFFIX = 'suffix';
+
+/** Where the restored database waits: on the file system of the one that it replaces. */
+export function waitingDatabase({ databaseFile }: Pick<Config, 'databaseFile'>): string {
+  return `${databaseFile}.restored`;
+}
+
+/** One `berth serve` or `berth restore` per state folder. */
+export function lockState({ stateDir }: Config): Disposable {
+  return lockInstance(join(stateDir, 'serve.lock'));
+}
+
+/** Steps 1 and 2, for a folder in `stateDir` whose files have their final modes. The folders they go to exist. */
+export function commitRestore(config: Config, folder: string): void {
+  writeFileSync(join(folder, SUFFIX), `before-restore-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`);
+  for (const entry of readdirSync(folder, { recursive: true, encoding: 'utf8' })) sync(join(folder, entry));
+  for (const path of [folder, waitingDatabase(config), dirname(config.databaseFile)]) sync(path);
+  renameSync(folder, pendingRestore(config));
+  sync(config.stateDir);
+}
+
+/**
+ * Step 3. May be repeated.
+ * @returns what was replaced, under its new name.
+ */
+export function applyRestore(config: Config): string[] {
+  const pending = pendingRestore(config);
+  const suffix = existsSync(join(pending, SUFFIX)) ? readFileSync(join(pending, SUFFIX), 'utf8') : 'before-restore';
+  const kept: string[] = [];
+  const keep = (path: string, beside: string): void => {
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+    rmSync(beside, { force: true });
+    linkSync(path, beside);
+    kept.push(beside);
+  };
+
+  for (const [name, path] of identityFiles(config, join(pending, PARTS.hostKeys))) {
+    const from = join(pending, name);
+    if (!existsSync(from)) continue;
+    if (existsSync(path) && readFileSync(path).equals(readFileSync(from))) continue;
+    keep(path, `${path}.${suffix}`);
+    renameSync(from, path);
+    sync(dirname(path));
+  }
+
+  const { databaseFile } = config;
+  const waiting = waitingDatabase(config);
+  if (existsSync(waiting)) {
+    for (const end of ['', '-wal']) keep(databaseFile + end, `${databaseFile}.${suffix}${end}`);
+    for (const end of ['-wal', '-shm']) rmSync(databaseFile + end, { force: true });
+    renameSync(waiting, databaseFile);
+    sync(dirname(databaseFile));
+  }
+  rmSync(pending, { recursive: true, force: true });
+  sync(config.stateDir);
+  return kept;
+}
+
+/**
+ * Finishes a restore that was interrupted, if there is one.
+ * @returns the same configuration, for whatever uses the state next.
+ * @throws {OperatorError} while another process uses the state.
+ */
+export function finishRestore(config: Config): Config {
+  if (!isUnfinished(config)) return config;
+  using _lock = lockState(config);
+  if (isUnfinished(config)) applyRestore(config);
+  return config;
+}

@@ -1,0 +1,62 @@
+/** `berth account …` */
+import { Argument, Command, Option } from 'commander';
+import { createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
+import { PLANS } from '../accounts/plans.ts';
+import type { AccountsTable, Plan } from '../db/schema.ts';
+import { shortTime } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { printRows, type RowStyle } from './rows.ts';
+
+interface Json {
+  readonly json?: true;
+}
+
+const STYLE: RowStyle<AccountsTable> = {
+  columns: {
+    ID: ({ id }) => id,
+    PLAN: ({ plan }) => plan,
+    CREATED: ({ inserted_at }) => shortTime(inserted_at),
+    NAME: ({ name }) => name,
+  },
+  json: ({ id, name, plan }) => ({ id, name, plan }),
+};
+
+export function accountCommand({ config, clock, print }: Invocation): Command {
+  const command = new Command('account')
+    .description('Accounts and their plans')
+    .addHelpText('after', "\nExamples:\n  berth account create 'Acme Corp' --plan business\n  berth account list");
+
+  command
+    .command('create')
+    .description('Create an account')
+    .argument('<name>', 'what the account is called')
+    .addOption(new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory())
+    .option('--json', 'print JSON')
+    .addHelpText('after', "\nExample:\n  berth account create 'Acme Corp' --plan business")
+    .action(async (name: string, { plan, json }: { plan: Plan } & Json) => {
+      const account = await withDatabase(config(), (database) => createAccount({ database, clock }, { name, plan }));
+      print(json ? JSON.stringify(STYLE.json(account)) : `Created account ${account.id} on the ${plan} plan`);
+    });
+
+  command
+    .command('list')
+    .description('List all accounts')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  berth account list')
+    .action(async ({ json }: Json) => printRows(await withDatabase(config(), listAccounts), STYLE, { print, json }));
+
+  command
+    .command('set-plan')
+    .description('Change the plan of an account, in force from its next request')
+    .argument('<account-id>')
+    .addArgument(new Argument('<plan>').choices(PLANS))
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  berth account set-plan 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 pro')
+    .action(async (accountId: string, plan: Plan, { json }: Json) => {
+      const account = await withDatabase(config(), (database) => setPlan(database, accountId, plan));
+      print(json ? JSON.stringify(STYLE.json(account)) : `Account ${account.id} is on the ${account.plan} plan`);
+    });
+
+  return command;
+}

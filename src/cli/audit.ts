@@ -1,0 +1,51 @@
+/** `berth audit`: what was changed through the API. */
+import { Command } from 'commander';
+import { type AuditRow, listAudit } from '../reports/queries.ts';
+import { shortTime } from '../terminal.ts';
+import { type FilterOptions, narrowed, withFilters } from './options.ts';
+import type { Invocation } from './invocation.ts';
+import { fullTime, printRows, type RowStyle } from './rows.ts';
+
+const HELP = `
+Which key changed what, by which request (its x-request-id). Values are shown only for harmless fields, and only the
+origin of a webhook URL. Rows are kept for BERTH_HISTORY_DAYS.
+
+Examples:
+  berth audit --since 7d
+  berth audit --directory acme-corp-x7k2m9qa --json
+  berth audit --key 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e`;
+
+type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
+
+const STYLE: RowStyle<AuditRow> = {
+  columns: {
+    TIME: (row) => shortTime(row.at),
+    ACTION: (row) => row.action,
+    USERNAME: (row) => row.username,
+    KEY: (row) => row.key_name ?? row.key_id,
+    REQUEST: (row) => row.request_id,
+    CHANGES: (row) => inWords(JSON.parse(row.changes) as Changes),
+  },
+  json: ({ at, changes, ...row }) => ({ ...row, at: fullTime(at), changes: JSON.parse(changes) as Changes }),
+};
+
+interface Options extends FilterOptions {
+  readonly key?: string;
+}
+
+export function auditCommand(invocation: Invocation): Command {
+  return withFilters(new Command('audit').description('List changes made through the API'), invocation.clock)
+    .option('--key <id>', 'only those made with this key')
+    .addHelpText('after', HELP)
+    .action(async ({ key, ...options }: Options) => {
+      const rows = await narrowed(invocation, options, (database, filter) => listAudit(database, { ...filter, key }));
+      printRows(rows, STYLE, { print: invocation.print, json: options.json });
+    });
+}
+
+function inWords(changes: Changes): string {
+  const fields = Object.entries(changes).map(([field, { from, to }]) =>
+    to === undefined ? field : `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`,
+  );
+  return fields.join(', ');
+}

@@ -1,0 +1,74 @@
+/** `berth backup` and `berth restore`. */
+import { Command } from 'commander';
+import type { Restored } from '../backup/restore.ts';
+import { escaped } from '../terminal.ts';
+import type { Invocation } from './invocation.ts';
+
+/** Where an installed berth has its configuration. */
+const SETTINGS = '/etc/berth/berth.env';
+
+interface Options {
+  readonly settings: string;
+  readonly json?: true;
+}
+
+export function backupCommand({ config, clock, print, catchSignals }: Invocation): Command {
+  return new Command('backup')
+    .description('Write database, host keys and configuration into one file; berth may run')
+    .argument('<file>', 'the archive, readable by root only; replaced when it is there')
+    .option('--settings <file>', "the service's configuration", SETTINGS)
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      `
+The customers' files are not in it: copy BERTH_JAIL_DIR after it, with rsync -aH --numeric-ids for example.
+The archive appears whole or not at all: when this fails or is interrupted, an earlier one is as it was.
+
+Example:
+  berth backup /var/backups/berth.tar`,
+    )
+    .action(async (file: string, { settings, json }: Options) => {
+      const { backUp } = await import('../backup/backup.ts');
+      const parts = await backUp(config(), { file, settings, clock, stop: catchSignals() });
+      print(json ? JSON.stringify({ file, parts }) : `Backed up to ${escaped(file)}: ${parts.join(' ')}`);
+    });
+}
+
+export function restoreCommand({ config, print, catchSignals }: Invocation): Command {
+  return new Command('restore')
+    .description('Put a backup in place; berth serve has to be stopped')
+    .argument('<file>', 'what berth backup wrote')
+    .option('--force', 'although there is data, which is kept beside')
+    .option('--settings <file>', "the service's configuration", SETTINGS)
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      `
+All of the archive is checked before anything changes. Interrupt it when you like: this machine then has its old
+state, or the restored one, whole.
+
+Examples:
+  systemctl stop berth && berth restore /var/backups/berth.tar
+  berth restore --force /var/backups/berth.tar      keeps what is there as ….before-restore-<time>`,
+    )
+    .action(async (file: string, { settings, json, force = false }: Options & { readonly force?: boolean }) => {
+      const { restore } = await import('../backup/restore.ts');
+      const restored = await restore(config(), { file, settings, force, stop: catchSignals() });
+      if (json) print(JSON.stringify(jsonOf(restored)));
+      else for (const line of lines(restored)) print(escaped(line));
+    });
+}
+
+function jsonOf({ madeAt, directories, files, pending, withoutJail, kept, settings }: Restored): object {
+  const counts = { directories, files, pending_webhooks: pending };
+  return { made_at: madeAt, ...counts, without_jail: withoutJail, kept, settings: settings ?? null };
+}
+
+function* lines({ madeAt, directories, files, pending, withoutJail, kept, settings }: Restored): Generator<string> {
+  yield `Restored the backup of ${madeAt}: ${directories} directories, ${files} files, ${pending} webhooks to be sent`;
+  for (const path of kept) yield `What was there is kept as ${path}`;
+  if (settings !== undefined) yield `The configuration of the backup is in ${settings}`;
+  if (withoutJail.length === 0) return;
+  const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
+  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed`;
+}

@@ -1,0 +1,36 @@
+/** The database for one command, beside a running service. */
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config } from '../config.ts';
+import { refuseMissing } from '../db/damage.ts';
+import { type Database, openDatabase } from '../db/open.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
+import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+
+/**
+ * Opens it for as long as `use` takes.
+ * @throws {OperatorError} when it cannot be opened, or may not be used now.
+ */
+export async function withDatabase<T>(
+  config: Pick<Config, 'databaseFile' | 'stateDir'>,
+  use: (database: Database) => Promise<T>,
+): Promise<T> {
+  refuseMissing(config);
+  refuseUnfinished(config);
+  const database = await open(config.databaseFile);
+  try {
+    return await use(database);
+  } finally {
+    await database.close();
+  }
+}
+
+async function open(file: string): Promise<Database> {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    return await openDatabase(file);
+  } catch (error) {
+    if (error instanceof OperatorError || errorCode(error) === undefined) throw error;
+    throw new OperatorError(`cannot open the database ${file}: ${errorMessage(error)}`, { cause: error });
+  }
+}

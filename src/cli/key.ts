@@ -1,0 +1,84 @@
+/** `berth key …` */
+import { Command, Option } from 'commander';
+import { type ApiKey, createKey, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
+import type { Role } from '../db/schema.ts';
+import { shortTime } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { fullTime, printRows, type RowStyle } from './rows.ts';
+
+interface Json {
+  readonly json?: true;
+}
+
+const STYLE: RowStyle<ApiKey> = {
+  columns: {
+    ID: ({ id }) => id,
+    ROLE: ({ role }) => role,
+    CREATED: ({ inserted_at }) => shortTime(inserted_at),
+    'LAST USED': ({ last_used_at }) => shortTime(last_used_at),
+    REVOKED: ({ revoked_at }) => shortTime(revoked_at),
+    NAME: ({ name }) => name,
+  },
+  json: ({ inserted_at, last_used_at, revoked_at, ...key }) => ({
+    ...key,
+    inserted_at: fullTime(inserted_at),
+    last_used_at: fullTime(last_used_at),
+    revoked_at: fullTime(revoked_at),
+  }),
+};
+
+export function keyCommand({ config, clock, print }: Invocation): Command {
+  const command = new Command('key')
+    .description('API keys')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth key create ACCOUNT_ID --role member\n  berth key list ACCOUNT_ID\n  berth key revoke KEY_ID',
+    );
+
+  command
+    .command('create')
+    .description('Create an API key and show it, this once')
+    .argument('<account-id>')
+    .addOption(
+      new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
+    )
+    .option('--name <name>', 'what it is for', 'default')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      "\nExample:\n  berth key create 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role member --name 'nightly import'",
+    )
+    .action(async (accountId: string, { role, name, json }: { role: Role; name: string } & Json) => {
+      const settings = config();
+      const { id, account_id, key } = await withDatabase(settings, (database) =>
+        createKey({ database, clock, environment: settings.environment }, { accountId, role, name }),
+      );
+      if (json) print(JSON.stringify({ id, account_id, role, key }));
+      else print(`${key}\nThis is the ${role} key ${id}. It is not stored and cannot be shown again.`);
+    });
+
+  command
+    .command('list')
+    .description('List the keys of an account')
+    .argument('<account-id>')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  berth key list 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
+    .action(async (accountId: string, { json }: Json) => {
+      const keys = await withDatabase(config(), (database) => listKeys(database, accountId));
+      printRows(keys, STYLE, { print, json });
+    });
+
+  command
+    .command('revoke')
+    .description('Revoke a key for good, from the next request on')
+    .argument('<key-id>')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  berth key revoke 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e')
+    .action(async (keyId: string, { json }: Json) => {
+      const key = await withDatabase(config(), (database) => revokeKey({ database, clock }, keyId));
+      print(json ? JSON.stringify(STYLE.json(key)) : `Key ${key.id} is revoked since ${shortTime(key.revoked_at)}`);
+    });
+
+  return command;
+}

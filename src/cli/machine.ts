@@ -1,0 +1,56 @@
+/** `berth serve`, `berth prepare` and `berth doctor`. What they run is loaded only then: other commands start faster. */
+import { Command } from 'commander';
+import type { Invocation } from './invocation.ts';
+
+export function serveCommand({ config, environment }: Invocation): Command {
+  return new Command('serve')
+    .description('Run the API, the uploads and the webhooks; sshd is a process of its own')
+    .addHelpText(
+      'after',
+      `
+It is configured by environment variables (see the README). SIGTERM ends it after what is in flight; SIGHUP makes it
+read the certificate again. An interrupted berth restore is finished first.
+
+Examples:
+  systemctl start berth    when berth is installed
+  scripts/start            in a checkout: installs what is missing, and runs sshd and berth serve`,
+    )
+    .action(async () => {
+      const { finishRestore } = await import('../backup/pending-restore.ts');
+      const { serve } = await import('../serve.ts');
+      await serve(finishRestore(config()), environment);
+    });
+}
+
+export function prepareCommand({ config }: Invocation): Command {
+  return new Command('prepare')
+    .description('Check this machine and write what sshd reads; repeatable, and a running sshd is not disturbed')
+    .addHelpText('after', '\nExample:\n  berth prepare && systemctl restart berth-sshd')
+    .action(async () => {
+      const { finishRestore } = await import('../backup/pending-restore.ts');
+      const { prepareSshd } = await import('../sftp/sshd.ts');
+      await prepareSshd(finishRestore(config()));
+    });
+}
+
+const DOCTOR_HELP = `
+Exit status, as monitoring expects it: 0 all is well, 1 warnings, 2 failures.
+
+Examples:
+  berth doctor            a line for each thing, with the remedy where something is wrong
+  berth doctor --login    also makes a throw-away directory, logs in by password and by key, uploads, deletes it
+  berth doctor --json | jq -r '.[] | select(.verdict != "ok") | .text'`;
+
+/** @param conclude takes the exit status. */
+export function doctorCommand(invocation: Invocation, conclude: (status: number) => void): Command {
+  return new Command('doctor')
+    .description('Check what can be wrong on this machine, and say how to mend it')
+    .option('--login', 'log in to a throw-away directory, too')
+    .option('--json', 'print JSON')
+    .addHelpText('after', DOCTOR_HELP)
+    .action(async (options: { readonly login?: true; readonly json?: true }) => {
+      const { runDoctor } = await import('../doctor/run.ts');
+      const { config, clock, print } = invocation;
+      conclude(await runDoctor({ ...options, config, clock, print, stop: invocation.catchSignals() }));
+    });
+}

@@ -1,0 +1,59 @@
+/** Options that several commands have, above all those that narrow a list. */
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Clock, type Micros, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { directoryNamed, type Filter } from '../reports/filter.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+
+export interface FilterOptions {
+  readonly directory?: string;
+  readonly account?: string;
+  readonly since?: Micros;
+  readonly limit: number;
+  readonly json?: true;
+}
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Adds `--directory`, `--account`, `--since`, `--limit` and `--json`. */
+export function withFilters(command: Command, clock: Clock): Command {
+  return command
+    .option('--directory <directory>', 'only this one, by its id or SFTP username')
+    .option('--account <id>', 'only those of this account')
+    .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
+      since(text, clock.now()),
+    )
+    .option('--limit <count>', 'at most so many, the newest', integer(1, 999_999), 50)
+    .option('--json', 'print JSON');
+}
+
+/** Runs a query with the filter that these options make. */
+export function narrowed<T>(
+  { config }: Invocation,
+  { directory, ...options }: FilterOptions,
+  query: (database: Database, filter: Filter) => Promise<T>,
+): Promise<T> {
+  return withDatabase(config(), async (database) => {
+    const id = directory === undefined ? undefined : await directoryNamed(database, directory);
+    return query(database, { ...options, directory: id });
+  });
+}
+
+function since(text: string, now: Micros): Micros {
+  const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  const seconds = UNITS[unit];
+  if (seconds !== undefined) return now - Number(count) * seconds * SECOND;
+  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) throw new InvalidArgumentError('It must be an age such as 12h, or a time such as 2026-11-20.');
+  return at * 1000;
+}
+
+/** Reads a whole number. */
+export function integer(lowest: number, highest: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= lowest && value <= highest) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
+  };
+}

@@ -1,0 +1,102 @@
+/** `berth sessions`: who is connected now, by what the logins registered; berth need not run. */
+import { Command } from 'commander';
+import type { Database } from '../db/open.ts';
+import { directoryOf } from '../reports/queries.ts';
+import { pathsOf } from '../sftp/paths.ts';
+import { allSessions, type Session } from '../sftp/sessions.ts';
+import { shortTime } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
+
+const HELP = `
+PID is the sshd process of the connection: ending it ends the session.
+
+Examples:
+  berth sessions
+  berth sessions --directory acme-corp-x7k2m9qa
+  berth sessions --follow --json         one line for each session that is live, begins or ends`;
+
+interface Row extends Session {
+  readonly state: 'live' | 'opened' | 'closed';
+  /** Null while its directory is unknown to the database. */
+  readonly directory_id: string | null;
+  readonly external_id: string | null;
+  readonly account_id: string | null;
+  readonly name: string | null;
+}
+
+const STYLE: RowStyle<Row> = {
+  columns: {
+    USERNAME: (row) => row.username,
+    ADDRESS: (row) => row.address,
+    SINCE: (row) => shortTime(row.since),
+    PID: (row) => row.pid,
+    'EXTERNAL ID': (row) => row.external_id,
+    NAME: (row) => row.name,
+  },
+  json: ({ state: _state, since, ...row }) => ({ ...row, since: fullTime(since) }),
+};
+
+const FOLLOWED: RowStyle<Row> = {
+  columns: { SESSION: (row) => row.state, ...STYLE.columns },
+  json: (row) => ({ session: row.state, ...STYLE.json(row) }),
+};
+
+interface Options {
+  readonly directory?: string;
+  readonly account?: string;
+  readonly follow?: true;
+  readonly json?: true;
+}
+
+export function sessionsCommand({ config, print, catchSignals }: Invocation): Command {
+  return new Command('sessions')
+    .description('List live SFTP sessions')
+    .option('--directory <directory>', 'only of this one, by its id or SFTP username')
+    .option('--account <id>', 'only those of this account')
+    .option('--follow', 'go on with those that begin and end, until Ctrl-C')
+    .option('--json', 'print JSON')
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      const { follow, json } = options;
+      const stop = follow && catchSignals();
+      const settings = config();
+      await withDatabase(settings, async (database) => {
+        const look = async (): Promise<Row[]> => liveRows(database, allSessions(pathsOf(settings)), options);
+        const live = await look();
+        if (stop) await followRows(live, changes(live, look), FOLLOWED, { print, json, stop });
+        else printRows(live, STYLE, { print, json });
+      });
+    });
+}
+
+async function liveRows(database: Database, sessions: readonly Session[], options: Options): Promise<Row[]> {
+  const rows = sessions.map(async (session): Promise<Row> => {
+    const {
+      id = null,
+      external_id = null,
+      account_id = null,
+      name = null,
+    } = (await directoryOf(database, session.username)) ?? {};
+    return { ...session, state: 'live', directory_id: id, external_id, account_id, name };
+  });
+  return (await Promise.all(rows)).filter(
+    ({ username, directory_id, account_id }) =>
+      (options.directory === undefined || [username, directory_id].includes(options.directory)) &&
+      (options.account === undefined || account_id === options.account),
+  );
+}
+
+/** At each call the sessions that ended or began since the one before. */
+function changes(live: readonly Row[], look: () => Promise<Row[]>): () => Promise<Row[]> {
+  const byKey = (rows: readonly Row[]) => new Map(rows.map((row) => [`${row.pid} ${row.since}`, row]));
+  let before = byKey(live);
+  return async () => {
+    const now = byKey(await look());
+    const closed = [...before].filter(([key]) => !now.has(key)).map(([, row]): Row => ({ ...row, state: 'closed' }));
+    const opened = [...now].filter(([key]) => !before.has(key)).map(([, row]): Row => ({ ...row, state: 'opened' }));
+    before = now;
+    return [...closed, ...opened];
+  };
+}

@@ -1,0 +1,100 @@
+/** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
+import type { Kysely } from 'kysely';
+import { compiled } from '../db/compiled.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { ValidationError } from '../errors.ts';
+
+/** What the API shows of a directory (specification, "Resources"); its hash and key never leave the database. */
+const SHOWN = [
+  'id',
+  'name',
+  'description',
+  'slug',
+  'external_id',
+  'metadata',
+  'sftp_host',
+  'sftp_port',
+  'sftp_username',
+  'webhook_url',
+  'webhook_secret',
+  'max_connections',
+  'storage_bytes',
+  'retention_days',
+  'auth_mode',
+  'public_key_fingerprint',
+  'inserted_at',
+  'updated_at',
+] as const satisfies readonly (keyof DirectoriesTable)[];
+
+const LISTED = [
+  'id',
+  'name',
+  'slug',
+  'external_id',
+  'sftp_username',
+  'storage_bytes',
+  'inserted_at',
+] as const satisfies readonly (keyof DirectoriesTable)[];
+
+export type ShownDirectory = Pick<DirectoriesTable, (typeof SHOWN)[number]>;
+export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
+
+/** A part of a list: at most `limit` rows, those that come after the row with the id `after`. */
+interface Page {
+  readonly limit?: number | undefined;
+  readonly after?: string | undefined;
+}
+
+export interface DirectoryQueries {
+  byId(accountId: string, id: string): Promise<ShownDirectory | undefined>;
+  /**
+   * Newest first, by `external_id` when one is given.
+   * @throws {ValidationError} when `after` is no directory of the account.
+   */
+  list(accountId: string, filter: Page & { readonly externalId?: string | undefined }): Promise<ListedDirectory[]>;
+}
+
+const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
+  db
+    .selectFrom('directories')
+    .select(SHOWN)
+    .where('id', '=', p('id'))
+    .where('account_id', '=', p('accountId'))
+    .where('deleted_at', 'is', null),
+);
+
+export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
+  /** Where in the list a page begins. A deleted directory will do, for as long as its row is there. */
+  async function positionOf(accountId: string, id: string) {
+    const position = await reads
+      .selectFrom('directories')
+      .select(['inserted_at', 'id'])
+      .where('id', '=', id)
+      .where('account_id', '=', accountId)
+      .executeTakeFirst();
+    if (!position) throw new ValidationError({ after: ['is invalid'] });
+    return position;
+  }
+
+  return {
+    byId: (accountId, id) => byId.first(reads, { accountId, id }),
+    async list(accountId, { externalId, after, limit }) {
+      let query = reads
+        .selectFrom('directories')
+        .select(LISTED)
+        .where('account_id', '=', accountId)
+        .where('deleted_at', 'is', null)
+        .orderBy('inserted_at', 'desc')
+        .orderBy('id', 'desc');
+      if (externalId !== undefined) query = query.where('external_id', '=', externalId);
+      if (limit !== undefined) query = query.limit(limit);
+      if (after === undefined) return query.execute();
+      const position = await positionOf(accountId, after);
+      return query
+        .where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('inserted_at', 'id'), '<', tuple(position.inserted_at, position.id)),
+        )
+        .execute();
+    },
+  };
+}

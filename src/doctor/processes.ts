@@ -1,0 +1,59 @@
+/** Processes: the programs that checks run, and the running `berth serve`. */
+import { execFile } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../config.ts';
+import { pathsOf } from '../sftp/paths.ts';
+
+/** How long a program may take, in ms. */
+const TIMEOUT = 20_000;
+
+const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
+
+export interface Outcome {
+  /** The exit status; undefined when it could not be started or was killed. */
+  readonly status: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CommandOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+  readonly input?: string;
+}
+
+/** Runs a program to its end. Never throws. */
+export async function command(
+  program: string,
+  args: readonly string[],
+  { env = {}, cwd, input = '' }: CommandOptions = {},
+): Promise<Outcome> {
+  const settings = { timeout: TIMEOUT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', ...env }, cwd };
+  const { promise, resolve } = Promise.withResolvers<Outcome>();
+  const child = execFile(program, [...args], settings, (error, stdout, stderr) => {
+    const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined;
+    resolve({ status, stdout, stderr });
+  });
+  // A program that reads nothing may have ended by now.
+  child.stdin?.on('error', () => undefined).end(input);
+  return promise;
+}
+
+/** Runs a program where /etc and /run are berth's own, as they are for our sshd. */
+export function inNamespace(config: Config, program: string, ...args: string[]): Promise<Outcome> {
+  return command('sh', [IN_NAMESPACE, pathsOf(config).sshd, program, ...args]);
+}
+
+/** The process id of `berth serve`, which holds the lock in the state folder (proc_locks(5)); undefined when none runs. */
+export function serveProcess({ stateDir }: Pick<Config, 'stateDir'>): number | undefined {
+  const lock = statSync(join(stateDir, 'serve.lock'), { throwIfNoEntry: false });
+  if (!lock) return undefined;
+  for (const line of readFileSync('/proc/locks', 'utf8').split('\n')) {
+    const [, pid, inode] = / WRITE (\d+) [\da-f]+:[\da-f]+:(\d+) /.exec(line) ?? [];
+    // 0 or less: a process of another PID namespace.
+    if (Number(inode) === lock.ino && Number(pid) > 0) return Number(pid);
+  }
+  return undefined;
+}

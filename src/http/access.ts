@@ -1,0 +1,70 @@
+/**
+ * Who may make a request, in the order in which it is refused: 401, 429, 403 for the plan, and in the endpoints that
+ * need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
+ * pays for it.
+ */
+import type { Context } from 'hono';
+import { routePath } from 'hono/route';
+import type { Authenticate, Principal } from '../accounts/authenticate.ts';
+import type { LastUsed } from '../accounts/last-used.ts';
+import { allowsApi } from '../accounts/plans.ts';
+import { BerthError } from '../errors.ts';
+import type { ClientAddress } from './client-address.ts';
+import type { ApiEnv } from './observe.ts';
+import type { RateLimit } from './rate-limits.ts';
+
+/** An endpoint; `Path` holds its parameters, such as `/:id`. */
+export type Endpoint<Path extends string> = (
+  c: Context<ApiEnv, Path>,
+  principal: Principal,
+) => Response | Promise<Response>;
+
+/** RFC 6750, section 2.1; schemes are case-insensitive. */
+const BEARER = /^Bearer +([^\s,]+) *$/i;
+
+export interface AccessDependencies {
+  readonly authenticate: Authenticate;
+  readonly lastUsed: Pick<LastUsed, 'note'>;
+  readonly rateLimit: RateLimit;
+  readonly addressLimit: RateLimit;
+  readonly clientAddress: ClientAddress;
+}
+
+export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: AccessDependencies) {
+  /**
+   * The principal of a request, undefined without a valid key. Each request counts against its account or, without one,
+   * its client's address, never both: neither a flood nor a neighbour behind the same address costs an account anything.
+   * @throws {BerthError} `rate_limited`.
+   */
+  async function identify({ incoming, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> {
+    const key = BEARER.exec(incoming.headers.authorization ?? '')?.[1];
+    const principal = key === undefined ? undefined : await authenticate(key);
+    if (principal) {
+      notes.principal = principal;
+      lastUsed.note(principal.keyId);
+      rateLimit.take(principal.accountId);
+    } else addressLimit.take(clientAddress(incoming));
+    return principal;
+  }
+
+  /** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
+  function authorized<Path extends string>(endpoint: Endpoint<Path>) {
+    return async (c: Context<ApiEnv, Path>): Promise<Response> => {
+      c.env.notes.route = routePath(c);
+      const principal = await identify(c.env);
+      if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+      if (allowsApi(principal.plan)) return endpoint(c, principal);
+      throw new BerthError(
+        'plan_required',
+        'API access requires a Pro or Business plan. Change the plan of the account to use it.',
+      );
+    };
+  }
+
+  return { identify, authorized };
+}
+
+/** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */
+export function requireAdmin({ role }: Principal): void {
+  if (role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+}

@@ -1,0 +1,67 @@
+/**
+ * How many requests a minute somebody may make: an account with a valid key by the clock minute (specification,
+ * "Limits"), a client network without one by a token bucket. Both count in memory, and both tables are bounded.
+ */
+import { hash, randomBytes } from 'node:crypto';
+import { type Clock, SECOND } from '../clock.ts';
+import { BerthError } from '../errors.ts';
+import { clientNetwork } from './client-address.ts';
+
+const ROWS = 4;
+const CELLS = 65_536;
+const MINUTE_MS = 60_000;
+
+export interface RateLimit {
+  /** Counts a request. @throws {BerthError} `rate_limited` when it is one too many; that one is not counted. */
+  take(who: string): void;
+}
+
+/** Requests per account. The table starts over each minute, so it holds only the accounts that called within one. */
+export function createRateLimit({ limit, clock }: { limit: number; clock: Clock }): RateLimit {
+  const taken = new Map<string, number>();
+  let minute = Number.NaN;
+  return {
+    take(accountId) {
+      const current = Math.floor(clock.now() / (60 * SECOND));
+      // Any other minute, an earlier one too: a clock that was set back must not lock anybody out.
+      if (current !== minute) {
+        taken.clear();
+        minute = current;
+      }
+      const count = (taken.get(accountId) ?? 0) + 1;
+      if (count > limit) throw tooMany();
+      taken.set(accountId, count);
+    },
+  };
+}
+
+/**
+ * Requests per network of the client's address: as many as the limit at once, and that many a minute from then on.
+ *
+ * The table has a fixed size and forgets nobody, so a flood from many addresses pushes no entry out. Each network has a
+ * cell in each of four rows, at places that a secret chooses, and the emptiest of them counts (a count-min sketch with
+ * conservative update: Estan and Varghese, 2002). Others in the same cells matter only when all four are full: with
+ * 10,000 networks over their limit, to one network in 2,000.
+ * @param clock a monotonic clock in ms, such as `performance.now`.
+ */
+export function createAddressLimit({ limit, clock }: { limit: number; clock: () => number }): RateLimit {
+  const secret = randomBytes(16).toString('hex');
+  /** Until when each cell is spoken for, in ms (the "theoretical arrival time" of ITU-T I.371's GCRA). */
+  const spoken = new Float64Array(ROWS * CELLS);
+  const each = MINUTE_MS / limit;
+  return {
+    take(address) {
+      const digest = hash('sha256', `${secret} ${clientNetwork(address)}`, 'buffer');
+      const places = Array.from({ length: ROWS }, (_, row) => row * CELLS + digest.readUInt16LE(2 * row));
+      const now = clock();
+      const least = Math.max(now, Math.min(...places.map((place) => spoken[place] ?? 0)));
+      // One ms for rounding.
+      if (least + each > now + MINUTE_MS + 1) throw tooMany();
+      for (const place of places) spoken[place] = Math.max(spoken[place] ?? 0, least + each);
+    },
+  };
+}
+
+function tooMany(): BerthError {
+  return new BerthError('rate_limited', 'Rate limit exceeded');
+}

@@ -1,0 +1,47 @@
+/**
+ * The API's bodies: `{"data": …}` for success (specification, "Endpoints"), and the one table of what each error becomes,
+ * in the two shapes of the specification ("Errors"). An unknown error is a 500 that says nothing; the log has the
+ * details under the response's `x-request-id`.
+ */
+import { BerthError, type ErrorCode, ValidationError } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+const STATUS: Readonly<Record<ErrorCode, number>> = {
+  malformed_json: 400,
+  incomplete_body: 400,
+  unauthenticated: 401,
+  plan_required: 403,
+  not_authorized: 403,
+  directory_not_found: 404,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  directory_limit: 422,
+  rate_limited: 429,
+  storage_full: 507,
+};
+
+/** `data` is JSON text. */
+export function dataResponse(data: string, status = 200, headers?: Record<string, string>): Response {
+  return json(`{"data":${data}}`, status, headers);
+}
+
+/** A refusal that no rule of the domain makes: an unknown path, say. */
+export function refusal(status: number, message: string, headers?: Record<string, string>): Response {
+  return json(JSON.stringify({ error: message }), status, headers);
+}
+
+export function errorResponse(error: unknown, log: Log, requestId: string): Response {
+  if (error instanceof ValidationError) return json(JSON.stringify({ errors: error.fields }), 422);
+  if (error instanceof BerthError) {
+    if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
+    // RFC 9110, section 11.6.1: a 401 names the scheme.
+    const headers = error.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : undefined;
+    return refusal(STATUS[error.code], error.message, headers);
+  }
+  log.error({ err: error, request_id: requestId }, 'a request failed');
+  return refusal(500, 'Internal server error');
+}
+
+export function json(body: string, status = 200, headers?: Record<string, string>): Response {
+  return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } });
+}

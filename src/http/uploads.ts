@@ -1,0 +1,55 @@
+/** GET /api/v1/directories/:id/uploads */
+import { formatMicros } from '../clock.ts';
+import type { DirectoryQueries } from '../directories/view.ts';
+import { displayName, type UploadList, type UploadRow } from '../uploads/upload-list.ts';
+import type { Endpoint } from './access.ts';
+import { ownDirectory } from './directories.ts';
+import { readPage, requestedPage } from './page.ts';
+import { dataResponse } from './responses.ts';
+
+/** Rows that are read and serialized at once, which takes some 2 ms. A list may have any number of them. */
+const LOT = 500;
+
+export function listUploads(directories: DirectoryQueries, uploads: UploadList): Endpoint<'/:id'> {
+  return async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { limit, after } = requestedPage(c);
+    if (limit === undefined) {
+      const first = await uploads.list(id, { limit: LOT, after });
+      return first.length === LOT ? longResponse(uploads, id, first) : dataResponse(json(first));
+    }
+    const { rows, headers } = await readPage(c, (page) => uploads.list(id, { ...page, limit: page.limit ?? limit }));
+    return dataResponse(json(rows), 200, headers);
+  };
+}
+
+/**
+ * The same response for a long list, read and sent a lot at a time, as fast as the client takes it: neither a slow
+ * client nor a long list holds more than one lot in memory. Uploads that come meanwhile belong before what is sent.
+ */
+function longResponse(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): Response {
+  return new Response(ReadableStream.from(parts(uploads, directoryId, first)), {
+    headers: { 'content-type': 'application/json' },
+  });
+}
+
+async function* parts(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): AsyncGenerator<Buffer> {
+  let rows = first;
+  for (let before = '{"data":['; rows.length > 0; before = ',') {
+    yield Buffer.from(before + json(rows).slice(1, -1));
+    rows = rows.length < LOT ? [] : await uploads.list(directoryId, { limit: LOT, after: rows.at(-1) });
+  }
+  yield Buffer.from(']}');
+}
+
+/** Four fields each (specification, "Upload"). */
+function json(rows: readonly UploadRow[]): string {
+  return JSON.stringify(
+    rows.map(({ id, path, size_bytes, uploaded_at }) => ({
+      id,
+      filename: displayName(path),
+      size_bytes,
+      uploaded_at: formatMicros(uploaded_at),
+    })),
+  );
+}

@@ -1,0 +1,103 @@
+/** What administrators read: directories, transfers, webhooks and API changes. No row holds a secret but a webhook's URL. */
+import { sql } from 'kysely';
+import type { Database } from '../db/open.ts';
+import type { DirectoriesTable, TransferEvent } from '../db/schema.ts';
+import { type Filter, matches } from './filter.ts';
+
+const DIRECTORY_COLUMNS = [
+  'id',
+  'account_id',
+  'name',
+  'external_id',
+  'sftp_username',
+  'auth_mode',
+  'max_connections',
+  'retention_days',
+  'storage_bytes',
+  'webhook_url',
+  'inserted_at',
+  'updated_at',
+] as const;
+
+export type DirectoryRow = Pick<DirectoriesTable, (typeof DIRECTORY_COLUMNS)[number]>;
+export type TransferRow = Awaited<ReturnType<typeof listTransfers>>[number];
+export type DeliveryRow = Awaited<ReturnType<typeof listDeliveries>>[number];
+export type AuditRow = Awaited<ReturnType<typeof listAudit>>[number];
+
+/** The newest live directories, newest first. */
+export async function listDirectories({ db }: Database, filter: Filter): Promise<DirectoryRow[]> {
+  return db
+    .selectFrom('directories')
+    .select(DIRECTORY_COLUMNS)
+    .where('deleted_at', 'is', null)
+    .where(matches(filter, { directory: 'id', account: 'account_id', time: 'inserted_at' }))
+    .orderBy('inserted_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(filter.limit)
+    .execute();
+}
+
+/** The directory of a username, also while it is being deleted. */
+export async function directoryOf({ db }: Database, username: string): Promise<DirectoryRow | undefined> {
+  const query = db.selectFrom('directories').select(DIRECTORY_COLUMNS).where('sftp_username', '=', username);
+  return query.executeTakeFirst();
+}
+
+export interface TransferFilter extends Filter {
+  readonly event?: TransferEvent | undefined;
+  /** The id of a row: the first rows that were committed after it. */
+  readonly after?: number | undefined;
+}
+
+/** What SFTP clients did: the newest rows, or those next `after` one, oldest of them first. */
+export async function listTransfers({ db }: Database, filter: TransferFilter) {
+  let query = db
+    .selectFrom('transfers as t')
+    .leftJoin('directories as d', 'd.id', 't.directory_id')
+    .selectAll('t')
+    .select('d.external_id')
+    .where(matches(filter, { directory: 't.directory_id', account: 't.account_id', time: 't.at' }))
+    .limit(filter.limit);
+  if (filter.event !== undefined) query = query.where('t.event', '=', filter.event);
+  if (filter.after !== undefined) return query.where('t.id', '>', filter.after).orderBy('t.id').execute();
+  return (await query.orderBy('t.at', 'desc').orderBy('t.id', 'desc').execute()).toReversed();
+}
+
+/** The id of the row that was committed last, 0 before the first. */
+export async function lastTransfer({ db }: Database): Promise<number> {
+  const { last } = await db
+    .selectFrom('transfers')
+    .select(({ fn }) => fn.max('id').as('last'))
+    .executeTakeFirstOrThrow();
+  return last ?? 0;
+}
+
+/** Webhooks, each with the outcome of its last attempt: the newest rows, oldest of them first. */
+export async function listDeliveries({ db }: Database, filter: Filter & { readonly failed?: boolean | undefined }) {
+  let query = db
+    .selectFrom('deliveries as d')
+    .leftJoin('attempts as a', (join) => join.onRef('a.delivery_id', '=', 'd.id').onRef('a.number', '=', 'd.attempts'))
+    .selectAll('d')
+    .select(['a.status', 'a.error', 'a.latency_us'])
+    .where(matches(filter, { directory: 'd.directory_id', account: 'd.account_id', time: 'd.inserted_at' }))
+    .orderBy('d.inserted_at', 'desc')
+    .limit(filter.limit);
+  // A literal, so that the index of failed deliveries can be used.
+  if (filter.failed) query = query.where('d.state', '=', sql.lit('failed'));
+  return (await query.execute()).toReversed();
+}
+
+/** Changes made through the API: the newest rows, oldest of them first. */
+export async function listAudit({ db }: Database, filter: Filter & { readonly key?: string | undefined }) {
+  let query = db
+    .selectFrom('audit')
+    .leftJoin('api_keys', 'api_keys.id', 'audit.key_id')
+    .selectAll('audit')
+    .select('api_keys.name as key_name')
+    .where(matches(filter, { directory: 'audit.directory_id', account: 'audit.account_id', time: 'audit.at' }))
+    .orderBy('audit.at', 'desc')
+    .orderBy('audit.id', 'desc')
+    .limit(filter.limit);
+  if (filter.key !== undefined) query = query.where('audit.key_id', '=', filter.key);
+  return (await query.execute()).toReversed();
+}

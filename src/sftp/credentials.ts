@@ -1,0 +1,103 @@
+/**
+ * What lets a user log in: four small files, read at every login while berth may be down. A user exists once the last is
+ * in place, and the limit goes first, so that a DELETE also stops logins that are half-way through (openssh/admit).
+ */
+import { opendir } from 'node:fs/promises';
+import { lstatSync } from 'node:fs';
+import { join } from 'node:path';
+import type { HostedDirectory } from '../directories/host.ts';
+import { isFile, removeFile, replaceFile } from './files.ts';
+import type { Paths } from './paths.ts';
+
+type User = Omit<HostedDirectory, 'id'>;
+
+/** The group of `berth-keys`, as whom sshd runs openssh/authorized-keys: it alone may read the key files beside root. */
+export const KEYS_GID = 1_879_048_190;
+
+interface CredentialFile {
+  readonly path: string;
+  /** Undefined when there must be no file. */
+  readonly text: string | undefined;
+  readonly mode: number;
+  readonly gid?: number;
+}
+
+/** In the order in which they are written; removed in the order of `pathsOfUser`. */
+function filesOf(paths: Paths, user: User): CredentialFile[] {
+  const path = pathsOfUser(paths, user.sftp_username);
+  const key = allowedKey(user);
+  return [
+    { path: path.limit, text: `${user.max_connections}\n`, mode: 0o600 },
+    { path: path.key, text: key && `${key}\n`, mode: 0o640, gid: KEYS_GID },
+    { path: path.privileged, text: `${JSON.stringify(privilegedRecord(user))}\n`, mode: 0o600 },
+    { path: path.record, text: `${JSON.stringify(userRecord(paths, user))}\n`, mode: 0o644 },
+  ];
+}
+
+function pathsOfUser(paths: Paths, username: string) {
+  return {
+    limit: join(paths.limits, username),
+    record: join(paths.userdb, `${username}.user`),
+    privileged: join(paths.userdb, `${username}.user-privileged`),
+    key: join(paths.authorizedKeys, username),
+  };
+}
+
+/** The key that the mode lets in. The rules store it as one line without options; a second line never gets out. */
+function allowedKey(user: User): string | undefined {
+  return user.auth_mode === 'password' ? undefined : user.public_key?.split('\n', 1)[0];
+}
+
+/** JSON User Records (systemd.io), which glibc reads through nss-systemd(8) by the file's name. */
+function userRecord(paths: Paths, user: User): object {
+  return {
+    userName: user.sftp_username,
+    uid: user.uid,
+    gid: user.uid,
+    homeDirectory: paths.jail(user.sftp_username),
+    shell: '/usr/sbin/nologin',
+    // Without a disposition nss-systemd ignores a record with a UID of this range.
+    disposition: 'regular',
+  };
+}
+
+function privilegedRecord(user: User): object {
+  return { privileged: { hashedPassword: [user.auth_mode === 'public_key' ? '*' : user.password_hash] } };
+}
+
+/** The user can log in with what the mode allows from the moment this returns. */
+export function writeCredentials(paths: Paths, user: User): void {
+  for (const { path, text, mode, gid } of filesOf(paths, user)) {
+    if (text === undefined) removeFile(path);
+    else replaceFile(path, text, mode, gid);
+  }
+}
+
+/** Whether `writeCredentials` would change nothing. */
+export function areCredentialsRight(paths: Paths, user: User): boolean {
+  return filesOf(paths, user).every(({ path, text, mode, gid }) =>
+    text === undefined ? !lstatSync(path, { throwIfNoEntry: false }) : isFile(path, text, mode, gid),
+  );
+}
+
+/** No login gets in from here on. True when there was anything. */
+export function removeCredentials(paths: Paths, username: string): boolean {
+  return Object.values(pathsOfUser(paths, username)).map(removeFile).includes(true);
+}
+
+/** Every username that has one of these files, or what a crash left of one. */
+export async function usersWithCredentials(paths: Paths): Promise<Set<string>> {
+  const users = new Set<string>();
+  for await (const { name } of await opendir(paths.userdb)) {
+    const username = userOfRecord(name);
+    if (username !== undefined) users.add(username);
+  }
+  for (const folder of [paths.authorizedKeys, paths.limits])
+    for await (const { name } of await opendir(folder)) users.add(name.replace(/\.new$/, ''));
+  return users;
+}
+
+/** The username to which a file of the userdb folder belongs, or undefined for a file that is not berth's. */
+export function userOfRecord(file: string): string | undefined {
+  return /^(.+)\.user(?:-privileged)?(?:\.new)?$/.exec(file)?.[1];
+}

@@ -1,0 +1,46 @@
+/** Which addresses a webhook may go to (docs/design.md, 9): public unicast ones, and what the operator opens. */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { OperatorError } from '../errors.ts';
+
+type Address = ReturnType<typeof ipaddr.parse>;
+type Network = ReturnType<typeof ipaddr.parseCIDR>;
+
+/** All of IPv6 that has ever been given out as unicast (IANA, "IPv6 Global Unicast Address Assignments"). */
+const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3');
+/** The former 6bone: given back, and not among the special ranges of IANA. */
+const FORMER_V6 = ipaddr.parseCIDR('3ffe::/16');
+
+/**
+ * Tells whether an address (text of an IP, without brackets) may be connected to.
+ * @param allow CIDRs that are let through although they would be refused.
+ * @throws {OperatorError} when one of them is none.
+ */
+export function addressRule(allow: readonly string[]): (address: string) => boolean {
+  const opened = allow.map(network);
+  return (text) => {
+    // A zone (`fe80::1%eth0`) names an interface of this machine: never a receiver's address.
+    if (isIP(text) === 0 || text.includes('%')) return false;
+    const address = ipaddr.parse(text);
+    return opened.some((cidr) => isWithin(address, cidr)) || isPublic(address);
+  };
+}
+
+/** Special ranges (private, loopback, documentation, IPv4 inside IPv6, …) have names other than `unicast`. */
+function isPublic(address: Address): boolean {
+  if (address.range() !== 'unicast') return false;
+  return address.kind() === 'ipv4' || (isWithin(address, GLOBAL_V6) && !isWithin(address, FORMER_V6));
+}
+
+function isWithin(address: Address, cidr: Network): boolean {
+  return address.kind() === cidr[0].kind() && address.match(cidr);
+}
+
+function network(cidr: string): Network {
+  // The library also takes short forms: `1.2.3/8` would be 1.2.0.3/8.
+  const [address = ''] = cidr.split('/');
+  if (isIP(address) === 0 || !ipaddr.isValidCIDR(cidr)) {
+    throw new OperatorError(`BERTH_WEBHOOK_ALLOW: ${cidr} is not a network such as 10.0.0.0/8`);
+  }
+  return ipaddr.parseCIDR(cidr);
+}

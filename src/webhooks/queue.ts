@@ -1,0 +1,190 @@
+/**
+ * The queue of deliveries: the only place that changes their state.
+ *
+ *   queued ──claim──▶ running ──finish──▶ delivered                    2xx in time
+ *     ▲                  │    ├─finish──▶ waiting ──ripen──▶ queued    failed, attempts left
+ *     │                  │    └─finish──▶ failed                       failed, the fourth
+ *     ├──────finish──────┤                                             handed back by a service that stops
+ *     └──────ripen───────┴────ripen───▶ failed                         the lease ended: its process died
+ *
+ * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
+ * never more than four. The lease is the pair of delivery and attempt number, so whoever has lost it changes nothing.
+ */
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Micros, SECOND } from '../clock.ts';
+import { compiled } from '../db/compiled.ts';
+import type { DeliveriesTable, Tables } from '../db/schema.ts';
+
+/** Attempts in all (specification, "Limits"). */
+const MAX_ATTEMPTS = 4;
+
+/** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
+export const LEASE: Micros = 20 * SECOND;
+
+/** Deliveries that ripen in one transaction; the rest follows in the next, so that nothing else waits long. */
+const RIPEN = 100;
+
+/** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
+const TIMED = sql<boolean>`state in ('running', 'waiting')`;
+
+/** How many deliveries of a destination to take. */
+export interface Turn {
+  readonly destination: string;
+  readonly count: number;
+}
+
+export interface Lease {
+  /** Of the delivery. */
+  readonly id: string;
+  /** The number of this attempt, 1 to 4. */
+  readonly attempts: number;
+}
+
+export interface Claimed extends Lease {
+  readonly directory_id: string;
+  readonly destination: string;
+  readonly url: string;
+  readonly body: Buffer;
+  readonly signature: string;
+  /** When its upload was closed. */
+  readonly inserted_at: Micros;
+}
+
+export interface Finished extends Lease {
+  readonly ok: boolean;
+  readonly status: number | null;
+  /** From the start of the attempt to the response's head, or to the failure, in µs. */
+  readonly latency: Micros;
+  readonly error: string | null;
+  readonly response: Buffer | null;
+  /** The wait before the next attempt, in µs, if there is one: 0 hands the delivery back at once. */
+  readonly retryIn: Micros | undefined;
+  /** The receiver was not asked: the attempt does not count. */
+  readonly isSpared?: boolean;
+}
+
+const due = compiled<Turn>()((db, p) =>
+  db
+    .selectFrom('deliveries')
+    .select(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
+    .where('state', '=', sql.lit('queued'))
+    .where('destination', '=', p('destination'))
+    .orderBy('due_at')
+    .limit(p('count')),
+);
+const take = compiled<Lease & { leaseEnd: Micros }>()((db, p) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd') })
+    .where('id', '=', p('id')),
+);
+const begin = compiled<Lease & { now: Micros }>()((db, p) =>
+  db.insertInto('attempts').values({ delivery_id: p('id'), number: p('attempts'), started_at: p('now') }),
+);
+const conclude = compiled<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> & { counted: number }>()(
+  (db, p) =>
+    db
+      .updateTable('deliveries')
+      .set({ state: p('state'), attempts: p('counted'), due_at: p('due_at'), finished_at: p('finished_at') })
+      .where('id', '=', p('id'))
+      .where('state', '=', 'running')
+      .where('attempts', '=', p('attempts'))
+      .returning('id'),
+);
+const note = compiled<Omit<Finished, 'ok' | 'retryIn' | 'isSpared'> & { now: Micros }>()((db, p) =>
+  db
+    .updateTable('attempts')
+    .set({
+      finished_at: p('now'),
+      status: p('status'),
+      latency_us: p('latency'),
+      error: p('error'),
+      response: p('response'),
+    })
+    .where('delivery_id', '=', p('id'))
+    .where('number', '=', p('attempts')),
+);
+const forget = compiled<Lease>()((db, p) =>
+  db.deleteFrom('attempts').where('delivery_id', '=', p('id')).where('number', '=', p('attempts')),
+);
+const earliest = compiled()((db) =>
+  db.selectFrom('deliveries').select('due_at').where(TIMED).orderBy('due_at').limit(1),
+);
+
+/**
+ * Takes the deliveries that have been due longest of each destination. One by one: a statement that finds and changes
+ * them at once takes SQLite twice as long for one, and is no faster for many.
+ */
+export async function claim(tx: Transaction<Tables>, turns: readonly Turn[], now: Micros): Promise<Claimed[]> {
+  const claimed: Claimed[] = [];
+  for (const turn of turns) {
+    for (const row of await due.all(tx, turn)) claimed.push({ ...row, attempts: row.attempts + 1 });
+  }
+  for (const { id, attempts } of claimed) {
+    await take.all(tx, { id, attempts, leaseEnd: now + LEASE });
+    await begin.all(tx, { id, attempts, now });
+  }
+  return claimed;
+}
+
+/** Records what came of attempts. One whose lease is lost, or whose delivery went with its directory, changes nothing. */
+export async function finish(tx: Transaction<Tables>, finished: Iterable<Finished>, now: Micros): Promise<void> {
+  for (const attempt of finished) {
+    const { id, attempts, isSpared = false } = attempt;
+    const counted = isSpared ? attempts - 1 : attempts;
+    const held = await conclude.first(tx, { id, attempts, counted, ...stateAfter(attempt, now) });
+    if (!held) continue;
+    if (isSpared) await forget.all(tx, { id, attempts });
+    else await note.all(tx, { ...attempt, now });
+  }
+}
+
+function stateAfter({ ok, retryIn }: Pick<Finished, 'ok' | 'retryIn'>, now: Micros) {
+  if (ok) return { state: 'delivered', due_at: null, finished_at: now } as const;
+  if (retryIn === undefined) return { state: 'failed', due_at: null, finished_at: now } as const;
+  return { state: retryIn > 0 ? 'waiting' : 'queued', due_at: now + retryIn, finished_at: null } as const;
+}
+
+/** Makes due what has become due, at most 100 deliveries: retries, and attempts whose process died. */
+export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<void> {
+  const ripe = await tx
+    .selectFrom('deliveries')
+    .select(['id', 'state', 'attempts'])
+    .where(TIMED)
+    .where('due_at', '<=', now)
+    .orderBy('due_at')
+    .limit(RIPEN)
+    .execute();
+  for (const { id, state, attempts } of ripe) {
+    const died = state === 'running';
+    if (died) {
+      await tx
+        .updateTable('attempts')
+        .set({ finished_at: now, error: 'berth stopped during this attempt' })
+        .where('delivery_id', '=', id)
+        .where('number', '=', attempts)
+        .execute();
+    }
+    const next = stateAfter({ ok: false, retryIn: died && attempts >= MAX_ATTEMPTS ? undefined : 0 }, now);
+    await tx.updateTable('deliveries').set(next).where('id', '=', id).execute();
+  }
+}
+
+/** When the next retry is due or the next lease ends. */
+export async function nextTimed(reads: Kysely<Tables>): Promise<Micros | undefined> {
+  return (await earliest.first(reads, {}))?.due_at ?? undefined;
+}
+
+/** Moves every retry and lease by as much as the wall clock was moved, so that each stays as far away as it was. */
+export async function shift(tx: Transaction<Tables>, by: Micros): Promise<void> {
+  await tx
+    .updateTable('deliveries')
+    .set((eb) => ({ due_at: eb('due_at', '+', by) }))
+    .where(TIMED)
+    .execute();
+}
+
+/** Pulls in what lies further ahead than any wait can reach: the clock was set back while berth was down. */
+export async function clamp(tx: Transaction<Tables>, latest: Micros): Promise<void> {
+  await tx.updateTable('deliveries').set({ due_at: latest }).where(TIMED).where('due_at', '>', latest).execute();
+}

@@ -1,0 +1,75 @@
+/** The berths that a bench measures: of this source tree, and of those that it is held against. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../../src/config.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { clientOf } from '../support/serve-process.ts';
+import type { ServedDirectory } from './served.ts';
+
+/** A source tree and, after it, flags as `tree.ts` takes them. */
+export type Tree = readonly string[];
+
+const PROGRAM = fileURLToPath(new URL('tree.ts', import.meta.url));
+
+export interface Berth extends AsyncDisposable {
+  readonly config: Config;
+  readonly key: string;
+  readonly ca: Buffer;
+  readonly api: ApiClient;
+  /** Of `berth serve`. */
+  readonly pid: number;
+  /** Creates a directory, and then changes fields of it that a create does not take. */
+  directory(changes?: object): Promise<ServedDirectory>;
+}
+
+export interface Berths extends AsyncDisposable {
+  readonly all: readonly Berth[];
+}
+
+/** Starts the berth of each tree. */
+export async function startBerths(trees: readonly Tree[]): Promise<Berths> {
+  await using parts = new AsyncDisposableStack();
+  const all: Berth[] = [];
+  for (const tree of trees) all.push(parts.use(await startBerth(tree)));
+  const owned = parts.move();
+  return { all, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function startBerth(tree: Tree): Promise<Berth> {
+  const child = spawn(process.execPath, [PROGRAM, ...tree], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  const { value, done } = await createInterface(child.stdout)[Symbol.asyncIterator]().next();
+  if (done === true) throw new Error(`the berth of ${tree[0]} does not start`);
+  const { config, key, pid } = JSON.parse(value) as { config: Config; key: string; pid: number };
+  const api = clientOf(config, key);
+  return {
+    config,
+    key,
+    ca: readFileSync(config.tls.cert),
+    api,
+    pid,
+    async directory(changes) {
+      const json = { directory: { name: 'Bench', max_connections: 1000 } };
+      const created = await api.send('POST', '/directories', { json });
+      if (created.status !== 201) throw new Error(`create answered ${created.status}: ${created.text}`);
+      const { data } = created.json as { data: ServedDirectory };
+      if (!changes) return data;
+      const changed = await api.send('PATCH', `/directories/${data.id}`, { json: { directory: changes } });
+      if (changed.status !== 200) throw new Error(`PATCH answered ${changed.status}: ${changed.text}`);
+      return data;
+    },
+    async [Symbol.asyncDispose]() {
+      api[Symbol.dispose]();
+      child.stdin.end();
+      await ended;
+    },
+  };
+}
+
+/** The proportional set size of a process, in MiB (proc_pid_smaps(5)). */
+export function memoryOf(pid: number): number {
+  return Number(/^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
+}

@@ -1,0 +1,31 @@
+/**
+ * A process that runs the berth of a source tree with an sshd of its own: `node tree.ts TREE [FLAG …]`. Each tree sets
+ * itself up as its tests do, so that one client can measure two of them. Flags are Node's (`--…`) or variables
+ * (`NAME=value`) for `berth serve`. Says how to reach it in a line of JSON, and ends with its standard input.
+ */
+import { once } from 'node:events';
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type * as Scratch from '../support/scratch.ts';
+import type * as ServedModule from './served.ts';
+
+const [tree = '.', ...flags] = process.argv.slice(2);
+const from = (file: string): Promise<unknown> => import(join(resolve(tree), 'test', file));
+const { scratch } = (await from('support/scratch.ts')) as typeof Scratch;
+const { serveBerth } = (await from('bench/served.ts')) as typeof ServedModule;
+
+using place = scratch();
+if (flags.length > 0) {
+  const isOption = (flag: string): boolean => flag.startsWith('--');
+  const variables = flags.filter((flag) => !isOption(flag)).join(' ');
+  const wrapper = join(place.dir, 'node');
+  const options = flags.filter(isOption).join(' ');
+  writeFileSync(wrapper, `#!/bin/sh\nexec env ${variables} ${process.execPath} ${options} "$@"\n`);
+  chmodSync(wrapper, 0o755);
+  process.execPath = wrapper;
+}
+// An earlier tree may want to be told that the sshd is wanted.
+const start = serveBerth as (...given: unknown[]) => ReturnType<typeof serveBerth>;
+await using berth = await start(place, { sftp: true });
+console.log(JSON.stringify({ config: berth.config, key: berth.key, pid: berth.serve.pid }));
+await once(process.stdin.resume(), 'end');

@@ -1,0 +1,46 @@
+/** What `scripts/lib/compile.ts` makes of the sources does the same: commands, worker threads, stack traces. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { openDatabase } from '../../src/db/open.ts';
+import { scratch } from '../support/scratch.ts';
+
+const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
+
+test('the compiled program has the same commands, threads that start, and stack traces that lead to the sources', async () => {
+  using place = scratch();
+  const folder = join(place.dir, 'staged');
+  mkdirSync(folder);
+  for (const part of ['package.json', 'src']) cpSync(join(PROJECT, part), join(folder, part), { recursive: true });
+  symlinkSync(join(PROJECT, 'node_modules'), join(folder, 'node_modules'));
+  execFileSync(process.execPath, [join(PROJECT, 'scripts/lib/compile.ts'), folder]);
+
+  const help = (main: string): string => execFileSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
+  assert.equal(help(join(folder, 'program/main.js')), help(join(PROJECT, 'src/main.ts')));
+
+  const { databaseFile, jailDir } = place.config;
+  mkdirSync(place.config.stateDir, { recursive: true });
+  await (await openDatabase(databaseFile)).close();
+  const file = join(folder, 'try.mjs');
+  writeFileSync(file, PROGRAM);
+  const { stdout, stderr } = spawnSync(process.execPath, ['--enable-source-maps', file, databaseFile, jailDir], {
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  assert.match(stdout, /^\[\]\nrefused\n.*\/src\/config\.ts:\d+:\d+/m, stderr);
+});
+
+/** Scans nothing in the thread for scans, opens the transfer log in its own, and fails in a function of the sources. */
+const PROGRAM = `
+  const [databaseFile, jailDir] = process.argv.slice(2);
+  const { createScanThread } = await import('./program/uploads/disk/scan-thread.js');
+  const scans = createScanThread({ databaseFile, jailDir, take: () => {}, tooDeep: () => {} });
+  console.log(JSON.stringify(await scans.scan([])));
+  await scans.close();
+  const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');
+  await (await openTransferLog(jailDir + '/.berth', () => {})).close();
+  const { readConfig } = await import('./program/config.js');
+  try { readConfig({ BERTH_API_PORT: 'x' }); } catch (error) { console.log('refused\\n' + error.stack.split('\\n').slice(1, 3)); }`;

@@ -1,0 +1,259 @@
+/** What a look means, as a table. `decide-model.test.ts` plays random stories; real sshd tells them in test/sshd. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decide } from '../../src/uploads/record/decide.ts';
+import type { Look, Recorded } from '../../src/uploads/record/decision.ts';
+import type { Close } from '../../src/uploads/record/evidence.ts';
+import { unknownInode, UNSEEN } from '../../src/uploads/record/file-stat.ts';
+import { said } from '../support/decisions.ts';
+
+const SESSION = { pid: 1, address: '192.0.2.1' };
+const FILE = { inode: 7, mtime: 5_000_000, size_bytes: 4 };
+const CLOSE: Close = {
+  isComplete: true,
+  path: 'a',
+  at: 5_000_100,
+  by: SESSION,
+  openedAt: 4_999_000,
+  bytes: 4,
+  isDoubted: false,
+  inode: 7,
+  order: 1,
+};
+const ROW: Recorded = {
+  ...FILE,
+  id: 'r',
+  path: Buffer.from('a'),
+  state: 'uploaded',
+  uploaded_at: 5_000_100,
+  source: 'log',
+  session_pid: null,
+};
+const WAITING: Recorded = { ...ROW, path: Buffer.from('a.part'), state: 'waiting', session_pid: 1 };
+const FOUND: Recorded = { ...ROW, source: 'disk', uploaded_at: 5_100_000 };
+
+/** Nothing is known, session 1 is live, and names in `.part` are temporary. */
+const NOTHING: Look = {
+  path: 'a',
+  now: 9_000_000,
+  stat: undefined,
+  row: undefined,
+  twin: undefined,
+  removedRow: undefined,
+  closes: [],
+  rename: undefined,
+  removal: undefined,
+  sessionEnd: undefined,
+  isFresh: false,
+  isReopened: false,
+  wasSet: false,
+  seen: undefined,
+  synced: undefined,
+  isRested: false,
+  isGone: false,
+  isUnexplained: false,
+  isTemporary: (path) => path.endsWith('.part'),
+  livePids: [1],
+};
+const ON_DISK = { stat: FILE, synced: FILE };
+const RENAME = { from: 'a.part', by: SESSION, at: 6_000_000 };
+const REMOVAL = { by: SESSION, at: 6_000_000 };
+const LONGER = { ...FILE, size_bytes: 9 };
+const LATER = { ...FILE, mtime: 8_000_000, size_bytes: 9 };
+
+const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
+  ['nothing there, nothing known', {}],
+
+  ['closed, and not on the disk for certain', { stat: FILE, closes: [CLOSE] }, 'wait sync'],
+  ['closed and on the disk', { ...ON_DISK, closes: [CLOSE] }, 'announce a 4', 'put uploaded 4'],
+  [
+    'closed twice before the look: each upload is announced',
+    { ...ON_DISK, closes: [{ ...CLOSE, bytes: 2 }, CLOSE] },
+    'announce a 2',
+    'announce a 4',
+    'put uploaded 4',
+    'unmatched a told',
+  ],
+  [
+    'another size on the disk than in the log, at the same time: the log is heard first',
+    { stat: LONGER, closes: [CLOSE] },
+    'wait barrier',
+  ],
+  [
+    'and nobody opened it again: some bytes were written twice, the disk is right',
+    { stat: LONGER, synced: LONGER, seen: LONGER, closes: [CLOSE] },
+    'announce a 9',
+    'put uploaded 9',
+  ],
+  [
+    'and it is being written anew: the log is right, and a scan will find the file changed',
+    { stat: LONGER, isReopened: true, closes: [CLOSE] },
+    'announce a 4',
+    'put uploaded 9 unseen',
+    'unmatched a told',
+  ],
+  [
+    'changed after its close',
+    { stat: LATER, synced: LATER, closes: [CLOSE] },
+    'announce a 4',
+    'put uploaded 9 unseen',
+    'unmatched a told',
+  ],
+  [
+    'the connection died',
+    { stat: FILE, closes: [{ ...CLOSE, isComplete: false }] },
+    'upload-dropped a 4',
+    'put partial 4',
+  ],
+  [
+    'the connection died, and nothing had been written over what was there',
+    { stat: FILE, row: ROW, closes: [{ ...CLOSE, at: 6_000_000, isComplete: false }] },
+  ],
+  [
+    'a write may have been refused, and the file is longer than what was written',
+    { ...ON_DISK, closes: [{ ...CLOSE, bytes: 3, isDoubted: true }], seen: FILE },
+    'upload-dropped a 4',
+    'put partial 4',
+  ],
+  [
+    'something was refused, and the file is all that was written',
+    { ...ON_DISK, closes: [{ ...CLOSE, isDoubted: true }] },
+    'announce a 4',
+    'put uploaded 4',
+  ],
+  [
+    'other bytes with the size and time of a file that was found on the disk',
+    { ...ON_DISK, row: FOUND, closes: [{ ...CLOSE, at: 6_000_000 }] },
+    'announce a 4',
+    'put uploaded 4',
+  ],
+  ['a scan found it before its close was heard', { ...ON_DISK, row: FOUND, closes: [CLOSE] }],
+  [
+    'its row is of a later upload: the earlier one is told by the log alone',
+    { ...ON_DISK, row: { ...ROW, uploaded_at: 5_000_200 }, closes: [{ ...CLOSE, bytes: 3 }] },
+    'announce a 3',
+    'unmatched a told',
+  ],
+
+  ['closed, and nothing is there: the log is heard first', { closes: [CLOSE] }, 'wait barrier'],
+  [
+    'and nothing more was said: the upload is told by the log, and may turn up elsewhere',
+    { closes: [CLOSE], seen: null },
+    'announce a 4',
+    'unmatched a told',
+    'lost',
+  ],
+  ['told already, and still nowhere', { closes: [{ ...CLOSE, isTold: true }], seen: null }, 'unmatched a told', 'lost'],
+  ['told already, and now seen', { ...ON_DISK, closes: [{ ...CLOSE, isTold: true }] }, 'put uploaded 4'],
+  [
+    'another file has its name: it is told by its own evidence',
+    { stat: { ...FILE, inode: 8, size_bytes: 5 }, closes: [CLOSE], seen: null },
+    'announce a 4',
+    'unmatched a told',
+    'lost',
+  ],
+
+  [
+    'closed under a temporary name: it waits for the rename',
+    { ...ON_DISK, path: 'a.part', closes: [{ ...CLOSE, path: 'a.part' }] },
+    'put waiting 4',
+  ],
+  [
+    'closed under a temporary name by a session that is over',
+    { ...ON_DISK, path: 'a.part', closes: [{ ...CLOSE, path: 'a.part', by: { pid: 2, address: '' } }] },
+    'announce a.part 4',
+    'put uploaded 4',
+  ],
+  [
+    'its session is over',
+    { ...ON_DISK, path: 'a.part', row: { ...WAITING, session_pid: 2 }, sessionEnd: { by: SESSION, at: 6_000_000 } },
+    'announce a.part 4',
+    'change r uploaded',
+  ],
+  ['its session lives', { ...ON_DISK, path: 'a.part', row: WAITING }],
+  [
+    'renamed to its final name',
+    { ...ON_DISK, twin: WAITING, rename: RENAME },
+    'announce a 4 from a.part',
+    'change r uploaded',
+  ],
+  [
+    'renamed to its final name, which is not on the disk yet',
+    { stat: FILE, twin: WAITING, rename: RENAME },
+    'wait sync',
+  ],
+  [
+    'renamed to its final name, and no word of it',
+    { ...ON_DISK, twin: WAITING },
+    'announce a 4 from a.part',
+    'change r uploaded',
+  ],
+  [
+    'renamed from one final name to another',
+    { ...ON_DISK, twin: { ...ROW, path: Buffer.from('b') }, rename: { ...RENAME, from: 'b' } },
+    'renamed a 4 from b',
+    'change r',
+  ],
+  [
+    'another file with the inode of one that has gone, and no rename: it has to rest',
+    { stat: LATER, twin: { ...ROW, path: Buffer.from('b') } },
+    'wait rest',
+  ],
+  ['renamed, and not there yet', { rename: RENAME, isFresh: true }, 'wait rest'],
+  ['renamed, and never there', { rename: RENAME }, 'lost'],
+  ['renamed after its row had gone', { ...ON_DISK, rename: RENAME, removedRow: ROW }, 'put uploaded 4 as r'],
+
+  ['removed', { row: ROW, removal: REMOVAL }, 'removed a 4', 'remove r'],
+  ['removed, and still there', { ...ON_DISK, row: ROW, removal: REMOVAL, isFresh: true }, 'wait rest'],
+  ['a removal that was refused', { ...ON_DISK, row: ROW, removal: REMOVAL }],
+  [
+    'removed, and another file is there',
+    { stat: { ...FILE, inode: 8 }, row: ROW, removal: REMOVAL },
+    'removed a 4',
+    'remove r',
+  ],
+  ['gone, and no word of it', { row: ROW }, 'wait rest'],
+  ['gone for a while', { row: ROW, isGone: true }, 'removed a 4', 'remove r'],
+
+  ['as it is recorded', { ...ON_DISK, row: ROW }],
+  ['its times were set', { stat: { ...FILE, mtime: 1_000_000 }, row: ROW, wasSet: true }, 'change r'],
+  ['its jail was copied to another disk', { stat: { ...FILE, inode: 8 }, row: ROW }, 'change r'],
+  [
+    'its jail was restored, with times in whole seconds',
+    {
+      stat: { ...FILE, inode: 8, mtime: 5_000_000 },
+      row: { ...ROW, inode: unknownInode(5_400_000), mtime: 5_400_000 },
+    },
+    'change r',
+  ],
+  [
+    'overwritten before its upload was told, and nothing heard since',
+    { stat: FILE, row: { ...ROW, mtime: UNSEEN } },
+    'wait rest',
+  ],
+
+  ['found, and changing', { stat: FILE }, 'wait rest'],
+  ['found at rest', { stat: FILE, isRested: true }, 'wait explanation'],
+  ['found, and nobody writes it', { stat: FILE, isRested: true, isUnexplained: true }, 'wait sync'],
+  [
+    'found and on the disk',
+    { ...ON_DISK, isRested: true, isUnexplained: true },
+    'announce a 4',
+    'put uploaded 4 found',
+  ],
+  [
+    'found under a temporary name while a session lives',
+    { ...ON_DISK, path: 'a.part', isRested: true, isUnexplained: true },
+    'put waiting 4 found',
+  ],
+  [
+    'changed by nobody that is known',
+    { stat: LATER, synced: LATER, row: ROW, isRested: true, isUnexplained: true },
+    'announce a 9',
+    'put uploaded 9 found',
+  ],
+];
+
+for (const [story, look, ...expected] of table) {
+  test(story, () => assert.deepEqual(said(decide({ ...NOTHING, ...look })), expected));
+}

@@ -1,0 +1,74 @@
+/** The snippets of docs/ do what they say, and its table has every setting. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { sign, signatureHeader } from '../../src/webhooks/signature.ts';
+
+const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
+const read = (path: string): string => readFileSync(join(PROJECT, path), 'utf8');
+const webhooks = read('docs/webhooks.md');
+const snippet = (language: string): string => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(webhooks)?.[1] ?? '';
+
+const BODY = Buffer.from('{"event":"file.uploaded","filename":"ünï"}');
+const SECRET = 'giY3ZcXKHfnTXGw5A5DhhpXLUE3RygXD';
+const HEADER = signatureHeader(sign(BODY, SECRET));
+
+test('the Node snippet accepts a right signature and no other', async () => {
+  const { verify } = (await import(`data:text/javascript,${encodeURIComponent(snippet('js'))}`)) as {
+    verify(body: Buffer, header: string | undefined, secret: string): boolean;
+  };
+  assert.equal(verify(BODY, HEADER, SECRET), true);
+  assert.equal(verify(BODY, HEADER.replace(/.$/, 'x'), SECRET), false);
+  assert.equal(verify(Buffer.concat([BODY, BODY]), HEADER, SECRET), false);
+  assert.equal(verify(BODY, undefined, SECRET), false);
+});
+
+test('the Python snippet accepts a right signature and no other', () => {
+  const python = (body: Buffer, header: string): string =>
+    execFileSync(
+      'python3',
+      ['-c', `import sys\n${snippet('python')}\nprint(verify(sys.stdin.buffer.read(), *sys.argv[1:]))`, header, SECRET],
+      {
+        input: body,
+        encoding: 'utf8',
+      },
+    ).trim();
+  assert.equal(python(BODY, HEADER), 'True');
+  assert.equal(python(BODY, 'sha256=00'), 'False');
+  assert.equal(python(Buffer.from('{}'), HEADER), 'False');
+});
+
+test('every variable of the configuration is in the table, and no other', () => {
+  const source = read('src/config.ts');
+  const known = new Set([...source.matchAll(/^ {2}(BERTH_\w+):/gm)].map((match) => match[1]));
+  const listed = new Set(
+    [...read('docs/operations.md').matchAll(/^\| (`BERTH_.*?) \|/gm)].flatMap(
+      (row) => (row[1] ?? '').match(/BERTH_\w+/g) ?? [],
+    ),
+  );
+  assert.deepEqual(listed, known);
+});
+
+test('every link between the pages leads somewhere', () => {
+  for (const page of ['README.md', 'src/README.md', 'openssh/README.md', ...globSync('docs/*.md', { cwd: PROJECT })]) {
+    for (const [, target = ''] of read(page).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+      const [file = '', heading] = target.split('#');
+      const path = file === '' ? page : normalize(join(dirname(page), file));
+      assert.ok(existsSync(join(PROJECT, path)), `${page}: ${target}`);
+      if (heading === undefined) continue;
+      const headings = [...read(path).matchAll(/^#+ (.*)$/gm)].map(([, words = '']) => slugOf(words));
+      assert.ok(headings.includes(heading), `${page}: ${target}`);
+    }
+  }
+});
+
+/** As a heading's anchor is made of its words. */
+function slugOf(words: string): string {
+  return words
+    .toLowerCase()
+    .replaceAll(/[^\w -]/g, '')
+    .replaceAll(' ', '-');
+}

@@ -1,0 +1,136 @@
+/**
+ * What an installation of an earlier commit becomes when this berth starts on its folders. Each folder beside this file
+ * is what `make.ts` wrote at that commit.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import type { Config } from '../../src/config.ts';
+import { OperatorError } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
+import { startService } from '../../src/service.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { apiClient } from '../support/api-client.ts';
+import { type Upload, webhookOf } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { receiver } from '../support/receiver.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+import { runSshd } from '../support/sshd.ts';
+
+const HERE = fileURLToPath(new URL('./', import.meta.url));
+const COMMITS = readdirSync(HERE, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+
+/** Longer than a file at rest takes to be found. */
+const REST = 4000;
+
+interface Kept {
+  /** An API key of the account that has the directories. */
+  readonly key: string;
+  /** Of the SFTP users two and three. */
+  readonly privateKey: string;
+  /** A webhook whose first attempt has failed. */
+  readonly delivery: string;
+  /** By password, by key, by both, and one whose receiver is out of reach. */
+  readonly directories: readonly {
+    readonly id: string;
+    readonly username: string;
+    readonly password: string;
+    readonly secret: string;
+    readonly storage: number;
+    readonly uploads: readonly Upload[];
+  }[];
+}
+
+/** The folders of that commit on this machine; its webhooks go to `url`. */
+async function unpack(place: Scratch, commit: string, url: string): Promise<{ kept: Kept; config: Config }> {
+  execFileSync('tar', ['-C', place.dir, '-xpzf', join(HERE, commit, 'kept.tar.gz'), '--numeric-owner']);
+  const database = new Sqlite(place.config.databaseFile);
+  database.prepare('update deliveries set url = ?').run(url);
+  database.prepare('update directories set webhook_url = ?').run(url);
+  database.close();
+  const { sftp: at, webhooks } = place.config;
+  const config = {
+    ...place.config,
+    sftp: { ...at, port: await freePort() },
+    webhooks: { ...webhooks, allow: ['127.0.0.0/8'] },
+  };
+  return { kept: JSON.parse(readFileSync(join(HERE, commit, 'expected.json'), 'utf8')) as Kept, config };
+}
+
+for (const { name: commit } of COMMITS) {
+  test(`from ${commit}: what there was stays, nothing is announced again, and what came meanwhile is`, async () => {
+    using place = scratch();
+    await using hook = await receiver();
+    const { kept, config } = await unpack(place, commit, hook.url);
+    const hostKeys = join(config.stateDir, 'hostkeys');
+    const keysBefore = readdirSync(hostKeys).map((name) => readFileSync(join(hostKeys, name), 'utf8'));
+    const [byPassword, byKey, byBoth, unreached] = kept.directories;
+    assert.ok(byPassword && byKey && byBoth && unreached);
+
+    // While berth was down.
+    const files = join(config.jailDir, byPassword.username, 'files');
+    const { uid } = statSync(files);
+    writeFileSync(join(files, 'meanwhile'), 'put while berth was down');
+    chownSync(join(files, 'meanwhile'), uid, uid);
+
+    await prepareSshd(config);
+    await using _sshd = await runSshd(config);
+    await using parts = new AsyncDisposableStack();
+    const service = parts.adopt(await startService(config, { log: createLog('error') }), (made) => made.close());
+    await service.covered;
+    await wait(REST);
+    const announced = hook.requests.map((request) => webhookOf(request).filename);
+    assert.deepEqual(announced.toSorted(), ['late', 'meanwhile']);
+    const late = hook.requests.find((request) => webhookOf(request).filename === 'late');
+    assert.equal(late?.headers['webhook-id'], kept.delivery);
+
+    const client = parts.use(apiClient({ port: service.port, ca: readFileSync(config.tls.cert), key: kept.key }));
+    for (const { id, storage, uploads, secret } of kept.directories) {
+      const { json } = await client.send('GET', `/directories/${id}`);
+      const { storage_bytes, webhook_secret } = (json as { data: Record<string, unknown> }).data;
+      const more: number = id === byPassword.id ? 'put while berth was down'.length : 0;
+      assert.deepEqual([storage_bytes, webhook_secret], [storage + more, secret]);
+      const list = (await client.send('GET', `/directories/${id}/uploads`)).json as { data: Upload[] };
+      const before = list.data.filter(({ filename }) => filename !== 'meanwhile');
+      assert.deepEqual(before, uploads);
+    }
+
+    const keyFile = join(place.dir, 'key');
+    writeFileSync(keyFile, kept.privateKey);
+    chmodSync(keyFile, 0o600);
+    const { port } = config.sftp;
+    const logins = [
+      { port, username: byPassword.username, password: byPassword.password },
+      { port, username: byKey.username, keyFile },
+      { port, username: byBoth.username, keyFile },
+      { port, username: byBoth.username, password: byBoth.password },
+    ];
+    for (const login of logins) {
+      const { code, output } = await sftp(place.dir, login, ['pwd']);
+      assert.equal(code, 0, output);
+    }
+    const keysAfter = readdirSync(hostKeys).map((name) => readFileSync(join(hostKeys, name), 'utf8'));
+    assert.deepEqual(keysAfter, keysBefore);
+  });
+}
+
+test('a database of a newer berth is refused in a sentence, and stays as it is', async () => {
+  using place = scratch();
+  const { config } = await unpack(place, COMMITS[0]?.name ?? '', 'http://127.0.0.1:1/');
+  const database = new Sqlite(config.databaseFile);
+  database.exec("insert into kysely_migration (name, timestamp) values ('999-from-the-future', '2036-01-01')");
+  database.close();
+  const before = readFileSync(config.databaseFile);
+  await assert.rejects(startService(config, { log: createLog('silent') }), (error) => {
+    assert.ok(error instanceof OperatorError);
+    assert.match(error.message, /newer berth/);
+    return true;
+  });
+  assert.deepEqual(readFileSync(config.databaseFile), before);
+});

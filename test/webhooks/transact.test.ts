@@ -1,0 +1,108 @@
+/** Webhooks are claimed in the transaction that enqueues them, and sent as soon as it is committed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import type { Dispatcher } from '../../src/webhooks/dispatcher.ts';
+import { enqueue } from '../../src/webhooks/outbox.ts';
+import { type Received, receiver } from '../support/receiver.ts';
+import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
+
+/** Uploads these files with one transaction. */
+function upload(place: OutboxPlace, { transact }: Dispatcher, url: string, ...names: string[]): Promise<void> {
+  return transact(async (tx) => {
+    const destinations: string[] = [];
+    for (const filename of names) {
+      const uploadedAt = place.clock.now();
+      destinations.push(...(await enqueue(tx, { directory: directory(url), filename, sizeBytes: 1, uploadedAt })));
+    }
+    return { value: undefined, destinations };
+  });
+}
+
+async function states(place: OutboxPlace): Promise<string[]> {
+  const rows = await place.database.db.selectFrom('deliveries').select('state').orderBy('inserted_at').execute();
+  return rows.map(({ state }) => state);
+}
+
+const nameOf = ({ body }: Received): string => (JSON.parse(body.toString()) as { filename: string }).filename;
+
+test('a webhook that there is room for is claimed in the same commit, and its attempt written before it is sent', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver({ respond: () => undefined });
+  const dispatcher = place.start();
+  await upload(place, dispatcher, target.url, 'a');
+  const row = await place.database.db.selectFrom('deliveries').selectAll().executeTakeFirstOrThrow();
+  assert.partialDeepStrictEqual(row, { state: 'running', attempts: 1 });
+  assert.partialDeepStrictEqual(await place.attempts(row.id), [{ number: 1, finished_at: null }]);
+  const { headers, body } = await target.next();
+  assert.equal(headers['webhook-id'], row.id);
+  assert.deepEqual(body, row.body);
+  await dispatcher.close();
+});
+
+test('a transaction that fails sends nothing and holds no slot', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const dispatcher = place.start();
+  for (let count = 0; count < 3; count += 1) {
+    const failed = dispatcher.transact(async (tx) => {
+      await enqueue(tx, { directory: directory(target.url), filename: 'x', sizeBytes: 1, uploadedAt: 1 });
+      throw new Error('no row for this upload');
+    });
+    await assert.rejects(failed, /no row for this upload/);
+  }
+  assert.deepEqual(await states(place), []);
+  await upload(place, dispatcher, target.url, 'a', 'b');
+  assert.deepEqual(new Set([nameOf(await target.next()), nameOf(await target.next())]), new Set(['a', 'b']));
+  assert.equal(target.requests.length, 2);
+});
+
+test('a commit that the database refuses sends nothing, and its slots are free again', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const { db } = place.database;
+  const dispatcher = place.start();
+  await upload(place, dispatcher, 'http://127.0.0.1:9/', 'warm-up');
+  // What a full disk does when the claim is written.
+  await sql`create trigger full before insert on attempts begin select raise(abort, 'disk full'); end`.execute(db);
+  for (let count = 0; count < 3; count += 1) {
+    await assert.rejects(upload(place, dispatcher, target.url, 'refused'), /disk full/);
+  }
+  await sql`drop trigger full`.execute(db);
+  await upload(place, dispatcher, target.url, 'a', 'b');
+  assert.deepEqual(new Set([nameOf(await target.next()), nameOf(await target.next())]), new Set(['a', 'b']));
+});
+
+test('what there is no room for waits for a slot, and what has waited longer goes first', async () => {
+  await using place = await outboxPlace();
+  const held: (() => void)[] = [];
+  await using target = await receiver({
+    respond: (response) => void held.push(() => response.writeHead(204).end()),
+  });
+  const dispatcher = place.start();
+  await upload(place, dispatcher, target.url, 'a', 'b', 'c');
+  assert.deepEqual((await states(place)).toSorted(), ['queued', 'running', 'running']);
+  await upload(place, dispatcher, target.url, 'd');
+  assert.deepEqual((await states(place)).toSorted(), ['queued', 'queued', 'running', 'running']);
+  for (let count = 0; count < 4; count += 1) {
+    await target.next();
+    held.shift()?.();
+  }
+  const names = target.requests.map(nameOf);
+  assert.deepEqual(names.slice(0, 2).toSorted(), ['a', 'b']);
+  assert.deepEqual(names.slice(2).toSorted(), ['c', 'd']);
+});
+
+test('a dispatcher that is closed leaves them in the queue, for the next start', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const dispatcher = place.start();
+  await dispatcher.close();
+  await upload(place, dispatcher, target.url, 'a');
+  await sleep(50);
+  assert.deepEqual(await states(place), ['queued']);
+  assert.equal(target.requests.length, 0);
+  place.start();
+  assert.equal(nameOf(await target.next()), 'a');
+});

@@ -64,7 +64,7 @@ async function uploadTwice(place: Scratch, [program, ...args]: Client): Promise<
 test('rclone copy: one webhook and one row for each file', { timeout: TIMEOUT }, async (t) => {
   using place = scratch();
   const source = join(FOREIGN, 'rclone');
-  if (!(await reach(t, 'go', ['mod', 'download'], source))) return;
+  if (!(await reach(t, 'go', ['list', '-deps', '.'], source))) return;
   const program = join(place.dir, 'rclone-copy');
   await run('go', ['build', '-o', program, '.'], { cwd: source });
   await uploadTwice(place, [program]);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
@@ -12,14 +13,19 @@ type Event = readonly [filename: string, size: number];
 
 const byName = ([a]: Event, [b]: Event): number => (a < b ? -1 : 1);
 
-/** The webhooks so far, `last` being uploaded and announced after them. */
+/** How long an earlier upload may take after a later one, in ms. */
+const STRAGGLERS = 1000;
+
+/** The webhooks so far, by name; `last` was uploaded after them. */
 async function eventsUntil(berth: TestBerth, last: string): Promise<Event[]> {
   const isLast = (): boolean => berth.receiver.requests.some((request) => webhookOf(request).filename === last);
   await until(`${last} is announced`, isLast);
+  await wait(STRAGGLERS); // uploads that end together are put on the disk beside each other
   return berth.receiver.requests
     .map(webhookOf)
     .map(({ filename, size_bytes }) => [filename, size_bytes] as const)
-    .filter(([filename]) => filename !== last);
+    .filter(([filename]) => filename !== last)
+    .toSorted(byName);
 }
 
 async function rowsOf(berth: TestBerth, directory: TestDirectory): Promise<Event[]> {
@@ -41,8 +47,8 @@ test('a file whose rename is refused while it is written is announced by its own
   await session.request(FXP.CLOSE, handle);
   await session.put('last', '');
   assert.deepEqual(await eventsUntil(berth, 'last'), [
-    ['taken', 9],
     ['mine', 3],
+    ['taken', 9],
   ]);
 });
 

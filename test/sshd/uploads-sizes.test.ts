@@ -60,11 +60,11 @@ test('bytes that were written twice count once, and gaps count: the size is the 
   }
   const webhooks = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
   assert.deepEqual(
-    webhooks.map(({ filename, size_bytes: size }) => [filename, size]),
-    [
+    new Map(webhooks.map(({ filename, size_bytes: size }) => [filename, size])),
+    new Map([
       ['twice', 100],
       ['gap', 1100],
-    ],
+    ]),
   );
   await wait(3000); // longer than a file at rest takes to be found
   assert.equal(berth.receiver.requests.length, 2);

@@ -21,6 +21,8 @@ export class ScanThread {
   #ended = Promise.resolve();
   #scanning: PromiseWithResolvers<readonly Scanned[]> | undefined;
   #idle: NodeJS.Timeout | undefined;
+  /** Why the thread has ended. */
+  #failure: unknown;
 
   constructor(options: ScanThreadOptions) {
     this.#options = options;
@@ -53,12 +55,12 @@ export class ScanThread {
       workerData,
       resourceLimits: HEAP,
     });
-    let failure = new Error('the thread for scans has ended');
-    worker.on('error', (error) => (failure = new Error('the thread for scans failed', { cause: error })));
+    this.#failure = new Error('the thread for scans has ended');
+    worker.on('error', (error) => (this.#failure = new Error('the thread for scans failed', { cause: error })));
     this.#ended = new Promise((resolve) => {
       worker.once('exit', () => {
         if (this.#worker === worker) this.#worker = undefined;
-        this.#scanning?.reject(failure);
+        this.#scanning?.reject(this.#failure);
         resolve();
       });
     });
@@ -67,10 +69,20 @@ export class ScanThread {
   }
 
   #heard(message: FromScanWorker): void {
-    const { take, tooDeep } = this.#options;
     if (message.kind === 'scanned') this.#scanning?.resolve(message.scanned);
-    else if (message.kind === 'too-deep') tooDeep(message.jail);
-    else void take(message.found).finally(() => this.#send({ kind: 'go-on' }));
+    else if (message.kind === 'too-deep') this.#options.tooDeep(message.jail);
+    else void this.#hand(message.found);
+  }
+
+  async #hand(found: readonly Found[]): Promise<void> {
+    const worker = this.#worker;
+    try {
+      await this.#options.take(found);
+      this.#send({ kind: 'go-on' });
+    } catch (error) {
+      this.#failure = error;
+      await worker?.terminate();
+    }
   }
 
   #end(): void {

@@ -36,8 +36,8 @@ test('the compiled program has the same commands, threads that start, and stack 
 /** Scans nothing in the thread for scans, opens the transfer log in its own, and fails in a function of the sources. */
 const PROGRAM = `
   const [databaseFile, jailDir] = process.argv.slice(2);
-  const { createScanThread } = await import('./program/uploads/disk/scan-thread.js');
-  const scans = createScanThread({ databaseFile, jailDir, take: () => {}, tooDeep: () => {} });
+  const { ScanThread } = await import('./program/uploads/disk/scan-thread.js');
+  const scans = new ScanThread({ databaseFile, jailDir, take: () => {}, tooDeep: () => {} });
   console.log(JSON.stringify(await scans.scan([])));
   await scans.close();
   const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');

@@ -4,6 +4,7 @@
  * matches it by its inode, by its size and time, or by the beginning of its name.
  */
 import { LRUCache } from 'lru-cache';
+import type { Micros } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Close, HandleEnd } from './evidence.ts';
 import type { FileRow } from './files.ts';
@@ -11,6 +12,9 @@ import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from './file-stat.ts';
 
 /** How many are remembered of all directories, and for how long, in ms: a scan comes sooner. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
+
+/** How late the log may be heard on a machine that is too busy. Enough when the size agrees, too. */
+const BUSY_LAG: Micros = 2_000_000;
 
 /** Ends of uploads of one directory. */
 const CLOSES = 1000;
@@ -38,7 +42,7 @@ export class Unmatched {
   closeOf(directoryId: string, stat: FileStat): Close | undefined {
     const closes = this.#closes.get(directoryId) ?? [];
     return (
-      closes.find((close) => close.inode === stat.inode && isOfThatTime(close, stat)) ??
+      closes.find((close) => close.inode === stat.inode && isOfThatTime(close, stat, LOG_LAG)) ??
       closes.find((close) => isLike(close, stat))
     );
   }
@@ -65,14 +69,14 @@ export class Unmatched {
   }
 }
 
-/** Whether the file may have been written through that handle, by its time. */
-function isOfThatTime({ openedAt = 0, at }: Close, { mtime }: FileStat): boolean {
-  return mtime >= openedAt - LOG_LAG && mtime <= at + TIMER_GRAIN;
+/** Whether the file may have been written through that handle, by its time; its open may have been heard so late. */
+function isOfThatTime({ openedAt = 0, at }: Close, { mtime }: FileStat, lag: Micros): boolean {
+  return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
 }
 
 /** Whether the file was written through that handle, by its size and time. */
 export function isLike(close: Close, stat: FileStat): boolean {
-  return close.bytes === stat.size_bytes && isOfThatTime(close, stat);
+  return close.bytes === stat.size_bytes && isOfThatTime(close, stat, BUSY_LAG);
 }
 
 function beginsLike(path: FilePath, start: string): boolean {

@@ -50,26 +50,29 @@ export class Scanner {
   readonly #costs = new LRUCache<string, number>({ max: 10_000 });
   readonly #stop = new AbortController();
   #rounds: Loop | undefined;
+  /** Resolves when every directory has been scanned once. */
+  readonly #covered = Promise.withResolvers<void>();
 
   constructor(options: ScannerOptions) {
     this.#options = options;
     this.#thread = new ScanThread(options);
   }
 
-  /** Scans every directory once and has it watched; then again and again what the watcher cannot see. */
+  /**
+   * Scans every directory once and has it watched; then again and again what the watcher cannot see. A further call waits
+   * for the same.
+   */
   coverAll(): Promise<void> {
     const { background, watcher, roundPause = ROUND_PAUSE } = this.#options;
-    const first = Promise.withResolvers<void>();
-    this.#stop.signal.addEventListener('abort', () => first.resolve());
     let isFirst = true;
     this.#rounds ??= background.start('scanning', { every: roundPause, atOnce: true }, async () => {
       const began = performance.now();
       await (isFirst || !watcher.isComplete() ? this.#round() : this.#scanCrowded());
       isFirst = false;
-      first.resolve();
+      this.#covered.resolve();
       return Math.max(roundPause, RESTS_PER_WORK * (performance.now() - began));
     });
-    return first.promise;
+    return this.#covered.promise;
   }
 
   /** Scans one directory soon. */
@@ -80,6 +83,7 @@ export class Scanner {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    this.#covered.resolve();
     const closed = this.#thread.close();
     await this.#rounds?.close();
     await Promise.all(this.#requested.values());

@@ -8,7 +8,7 @@ export function serveCommand({ config, environment }: Invocation): Command {
     .addHelpText(
       'after',
       `
-It is configured by environment variables (see the README). SIGTERM ends it after what is in flight; SIGHUP makes it
+It is configured by environment variables (see /etc/berth/berth.env). SIGTERM ends it after what is in flight; SIGHUP makes it
 read the certificate again. An interrupted berth restore is finished first.
 
 Examples:

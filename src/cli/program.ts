@@ -15,7 +15,7 @@ import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
 
 const HELP = `
-Each command has --help with examples. Settings are environment variables: see the README, or /etc/berth/berth.env.
+Each command has --help with examples. Settings are environment variables: see /etc/berth/berth.env.
 
 Exit status: 0 done; 1 an error, in one line on standard error; 2 wrong use; 130 or 143 ended by Ctrl-C or SIGTERM before
 it was done. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;

@@ -78,7 +78,7 @@ async function* examine({ config, clock, login }: DoctorOptions): AsyncGenerator
     settings = config();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return yield ['configuration', fail(error.message, 'see the README, "The environment"')];
+    return yield ['configuration', fail(error.message, 'see docs/operations.md, "Settings"')];
   }
   for (const [name, check] of Object.entries(login ? { ...CHECKS, login: checkLogin } : CHECKS)) {
     for (const finding of await outcomeOf(async () => check(settings, clock))) yield [name, finding];

@@ -29,6 +29,6 @@ function problemAbove(config: Config): Finding | undefined {
     return undefined;
   } catch (error) {
     const [text = '', ...remedy] = errorMessage(error).split(/: (?=ch|choose)/);
-    return fail(text, remedy.join(': ') || 'see the README, "The environment"');
+    return fail(text, remedy.join(': ') || 'see docs/operations.md, "Settings"');
   }
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, utimesSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, OPEN, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
@@ -15,6 +15,11 @@ const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
 /** Longer than a file at rest takes to be found. */
 const REST = 4000;
+
+/** `a 5` for each upload in the list, by name. */
+async function listed(berth: TestBerth, directory: TestDirectory): Promise<string[]> {
+  return (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
+}
 
 test('written, closed, dated and renamed, with and without pauses: one webhook and one row each', async () => {
   using place = scratch();
@@ -37,8 +42,10 @@ test('written, closed, dated and renamed, with and without pauses: one webhook a
     sizes.toSorted((a, b) => a - b),
     Array.from({ length: FILES }, (_, i) => i + 1),
   );
-  const rows = (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`);
-  assert.deepEqual(rows.toSorted(), Array.from({ length: FILES }, (_, i) => `file-${i} ${i + 1}`).toSorted());
+  assert.deepEqual(
+    await listed(berth, directory),
+    Array.from({ length: FILES }, (_, i) => `file-${i} ${i + 1}`).toSorted(),
+  );
 });
 
 test('written, appended to and renamed, with pauses: two webhooks, and a row for each file', async () => {
@@ -81,8 +88,7 @@ test('one name replaced by two others, all at once: the rows are those of the di
   }
   await session.request(FXP.STAT, '.');
   const wanted = Array.from({ length: FILES }, (_, i) => `b${i} 2`).toSorted();
-  const rows = async (): Promise<string[]> =>
-    (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
+  const rows = (): Promise<string[]> => listed(berth, directory);
   await until('the rows are those of the disk', async () => String(await rows()) === String(wanted), 10);
   await wait(REST);
   assert.deepEqual(await rows(), wanted);
@@ -104,8 +110,7 @@ test('folders that are filled and renamed, and whose names are used again at onc
   }
   await session.request(FXP.STAT, '.');
   const wanted = Array.from({ length: 5 * rounds }, (_, i) => `done-${Math.floor(i / 5)}/${i % 5} ${i + 1}`).toSorted();
-  const rows = async (): Promise<string[]> =>
-    (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
+  const rows = (): Promise<string[]> => listed(berth, directory);
   await until('the rows are those of the disk', async () => String(await rows()) === String(wanted), 15).catch(
     () => undefined,
   );

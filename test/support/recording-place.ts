@@ -1,18 +1,16 @@
 /** A directory on a database and a folder, whose log the test speaks: what `recording.ts` makes of it can be read. */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import Sqlite from 'better-sqlite3';
-import { createAccount } from '../../src/accounts/accounts.ts';
 import { SECOND } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { jailFiles } from '../../src/uploads/file-path.ts';
+import { JailQueries } from '../../src/uploads/jails.ts';
+import { fill } from '../bench/filled.ts';
+import { firstAccount } from '../bench/served.ts';
 import { movedClock } from './moved-clock.ts';
 import { until } from './poll.ts';
 import { recording, type RecordingOptions } from './recording.ts';
 import { scratch } from './scratch.ts';
-
-const DIRECTORY = { id: 'd', sftp_username: 'u' };
 
 export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'isAlive'> {
   /** How wrong the clock is. */
@@ -26,26 +24,17 @@ const LONG = 6000;
 export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   await using parts = new AsyncDisposableStack();
   const place = parts.use(scratch());
-  const files = join(place.dir, 'files');
-  mkdirSync(files);
-  mkdirSync(place.config.stateDir, { recursive: true });
-  const database = await openDatabase(place.config.databaseFile);
+  const { config } = place;
+  await fill(config, await firstAccount(config), { directories: 1, filesEach: 0 });
+  const database = await openDatabase(config.databaseFile);
   parts.defer(() => database.close());
+  await database.db.updateTable('directories').set({ webhook_url: 'https://hooks.example.com/' }).execute();
+  const [jail] = await new JailQueries(database.reads).after('', 1);
+  assert.ok(jail);
+  const filesRoot = jailFiles(config.jailDir);
   const clock = movedClock();
   clock.offset = (options.hoursAhead ?? 0) * 3600 * SECOND;
-  const { id: account } = await createAccount({ database, clock }, { name: 'T', plan: 'business' });
-  const sqlite = new Sqlite(place.config.databaseFile);
-  sqlite.exec("insert into principals (uid, username) values (70000, 'u')");
-  sqlite
-    .prepare(
-      `insert into directories (id, account_id, name, slug, metadata, sftp_host, sftp_port, sftp_username, uid,
-        password_hash, webhook_url, webhook_secret, max_connections, retention_days, auth_mode, inserted_at, updated_at)
-      values ('d', ?, 'D', 'd', '{}', '127.0.0.1', 22, 'u', 70000, '*', 'https://hooks.example.com/', 'secret', 10, 0,
-        'password', 0, 0)`,
-    )
-    .run(account);
-  sqlite.close();
-  const parting = parts.use(recording({ ...options, clock, database, filesRoot: () => files }));
+  const parting = parts.use(recording({ ...options, clock, database, filesRoot }));
   const owned = parts.move();
 
   /** `a 5`: a webhook for `a` with 5 bytes, in the order of their uploads. */
@@ -64,17 +53,17 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   }
 
   return {
-    files,
+    files: filesRoot(jail.sftp_username),
     /** When all that was told has been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
       await parting.recorder.drained();
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);
     },
     /** sshd says something of session `pid`. */
-    told: (pid: number, ...texts: string[]): void => parting.say(DIRECTORY, pid, ...texts),
+    told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
     gone: (pid: number): void => parting.interpreter.end(pid, clock.now()),
-    touch: (path: string): void => parting.ledger.touch(DIRECTORY, path, 0),
+    touch: (path: string): void => parting.ledger.touch(jail, path, 0),
     /** It comes to that in the end, and stays so. */
     async settles(webhooks: string[], recorded: string[]): Promise<void> {
       await until('all is recorded', async () => (await rows()).length === recorded.length, LONG / 1000);

@@ -7,9 +7,7 @@ import { createServer, type IncomingHttpHeaders, type RequestListener, type Serv
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-
-/** How long `next` waits before it fails the test, in ms. */
-const PATIENCE = 40_000;
+import { PATIENCE } from './poll.ts';
 
 export interface Received {
   readonly method: string;
@@ -28,7 +26,7 @@ export interface Receiver extends AsyncDisposable {
   readonly requests: readonly Received[];
   /** How many connections were opened to it. */
   connections(): number;
-  /** The first request that `next` has not returned yet; waits for it, at most 40 s. */
+  /** The first request that `next` has not returned yet; waits for it as long as `until` does. */
   next(): Promise<Received>;
 }
 
@@ -70,7 +68,7 @@ export async function receiver({ respond, tls, port: wanted = 0 }: ReceiverOptio
     requests,
     connections: () => connections,
     async next() {
-      const signal = AbortSignal.timeout(PATIENCE);
+      const signal = AbortSignal.timeout(PATIENCE * 1000);
       const index = taken;
       taken += 1;
       for (;;) {
@@ -91,6 +89,6 @@ async function arrival(arrivals: EventTarget, signal: AbortSignal, index: number
   try {
     await once(arrivals, 'arrival', { signal });
   } catch (error) {
-    throw new Error(`no request number ${index + 1} within ${PATIENCE / 1000} s`, { cause: error });
+    throw new Error(`no request number ${index + 1} within ${PATIENCE} s`, { cause: error });
   }
 }

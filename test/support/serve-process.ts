@@ -18,9 +18,6 @@ export interface ServeProcess extends AsyncDisposable {
   kill(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** How long it may take until it answers, in s. */
-const ANSWERS_WITHIN = 30;
-
 /** Starts it; returns once it answers on its port, which has to be a fixed one. Leaves nothing behind when it does not. */
 export async function startServe(config: Config, environment: Record<string, string>): Promise<ServeProcess> {
   const child = spawn(process.execPath, [MAIN, 'serve'], {
@@ -38,14 +35,10 @@ export async function startServe(config: Config, environment: Record<string, str
     await ended;
   }
   try {
-    await until(
-      'berth serve answers',
-      async () => {
-        if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
-        return isHealthy(config);
-      },
-      ANSWERS_WITHIN,
-    );
+    await until('berth serve answers', async () => {
+      if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
+      return isHealthy(config);
+    });
   } catch (error) {
     await end();
     throw error;

@@ -9,7 +9,7 @@ import { createAuthenticate } from './accounts/authenticate.ts';
 import { createLastUsed } from './accounts/last-used.ts';
 import { type Background, createBackground } from './background.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { leadMeter } from './clock-steps.ts';
+import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
@@ -69,6 +69,7 @@ interface Ground {
   readonly background: Background;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  readonly clockLead: ClockLead;
   readonly log: Log;
 }
 
@@ -84,7 +85,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
-  const ground = { config, paths, database, background, metrics, clock, log };
+  const clockLead = createClockLead({ database, clock, log });
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
   const dispatcher = openWebhooks(ground, parts);
   const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
@@ -132,7 +134,7 @@ function openUploads(
   transact: Dispatcher['transact'],
   roundPause: number | undefined,
 ): Promise<Uploads> {
-  const { config, paths, clock, metrics } = ground;
+  const { config, paths, metrics } = ground;
   return startUploads({
     ...ground,
     databaseFile: config.databaseFile,
@@ -140,7 +142,6 @@ function openUploads(
     logFolder: paths.corner,
     tempNames: config.tempNames,
     sync: config.syncUploads,
-    lead: leadMeter(clock, () => performance.now()),
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     roundPause,

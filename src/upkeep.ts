@@ -12,6 +12,8 @@ import type { Uploads } from './uploads/start.ts';
 
 /** How often what could not be applied to the disk is tried again, in ms. */
 const RETRY = 5000;
+/** How often the clock is looked at, in ms: as much of a downtime may count as a lead. */
+const CLOCK = 60_000;
 const HOUR = 3_600_000;
 
 export interface UpkeepOptions extends PruningOptions {
@@ -34,6 +36,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   const { background } = options;
   const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
   const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
+  const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
   const { promise: covered, resolve } = Promise.withResolvers<void>();
   const coverage = background.start('coverage', { every: RETRY, atOnce: true }, async (signal) => {
     await coverAll(options, signal);
@@ -44,7 +47,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [coverage, history, unapplied]) await loop.close();
+      for (const loop of [coverage, history, clock, unapplied]) await loop.close();
       resolve();
     },
   };

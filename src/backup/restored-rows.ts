@@ -1,6 +1,6 @@
 /** Fits a restored database to files that were copied, and to what happened since the backup. */
 import { sql } from 'kysely';
-import type { Micros } from '../clock.ts';
+import { type Micros, systemClock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { FIRST_UID } from '../directories/create.ts';
 import { randomText } from '../random-text.ts';
@@ -24,6 +24,8 @@ export interface RestoredRows {
  * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
  *   skipped.
  *
+ * - The clock: the time since the backup has really passed.
+ *
  * Deliveries stay as they are: those still to be sent at the time of the backup are sent, with the same webhook-id.
  */
 export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
@@ -35,6 +37,11 @@ export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
     const noFileHasThis: Micros = -1;
     await tx.updateTable('files').set({ mtime: noFileHasThis }).where('state', '=', 'waiting').execute();
 
+    const now = systemClock().now();
+    await tx
+      .updateTable('clock')
+      .set({ seen_at: sql<Micros>`max(seen_at, ${now})`, lead: 0 })
+      .execute();
     const { last } = await tx
       .selectFrom('principals')
       .select(({ fn }) => fn.max('uid').as('last'))

@@ -5,6 +5,7 @@ import { version } from '../version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
+import { clockCommand } from './clock.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
 import { Interruption, type Invocation } from './invocation.ts';
@@ -39,6 +40,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(listenCommand(invocation))
     .addCommand(prepareCommand(invocation))
     .addCommand(doctorCommand(invocation, (found) => (status = found)))
+    .addCommand(clockCommand(invocation))
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))
     .addCommand(accountCommand(invocation))

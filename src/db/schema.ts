@@ -196,6 +196,14 @@ export interface AuditTable {
   changes: string;
 }
 
+/** One row. */
+export interface ClockTable {
+  /** The wall time that was last seen; 0 when none was. */
+  seen_at: Micros;
+  /** How far it was ahead of the time that had passed (`clock-lead.ts`). */
+  lead: Micros;
+}
+
 export interface Tables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
@@ -207,4 +215,5 @@ export interface Tables {
   attempts: AttemptsTable;
   transfers: TransfersTable;
   audit: AuditTable;
+  clock: ClockTable;
 }

@@ -3,7 +3,8 @@
  * attempts. A bounded batch at a time, so that nobody waits long.
  */
 import { setTimeout } from 'node:timers/promises';
-import { type Clock, DAY, type Micros } from '../clock.ts';
+import { DAY, type Micros } from '../clock.ts';
+import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 
@@ -14,14 +15,14 @@ const PAUSE = 20;
 
 export interface PruningOptions {
   readonly database: Database;
-  readonly clock: Clock;
   readonly log: Log;
+  readonly clockLead: ClockLead;
   readonly historyDays: number;
 }
 
 export async function pruneHistory(options: PruningOptions, signal: AbortSignal): Promise<void> {
-  const { database, clock, log, historyDays: days } = options;
-  const before = clock.now() - days * DAY;
+  const { database, clockLead, log, historyDays: days } = options;
+  const before = (await clockLead()).now - days * DAY;
   let rows = 0;
   for (const table of ['transfers', 'audit', 'deliveries'] as const) {
     for (let removed = BATCH; removed === BATCH && !signal.aborted;) {

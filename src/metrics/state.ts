@@ -36,6 +36,14 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     const oldest = await Promise.all(OPEN_STATES.map(async (state) => (await outbox(reads, state)).oldest ?? now));
     return Math.max(0, now - Math.min(...oldest)) / 1_000_000;
   });
+  gauge(
+    'berth_clock_lead_seconds',
+    'How far the clock is ahead of the time that has passed; see berth clock.',
+    async () => {
+      const { lead } = await reads.selectFrom('clock').select('lead').executeTakeFirstOrThrow();
+      return lead / 1_000_000;
+    },
+  );
   const deliveries = {
     name: 'berth_outbox_deliveries',
     help: 'Webhooks still to be delivered: due (queued), being sent (running), waiting for a retry (waiting).',

@@ -2,12 +2,16 @@
  * Removes files older than their directory's `retention_days`, by `uploaded_at` (the server's clock at completion, not
  * the file's own time, which clients set at will).
  *
+ * What was uploaded while the clock was ahead would stay until that time: it counts from when the clock is right again.
+ *
  * A file goes only while it is the one its row was written for; one that changed since is looked at again. Its row goes
  * after it: a crash in between leaves a row without a file, which the next check or scan removes.
  */
 import type { Kysely } from 'kysely';
 import { lstatBeneath, unlinkBeneath } from '../beneath.ts';
-import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
+import { type Clock, DAY, type Micros } from '../clock.ts';
+import { type ClockLead, DOUBTFUL } from '../clock-lead.ts';
+import type { Database } from '../db/open.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
@@ -21,13 +25,12 @@ const PAGE = 100;
 const BACKLOG = 1000;
 
 export interface RetentionOptions {
-  readonly reads: Kysely<Tables>;
+  readonly database: Pick<Database, 'db' | 'reads'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly filesRoot: FilesRoot;
   readonly ledger: { remove(...about: Parameters<Ledger['remove']>): unknown; touch: Ledger['touch'] };
-  /** How far the clock was set forward lately: nothing becomes old by that. */
-  lead(): Micros;
+  readonly clockLead: ClockLead;
   isHeld(directoryId: string, inode: number): Promise<boolean>;
   /** Waits until at most so many looks are under way. */
   drained(left: number): Promise<void>;
@@ -37,9 +40,8 @@ type Old = Pick<FilesTable, 'id' | 'path' | 'uploaded_at' | 'inode' | 'mtime' | 
 
 /** Checks all directories once. @throws when a directory could not be checked; the others are. */
 export async function applyRetention(options: RetentionOptions, signal: AbortSignal): Promise<void> {
-  const { reads, clock, log } = options;
-  const lead = options.lead();
-  if (lead > 0) log.warn({ hours: lead / (3600 * SECOND) }, 'the clock was set forward: retention waits for as long');
+  const { reads } = options.database;
+  const { now, lead } = await options.clockLead();
   let failure: Error | undefined;
   let after: string | undefined = '';
   while (after !== undefined && !signal.aborted) {
@@ -54,7 +56,8 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
       .execute();
     for (const directory of page) {
       try {
-        await clear(options, directory, clock.now() - lead - directory.retention_days * DAY, signal);
+        if (Math.abs(lead) <= DOUBTFUL) await takeBack(options.database, directory.id, now + Math.max(0, lead));
+        await clear(options, directory, now - directory.retention_days * DAY, signal);
       } catch (error) {
         failure = new Error(`retention failed in directory ${directory.id}`, { cause: error });
       }
@@ -64,12 +67,31 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
   if (failure) throw failure;
 }
 
+/** Files whose time lies ahead get a present one, in their order. A day ahead does not matter. */
+async function takeBack({ db, reads }: Pick<Database, 'db' | 'reads'>, directory: string, now: Micros): Promise<void> {
+  const earliest = await reads
+    .selectFrom('files')
+    .select('uploaded_at')
+    .where('directory_id', '=', directory)
+    .where('uploaded_at', '>', now + DOUBTFUL)
+    .orderBy('uploaded_at')
+    .limit(1)
+    .executeTakeFirst();
+  if (!earliest) return;
+  await db
+    .updateTable('files')
+    .set((eb) => ({ uploaded_at: eb('uploaded_at', '-', earliest.uploaded_at - now) }))
+    .where('directory_id', '=', directory)
+    .where('uploaded_at', '>', now + DOUBTFUL)
+    .execute();
+}
+
 async function clear(options: RetentionOptions, jail: Jail, before: Micros, signal: AbortSignal): Promise<void> {
   const pause = yielder();
   let cursor = { uploaded_at: 0, id: '' };
   let removed = 0;
   while (!signal.aborted) {
-    const rows = await expired(options.reads, jail.id, before, cursor);
+    const rows = await expired(options.database.reads, jail.id, before, cursor);
     for (const row of rows) {
       if (await removeOne(options, jail, row)) removed += 1;
       await pause();

@@ -4,7 +4,8 @@
  */
 import type { Background } from '../background.ts';
 import { lstatBeneath } from '../beneath.ts';
-import type { Clock, Micros } from '../clock.ts';
+import type { Clock } from '../clock.ts';
+import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
@@ -50,8 +51,7 @@ export interface UploadsOptions {
   readonly firstUid: number;
   /** With more directories than this, not all of them are watched. */
   readonly watchLimit: number;
-  /** How far the clock was set forward lately. */
-  lead(): Micros;
+  readonly clockLead: ClockLead;
   /** The client's address of a session that began before this process, undefined when it is none of this berth's. */
   addressOf(username: string, pid: number): string | undefined;
   /** Called with what a commit has put into the history. */
@@ -85,12 +85,12 @@ export interface Uploads {
 
 /** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  const { background, database } = options;
+  const { background } = options;
   const parts = wire(options, () => transferLog.allSockets);
   const { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher } =
     parts;
   const drained = (left: number) => recorder.drained(left);
-  const retention = { ...options, reads: database.reads, filesRoot, ledger, isHeld, drained };
+  const retention = { ...options, filesRoot, ledger, isHeld, drained };
   const loops = {
     sessions: background.start('sessions', { every: SESSION_SWEEP }, async () => {
       if (follower.isIdle) unheard.sweep();

@@ -180,7 +180,8 @@ test('what is older than BERTH_HISTORY_DAYS goes, in batches; what is newer or s
   await addTransfers(api.database, id, clock.now(), 1200);
   clock.advance(89 * DAY);
   await addTransfers(api.database, id, clock.now(), 3);
-  const pruning = { database: api.database, clock, log: createLog('silent'), historyDays: 90 };
+  const clockLead = async () => ({ now: clock.now(), lead: 0 });
+  const pruning = { database: api.database, clockLead, log: createLog('silent'), historyDays: 90 };
   const { signal } = new AbortController();
   await pruneHistory(pruning, signal);
   const count = async (table: 'transfers' | 'audit' | 'deliveries' | 'attempts'): Promise<number> =>

@@ -100,9 +100,9 @@ const operations: Record<string, () => Promise<void>> = {
     const clock = systemClock();
     dieAfter(Number(step));
     const late: Clock = { now: () => clock.now() + 8 * DAY };
-    const { reads } = database;
+    const clockLead = async () => ({ now: late.now(), lead: 0 });
     const drained = (left?: number): Promise<void> => recorder.drained(left);
-    const options = { reads, clock: late, log, filesRoot, ledger, lead: () => 0, drained };
+    const options = { database, clock: late, clockLead, log, filesRoot, ledger, drained };
     await applyRetention({ ...options, isHeld: async () => false }, new AbortController().signal);
     await recorder.drained();
     await recorder.close();

@@ -4,7 +4,9 @@ import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, wri
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Clock, DAY, systemClock } from '../../src/clock.ts';
+import { checkClock } from '../../src/doctor/checks/clock.ts';
 import { startBerth } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -40,6 +42,37 @@ test('expired files go with their rows at the start, whatever mtime says; a dire
   assert.equal(await berth.storage(expiring), 0);
   assert.equal((await berth.uploads(keeping)).length, 2);
   assert.equal(berth.receiver.requests.length, 4);
+});
+
+test('a start with a clock that is ahead removes nothing, and says so until the clock is confirmed', async () => {
+  using place = scratch({ BERTH_METRICS_PORT: '0' });
+  await using berth = await startBerth(place);
+  const directory = await berth.directory({ retention_days: 30 });
+  writeFileSync(join(place.dir, 'file'), 'x');
+  await sftp(place.dir, directory.login, ['put file']);
+  await berth.receiver.next();
+  const clockLead = async (): Promise<number> => {
+    const answer = await fetch(`http://127.0.0.1:${berth.service().metricsPort}/metrics`);
+    return Number(/^berth_clock_lead_seconds (.*)$/m.exec(await answer.text())?.[1]);
+  };
+  assert.equal(await clockLead(), 0);
+
+  await berth.stop();
+  await berth.start(ahead(40), { isConfirmed: false });
+  await berth.service().covered;
+  assert.equal((await berth.uploads(directory)).length, 1);
+  assert.equal(Math.round((await clockLead()) / 86_400), 40);
+  const found = await checkClock(berth.config, ahead(40));
+  const finding = found.find(({ text }) => text.startsWith('the clock is ahead by 40.0 days'));
+  assert.deepEqual([finding?.verdict, finding?.remedy?.split(';')[0]], ['warn', 'if it is right: berth clock confirm']);
+
+  await berth.stop();
+  const { status, stdout } = await runCommand(place.environment, 'clock', 'confirm');
+  assert.deepEqual([status, stdout.includes('is right; it seemed 40.0 days off')], [0, true], stdout);
+  await berth.start();
+  await berth.service().covered;
+  assert.equal((await berth.uploads(directory)).length, 1);
+  assert.equal(await clockLead(), 0);
 });
 
 test('a folder swapped for a link leads retention nowhere', async () => {

@@ -8,6 +8,7 @@ import { createKey } from '../../src/accounts/api-keys.ts';
 import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import { confirmClock } from '../../src/clock-lead.ts';
 import { createLog } from '../../src/log.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { type ApiAnswer, apiClient, type Send } from './api-client.ts';
@@ -57,8 +58,8 @@ export interface TestBerth extends AsyncDisposable {
   storage(directory: TestDirectory): Promise<number>;
   connect(directory: TestDirectory): Promise<Connection>;
   stop(): Promise<void>;
-  /** Starts it again, by that clock if one is given. */
-  start(clock?: Clock): Promise<void>;
+  /** Starts it again, by that clock if one is given, which the operator has confirmed unless it is said otherwise. */
+  start(clock?: Clock, options?: { isConfirmed: boolean }): Promise<void>;
 }
 
 export async function startBerth(place: Scratch, options: { receiver?: ReceiverOptions } = {}): Promise<TestBerth> {
@@ -118,11 +119,20 @@ export async function startBerth(place: Scratch, options: { receiver?: ReceiverO
       await service?.close();
       service = undefined;
     },
-    async start(clock = systemClock()) {
+    async start(given, { isConfirmed } = { isConfirmed: true }) {
+      const clock = given ?? systemClock();
+      if (given && isConfirmed) await confirm(config, given);
       service = await startService(config, { log, clock });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** What `berth clock confirm` does, by that clock. */
+export async function confirm(config: Config, clock: Clock): Promise<void> {
+  const database = await openDatabase(config.databaseFile);
+  await confirmClock({ database, clock });
+  await database.close();
 }
 
 /** The webhook that a request carried. */

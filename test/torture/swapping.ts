@@ -165,10 +165,12 @@ export function expectUntouched(result: Swapped): void {
 async function scanAllTheTime(
   over: number,
   { config }: TestBerth,
-  { reads }: Database,
+  database: Database,
   directory: TestDirectory,
   look: (path: string) => void,
 ): Promise<number> {
+  const { reads } = database;
+  const clock = systemClock();
   const filesRoot = jailFiles(config.jailDir);
   const { signal } = new AbortController();
   const ignore = (): void => undefined;
@@ -181,11 +183,11 @@ async function scanAllTheTime(
     signal,
   };
   const retention = {
-    reads,
-    clock: systemClock(),
+    database,
+    clock,
+    clockLead: async () => ({ now: clock.now(), lead: 0 }),
     log: createLog('silent'),
     filesRoot,
-    lead: () => 0,
     ledger: {
       remove: ignore,
       touch: ignore,

@@ -12,6 +12,7 @@ const GROUND = [
   'background.ts',
   'beneath.ts',
   'clock.ts',
+  'clock-lead.ts',
   'clock-steps.ts',
   'config.ts',
   'db',

@@ -80,7 +80,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));
-  assert.equal(rules.length, 5);
+  assert.equal(rules.length, 6);
   for (const rule of rules) {
     assert.deepEqual(Object.keys(rule).toSorted(), [
       'alert',

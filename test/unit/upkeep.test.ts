@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBackground } from '../../src/background.ts';
 import { systemClock } from '../../src/clock.ts';
+import { createClockLead } from '../../src/clock-lead.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createLog } from '../../src/log.ts';
@@ -28,7 +29,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
     background,
     paths,
     log,
-    clock: systemClock(),
+    clockLead: createClockLead({ database, clock: systemClock(), log }),
     historyDays: 90,
     host: recordingHost(),
     local: {} as LocalHost,

@@ -1,0 +1,28 @@
+/** `berth clock …` */
+import { Command } from 'commander';
+import { DAY, formatMicros } from '../clock.ts';
+import { confirmClock } from '../clock-lead.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+
+export function clockCommand({ config, clock, print }: Invocation): Command {
+  const command = new Command('clock').description('The clock, by which files and history become old');
+  command
+    .command('confirm')
+    .description('Say that the clock is right, after the machine was off for more than a day, for example')
+    .addHelpText(
+      'after',
+      `
+A clock that jumps by more than a day is in doubt: until it has gone back or is confirmed, no file and no history
+becomes old by the time that it skipped. The next hourly check goes by the time that is confirmed.
+
+Example:
+  date && berth clock confirm`,
+    )
+    .action(async () => {
+      const lead = await withDatabase(config(), (database) => confirmClock({ database, clock }));
+      const was = lead === 0 ? 'it was not in doubt' : `it seemed ${(Math.abs(lead) / DAY).toFixed(1)} days off`;
+      print(`${formatMicros(clock.now())} is right; ${was}`);
+    });
+  return command;
+}

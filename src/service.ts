@@ -19,6 +19,7 @@ import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
+import { listTurns } from './http/list-turns.ts';
 import { followCertificate, loadTlsPair } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
@@ -160,6 +161,7 @@ async function openApi(
   const app = createApp({
     rules,
     uploads: uploadList(database.reads),
+    listTurn: listTurns(),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),

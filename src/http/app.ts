@@ -7,6 +7,7 @@ import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
 import { directoryEndpoints } from './directories.ts';
 import { health, type HealthCheck } from './health.ts';
+import type { ListTurn } from './list-turns.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
 import { listUploads } from './uploads.ts';
@@ -14,6 +15,7 @@ import { listUploads } from './uploads.ts';
 export interface AppDependencies extends AccessDependencies {
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
+  readonly listTurn: ListTurn;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }
@@ -33,7 +35,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.get('/api/v1/directories/:id', api(directories.show));
   app.patch('/api/v1/directories/:id', api(directories.update));
   app.delete('/api/v1/directories/:id', api(directories.destroy));
-  app.get('/api/v1/directories/:id/uploads', api(listUploads(queries, deps.uploads)));
+  app.get('/api/v1/directories/:id/uploads', api(listUploads(queries, deps.uploads, deps.listTurn)));
   app.delete('/api/v1/directories/:id/public_key', api(directories.destroyPublicKey));
 
   app.notFound(async (c) => {

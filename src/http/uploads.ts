@@ -4,20 +4,26 @@ import type { DirectoryQueries } from '../directories/view.ts';
 import { displayName, type UploadList, type UploadRow } from '../uploads/upload-list.ts';
 import type { Endpoint } from './access.ts';
 import { ownDirectory } from './directories.ts';
+import type { ListTurn } from './list-turns.ts';
 import { readPage, requestedPage } from './page.ts';
 import { dataResponse } from './responses.ts';
 
-/** Rows that are read and serialized at once, which takes some 2 ms. A list may have any number of them. */
-const LOT = 500;
+/** Rows that are read, serialized and sent at once, which takes some 1 ms. A list may have any number of them. */
+const LOT = 200;
 
-export function listUploads(directories: DirectoryQueries, uploads: UploadList): Endpoint<'/:id'> {
+export function listUploads(directories: DirectoryQueries, uploads: UploadList, turn: ListTurn): Endpoint<'/:id'> {
   return async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { limit, after } = requestedPage(c);
-    if (limit === undefined) {
-      const first = await uploads.list(id, { limit: LOT, after });
-      return first.length === LOT ? longResponse(uploads, id, first) : dataResponse(json(first));
+    const first = (): Promise<UploadRow[]> => uploads.list(id, { limit: LOT, after });
+    if (limit === undefined || limit > LOT) {
+      const rows = await first();
+      if (rows.length < LOT) return dataResponse(json(rows));
+      await turn(principal.accountId, c.env.outgoing);
+      // It may have gone meanwhile.
+      await ownDirectory(directories, principal, id);
     }
+    if (limit === undefined) return longResponse(uploads, id, await first());
     const { rows, headers } = await readPage(c, (page) => uploads.list(id, { ...page, limit: page.limit ?? limit }));
     return dataResponse(json(rows), 200, headers);
   };

@@ -15,6 +15,7 @@ import { createApp } from '../../src/http/app.ts';
 import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
 import { type AnsweredRequest, observed, requestNames } from '../../src/http/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
+import { listTurns } from '../../src/http/list-turns.ts';
 import { createAddressLimit, createRateLimit } from '../../src/http/rate-limits.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
@@ -32,6 +33,8 @@ export interface HostedOptions {
   readonly trustedProxies?: readonly string[];
   readonly tls?: 'on' | 'proxy';
   readonly waits?: Waits;
+  /** How long a client that does not read a long list keeps its turn, in ms. */
+  readonly listPatience?: number;
   readonly checkHealth?: HealthCheck;
   /** Stands between authentication and the database. */
   readonly authenticationReads?: (reads: Kysely<Tables>) => Kysely<Tables>;
@@ -93,6 +96,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const app = createApp({
     rules,
     uploads: uploadList(database.reads),
+    listTurn: listTurns(options.listPatience),
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
     lastUsed,
     rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),

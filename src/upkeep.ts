@@ -16,6 +16,9 @@ const RETRY = 5000;
 const CLOCK = 60_000;
 const HOUR = 3_600_000;
 
+/** How often sessions without their monitor are looked for, in ms. */
+const SWEEP = 10_000;
+
 export interface UpkeepOptions extends PruningOptions {
   readonly background: Background;
   readonly paths: Paths;
@@ -37,6 +40,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
   const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
   const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
+  const unwatched = background.start('unwatched-sessions', { every: SWEEP }, () => options.local.endUnwatched());
   const { promise: covered, resolve } = Promise.withResolvers<void>();
   const coverage = background.start('coverage', { every: RETRY, atOnce: true }, async (signal) => {
     await coverAll(options, signal);
@@ -47,7 +51,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [coverage, history, clock, unapplied]) await loop.close();
+      for (const loop of [coverage, history, clock, unapplied, unwatched]) await loop.close();
       resolve();
     },
   };

@@ -63,7 +63,7 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
       const stop = follow && catchSignals();
       const settings = config();
       await withDatabase(settings, async (database) => {
-        const look = async (): Promise<Row[]> => liveRows(database, allSessions(pathsOf(settings)), options);
+        const look = async (): Promise<Row[]> => liveRows(database, await allSessions(pathsOf(settings)), options);
         const live = await look();
         if (stop) await followRows(live, changes(live, look), FOLLOWED, { print, json, stop });
         else printRows(live, STYLE, { print, json });

@@ -9,7 +9,7 @@ import { areCredentialsRight, removeCredentials, writeCredentials } from './cred
 import { ensureJail, isJailRight } from './jail.ts';
 import { isLogSocketRight, linkLogSocket, type LogSockets } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
-import { allSessions, endSessions } from './sessions.ts';
+import { allSessions, endSessions, endUnwatched, type Session, unwatchedSessions } from './sessions.ts';
 import { createTrash } from './trash.ts';
 
 export interface HostOptions {
@@ -25,6 +25,8 @@ export interface LocalHost extends DirectoryHost {
   relink(username: string): Promise<boolean>;
   /** After the transfer log was started anew: gives the jails of live sessions its socket; `linkAll` follows. */
   relinkLiveSessions(): Promise<void>;
+  /** Ends what lives in a jail without its monitor, as the call before found it already: one that is just ending may finish. */
+  endUnwatched(): Promise<void>;
   /** Resolves when every removal begun so far has ended. */
   settled(): Promise<void>;
   close(): Promise<void>;
@@ -34,6 +36,7 @@ export interface LocalHost extends DirectoryHost {
 export function createDirectoryHost({ paths, log, sockets }: HostOptions): LocalHost {
   prepareFolders(paths);
   const trash = createTrash(paths, log);
+  let unwatched: ReadonlySet<string> = new Set();
 
   async function linkLog(username: string): Promise<void> {
     while (!linkLogSocket(paths, username, sockets)) await sockets.moreSockets();
@@ -66,15 +69,27 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
       );
     },
 
-    async remove({ sftp_username: username, uid }) {
+    async remove({ sftp_username: username }) {
       removeCredentials(paths, username);
-      await endSessions(paths, username, uid);
+      const left = await endSessions(paths, username);
+      if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
       trash.discard(username);
     },
 
     relink,
     async relinkLiveSessions() {
-      for (const username of new Set(allSessions(paths).map((session) => session.username))) await relink(username);
+      const sessions = await allSessions(paths);
+      for (const username of new Set(sessions.map((session) => session.username))) await relink(username);
+    },
+    async endUnwatched() {
+      const found = await unwatchedSessions(paths);
+      const nameOf = ({ pid, startTime }: Session): string => `${pid} ${startTime}`;
+      for (const session of found.filter((one) => unwatched.has(nameOf(one)))) {
+        const { username, pid } = session;
+        log.warn({ username, pid }, 'a session without its sshd process is ended');
+        endUnwatched(session);
+      }
+      unwatched = new Set(found.map(nameOf));
     },
     settled: () => trash.settled(),
     close: () => trash.close(),

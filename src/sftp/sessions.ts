@@ -1,24 +1,25 @@
 /**
  * Live sessions, as `openssh/admit` registers them: one file per connection, named by the PID of the sshd process that
  * watches over it (its monitor), holding that process's start time and the client's address. The file of a process
- * that has gone counts for nothing; the next login removes it.
+ * that has gone counts for nothing; a later login removes it. What a monitor that was killed leaves in its jail is a session
+ * too, until it is ended.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Micros } from '../clock.ts';
 import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
+import { type JailedProcess, jailedProcesses } from './jailed-processes.ts';
 import { isUsername, type Paths } from './paths.ts';
 
 export interface Session {
   readonly username: string;
-  /** The monitor. */
+  /** The monitor, or what it left behind. */
   readonly pid: number;
   readonly startTime: string;
-  /** The client's address as sshd saw it. */
+  /** The client's address as sshd saw it; empty when no monitor is left to say it. */
   readonly address: string;
   /** When it logged in. */
   readonly since: Micros;
@@ -27,24 +28,30 @@ export interface Session {
 /** How long killed processes may take to go, in ms, before we stop waiting for them. */
 const GONE_WITHIN = 5000;
 
-/** The live sessions of one user. */
+/** The live sessions of one user that have their monitor. */
 export function liveSessions(paths: Pick<Paths, 'sessions'>, username: string): Session[] {
-  const folder = join(paths.sessions, username);
-  return names(folder).flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    const file = join(folder, name);
-    const [startTime = '', address = ''] = (readOrNull(file) ?? '').trim().split(' ');
-    const pid = Number(name);
-    if (startTime === '' || startTimeOf(pid) !== startTime) return [];
-    const since = Math.floor((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) * 1000);
-    return [{ username, pid, startTime, address, since }];
-  });
+  const pids = names(join(paths.sessions, username)).filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((pid) => registered(paths, username, Number(pid)) ?? []);
 }
 
 /** All live sessions, oldest first. */
-export function allSessions(paths: Pick<Paths, 'sessions'>): Session[] {
+export async function allSessions(paths: Pick<Paths, 'jail' | 'sessions'>): Promise<Session[]> {
   const users = names(paths.sessions).filter(isUsername);
-  return users.flatMap((username) => liveSessions(paths, username)).toSorted((a, b) => a.since - b.since);
+  const live = users.flatMap((username) => liveSessions(paths, username));
+  return [...live, ...(await unwatchedSessions(paths))].toSorted((a, b) => a.since - b.since);
+}
+
+/** Sessions without a monitor: processes in a jail whose parent is neither in that jail nor a monitor. */
+export async function unwatchedSessions(paths: Pick<Paths, 'jail' | 'sessions'>): Promise<Session[]> {
+  const jailed = await jailedProcesses(paths);
+  const pids = new Set(jailed.map(({ pid }) => pid));
+  return jailed.flatMap(({ pid, username }) => {
+    const startTime = startTimeOf(pid);
+    const parent = Number(statOf(pid)?.[1]);
+    if (startTime === undefined || pids.has(parent) || registered(paths, username, parent)) return [];
+    const since = Math.floor((Date.now() - uptime() * 1000 + Number(startTime) * 10) * 1000);
+    return [{ username, pid, startTime, address: '', since }];
+  });
 }
 
 /**
@@ -52,59 +59,52 @@ export function allSessions(paths: Pick<Paths, 'sessions'>): Session[] {
  * none that was registered here: another instance of berth may have given out the same UID.
  */
 export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
-  const sessions = liveSessions(paths, username);
   let ancestor = pid;
   for (let generation = 0; generation < 4 && ancestor > 1; generation += 1) {
-    const session = sessions.find((live) => live.pid === ancestor);
+    const session = registered(paths, username, ancestor);
     if (session) return session.address;
     ancestor = Number(statOf(ancestor)?.[1] ?? 0);
   }
   return undefined;
 }
 
-/**
- * Ends every session of a user, and everything else that runs as its UID; they are gone when this returns. The user's
- * limit file must be gone already, so that no further login registers.
- */
-export async function endSessions(paths: Paths, username: string, uid: number): Promise<void> {
-  const sessions = liveSessions(paths, username);
-  if (sessions.length > 0) {
-    const doomed = sessions.flatMap(({ pid }) => [pid, ...stopAndListChildren(pid)]);
-    for (const pid of doomed) kill(pid, 'SIGKILL');
-    const deadline = performance.now() + GONE_WITHIN;
-    await killAllOf(uid, deadline);
-    const isLeft = (): boolean => sessions.some(({ pid, startTime }) => startTimeOf(pid) === startTime);
-    while (isLeft() && performance.now() < deadline) await wait(2);
-  }
-  forgetSessions(paths, username);
+/** The live session whose monitor is that process. */
+function registered(paths: Pick<Paths, 'sessions'>, username: string, pid: number): Session | undefined {
+  const file = join(paths.sessions, username, String(pid));
+  const [startTime = '', address = ''] = (readOrNull(file) ?? '').trim().split(' ');
+  if (startTime === '' || startTimeOf(pid) !== startTime) return undefined;
+  const since = Math.floor((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) * 1000);
+  return { username, pid, startTime, address, since };
 }
 
 /**
- * A monitor forks the process that becomes the user's. Between the two steps that child is root's still, and would survive
- * `kill -1` as the user: so the monitor is stopped first, and the children that it has by then go with it.
+ * Ends every session of a user: kills its monitors and all that is in its jail, again and again until there is none. The
+ * user's limit file must be gone already, so that no further login registers.
+ * @returns what the kernel still held on to after some seconds; it goes as soon as its system call returns.
  */
-function stopAndListChildren(pid: number): number[] {
-  kill(pid, 'SIGSTOP');
-  return (readOrNull(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ').filter(Boolean).map(Number);
-}
-
-/**
- * Kills all processes of a UID: round after round, until there is none. They run sshd's own code, which forks nothing, and
- * are stopped before they are killed, so that a child that one forks all the same is met by the next round. Needs no more
- * than CAP_KILL.
- */
-async function killAllOf(uid: number, deadline: number): Promise<void> {
-  while ((await signalAllOf(uid, 'STOP')) && performance.now() < deadline) {
-    await signalAllOf(uid, 'KILL');
+export async function endSessions(paths: Paths, username: string): Promise<readonly number[]> {
+  const deadline = performance.now() + GONE_WITHIN;
+  for (;;) {
+    // A monitor leads a process group, with the process that it forks for the user before that one is in the jail. A signal
+    // to a group misses no child that is being forked (fork(2) starts over), and what is left in the jail forks nothing.
+    const monitors = liveSessions(paths, username).map(({ pid }) => pid);
+    for (const pid of monitors) kill(-pid);
+    const jailed = (await jailedProcesses(paths)).filter(isOf(username)).map(({ pid }) => pid);
+    for (const pid of jailed) kill(pid);
+    const left = [...monitors, ...jailed];
+    if (left.length === 0) forgetSessions(paths, username);
+    if (left.length === 0 || performance.now() > deadline) return left;
     await wait(2);
   }
 }
 
-/** False when no process has that UID (pkill(1), exit status 1). */
-async function signalAllOf(uid: number, signal: 'STOP' | 'KILL'): Promise<boolean> {
-  const pkill = spawn('pkill', [`--signal=${signal}`, `--uid=${uid}`], { stdio: 'ignore' });
-  const [status] = await once(pkill, 'exit');
-  return status === 0;
+function isOf(username: string): (process: JailedProcess) => boolean {
+  return (process) => process.username === username;
+}
+
+/** Ends one session that has no monitor. */
+export function endUnwatched({ pid, startTime }: Session): void {
+  if (startTimeOf(pid) === startTime) kill(pid);
 }
 
 function forgetSessions(paths: Paths, username: string): void {
@@ -131,9 +131,9 @@ function statOf(pid: number): string[] | undefined {
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
-function kill(pid: number, signal: NodeJS.Signals): void {
+function kill(pid: number): void {
   try {
-    process.kill(pid, signal);
+    process.kill(pid, 'SIGKILL');
   } catch (error) {
     if (errorCode(error) !== 'ESRCH') throw error;
   }

@@ -112,6 +112,7 @@ async function filledTemplate(file: string, config: Config, paths: Paths): Promi
     authorizedKeys: paths.authorizedKeys,
     keysGid: String(KEYS_GID),
     limits: paths.limits,
+    jails: paths.jails,
     sessions: paths.sessions,
     deniedLogins: paths.deniedLogins,
   };

@@ -5,13 +5,14 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/sftp/paths.ts';
-import { liveSessions } from '../../src/sftp/sessions.ts';
+import { allSessions, liveSessions } from '../../src/sftp/sessions.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { ssh } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect, type Connection } from '../support/sftp-client.ts';
 import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
+import { processesOf } from '../support/user-processes.ts';
 import { startSshd } from '../support/sshd.ts';
 
 test('of ten simultaneous logins at a limit of three, exactly three get in', async () => {
@@ -66,19 +67,44 @@ test('the limit can change under live sessions, and each that ends makes room, h
   await assert.rejects(open());
 });
 
-test('a monitor that was killed counts no more', async () => {
+test('what a killed monitor leaves in the jail counts, is listed, and is ended', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);
   await using host = hostOf(sshd.paths);
+  await using stack = new AsyncDisposableStack();
   const row = directory({ max_connections: 1 });
   await host.apply(row);
   const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
-  await using first = await connect(login);
-  assert.ok(first);
-  const [monitor] = readdirSync(join(sshd.paths.sessions, row.sftp_username));
-  process.kill(Number(monitor), 'SIGKILL');
-  await using second = await connect(login);
-  assert.ok(second);
+  const open = async (): Promise<Connection> => stack.use(await connect(login));
+  const refused = async (): Promise<void> => {
+    await assert.rejects(open());
+    // Also by those who come after a login that looked.
+    await assert.rejects(open());
+    assert.equal((await allSessions(sshd.paths)).length, 1);
+  };
+  const monitor = (): number => liveSessions(sshd.paths, row.sftp_username)[0]?.pid ?? 0;
+
+  const first = await open();
+  await first.sftp();
+  process.kill(monitor(), 'SIGKILL');
+  await refused();
+  await host.endUnwatched();
+  assert.equal((await allSessions(sshd.paths)).length, 1, 'it may be ending just now');
+  await host.endUnwatched();
+  await first.closed;
+  await until('nothing is left', async () => (await allSessions(sshd.paths)).length === 0);
+
+  const second = await open();
+  await second.sftp();
+  const { server, network } = processesOf(row.uid);
+  process.kill(server, 'SIGSTOP'); // as if it were busy
+  for (const pid of [monitor(), network]) process.kill(pid, 'SIGKILL');
+  await second.closed;
+  await refused();
+  for (let look = 0; look < 2; look++) await host.endUnwatched();
+  await until('nothing is left', async () => (await allSessions(sshd.paths)).length === 0);
+  await open();
+  assert.deepEqual(readdirSync(join(sshd.paths.sessions, row.sftp_username)), [String(monitor())]);
 });
 
 test('below the limit a login starts no program: nothing but the hook itself', async () => {

@@ -1,6 +1,6 @@
 /** Specification, DELETE: credentials stop working at once, live sessions too; the files go. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SFTPWrapper } from 'ssh2';
@@ -9,6 +9,7 @@ import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
 import { startSshd } from '../support/sshd.ts';
+import { pidsOf, processesOf } from '../support/user-processes.ts';
 
 test('a delete ends live uploads at once, and nothing of the directory is left', async () => {
   using place = scratch();
@@ -27,7 +28,7 @@ test('a delete ends live uploads at once, and nothing of the directory is left',
   await host.remove(doomed);
 
   assert.equal(existsSync(sshd.paths.jail(doomed.sftp_username)), false);
-  assert.deepEqual(processesOf(doomed.uid), []);
+  assert.deepEqual(pidsOf(doomed.uid), []);
   await Promise.all([idle.closed, busy.closed, writing]);
   assert.equal((await sftp(place.dir, login(doomed), ['pwd'])).code, 255);
 
@@ -56,7 +57,27 @@ test('a login that is under way when the delete comes does not get in', async ()
     for (const attempt of await Promise.allSettled(attempts)) {
       if (attempt.status === 'fulfilled') await attempt.value.closed;
     }
-    assert.deepEqual(processesOf(row.uid), []);
+    assert.deepEqual(pidsOf(row.uid), []);
+  }
+});
+
+test('a delete ends what killed sshd processes have left: with a client, and without one', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  for (const withClient of [true, false]) {
+    const row = directory();
+    await host.apply(row);
+    await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+    await openHandle(await connection.sftp(), 'half');
+    const { server, network } = processesOf(row.uid);
+    const [monitor = ''] = readdirSync(join(sshd.paths.sessions, row.sftp_username));
+    // A process that is stopped stands for one that is busy and does not see that its client has gone.
+    process.kill(server, 'SIGSTOP');
+    for (const pid of withClient ? [Number(monitor)] : [Number(monitor), network]) process.kill(pid, 'SIGKILL');
+    await host.remove(row);
+    assert.deepEqual(pidsOf(row.uid), []);
+    await connection.closed;
   }
 });
 
@@ -78,16 +99,4 @@ async function writeUntilItFails(session: SFTPWrapper, handle: Buffer): Promise<
     });
     if ((await Promise.race([written, closed])) !== 'written') return;
   }
-}
-
-function processesOf(uid: number): string[] {
-  return readdirSync('/proc').filter((name) => {
-    if (!/^\d+$/.test(name)) return false;
-    try {
-      const status = readFileSync(`/proc/${name}/status`, 'utf8');
-      return !/^State:\s+Z/m.test(status) && status.includes(`\nUid:\t${uid}\t`);
-    } catch {
-      return false; // it has ended meanwhile
-    }
-  });
 }

@@ -1,13 +1,17 @@
 /** Every path that the SFTP side reads or writes, from the three folders of the configuration. Folders are made here too. */
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
-import { ensureFolder } from './files.ts';
+import { ensureFolder, replaceFile } from './files.ts';
 
 export interface Paths {
   readonly jails: string;
   /** berth's own corner among the jails, on their file system: sockets, trash, jails that are being built. 0700. */
   readonly corner: string;
   readonly trash: string;
+  /** Names the berth to which the jails belong, by its state folder. */
+  readonly owner: string;
+  readonly state: string;
   readonly userdb: string;
   readonly authorizedKeys: string;
   readonly limits: string;
@@ -29,6 +33,8 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     jails: config.jailDir,
     corner,
     trash: join(corner, 'trash'),
+    owner: join(corner, 'owner'),
+    state: config.stateDir,
     userdb: join(config.stateDir, 'userdb'),
     authorizedKeys: join(config.stateDir, 'authorized_keys'),
     limits: join(config.stateDir, 'limits'),
@@ -40,7 +46,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
   };
 }
 
-/** Makes the folders. Those in which a user or helper has to find one file by name can be passed, not listed. */
+/** Makes the folders, and takes the jails for this berth if they are nobody's. Those in which a user or helper has to find one file by name can be passed, not listed. */
 export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.jails, 0o755);
   ensureFolder(paths.corner, 0o700);
@@ -49,6 +55,15 @@ export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.authorizedKeys, 0o711);
   ensureFolder(paths.limits, 0o700);
   ensureFolder(paths.sessions, 0o700);
+  if (ownerOf(paths) === undefined) replaceFile(paths.owner, `${paths.state}\n`, 0o644);
+}
+
+/**
+ * The state folder of the berth to which the jails belong: a second berth would take away the sockets of the first, and give
+ * its UIDs to other users. Undefined before the first start.
+ */
+export function ownerOf({ owner }: Pick<Paths, 'owner'>): string | undefined {
+  return existsSync(owner) ? readFileSync(owner, 'utf8').trim() || undefined : undefined;
 }
 
 /**

@@ -6,6 +6,7 @@ import { readFileSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
+import { ownerOf, pathsOf } from './paths.ts';
 
 /** A socket's path may have 107 bytes (unix(7)); `<jails>/.berth/log-NNN.sock` has to fit. */
 const LONGEST_JAIL_DIR = 85;
@@ -13,11 +14,13 @@ const LONGEST_JAIL_DIR = 85;
 /** CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL (linux/capability.h): their numbers are bits of CapEff. */
 const POWERS = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 5n);
 
+type PreflightConfig = Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>;
+
 /**
  * Checks the privileges, and the folders that exist so far.
  * @throws {OperatorError} for the first problem.
  */
-export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>): void {
+export function preflight(config: PreflightConfig): void {
   if (!isPrivileged()) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
   if (Buffer.byteLength(config.jailDir) > LONGEST_JAIL_DIR) {
     throw new OperatorError(`BERTH_JAIL_DIR may have at most ${LONGEST_JAIL_DIR} characters: ${config.jailDir}`);
@@ -30,6 +33,16 @@ export function preflight(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtime
     if (`${dir}/`.startsWith('/etc/')) throw new OperatorError(`${name} may not lie below /etc: ${dir}`);
     checkComponents(name, dir);
   }
+  checkOwner(config);
+}
+
+function checkOwner(config: PreflightConfig): void {
+  const paths = pathsOf(config);
+  const owner = ownerOf(paths);
+  if (owner === undefined || owner === paths.state) return;
+  throw new OperatorError(
+    `${paths.jails} belongs to the berth whose BERTH_STATE_DIR is ${owner}: choose another BERTH_JAIL_DIR for this one, or remove ${paths.owner} if that state has moved or gone`,
+  );
 }
 
 /** Root, or a user to whom the unit gives root's powers over files (berth.service). */

@@ -1,8 +1,13 @@
-/** Two berths on one machine give out the same UIDs: the sessions of one are nothing to the other. */
+/** Two berths on one machine give out the same UIDs: the sessions of one are nothing to the other, and neither are its jails. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { checkFolders } from '../../src/doctor/checks/folders.ts';
+import { createLog } from '../../src/log.ts';
+import { startService } from '../../src/service.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -28,4 +33,46 @@ test('a live session of another berth holds up nothing here, and its own berth t
   await session.close(handle);
   assert.equal(webhookOf(await other.receiver.next()).size_bytes, 10);
   assert.deepEqual([berth.receiver.requests.length, other.receiver.requests.length], [1, 1]);
+});
+
+test('a delete ends no session of another berth that has given out the same UID', async () => {
+  using ours = scratch();
+  using theirs = scratch();
+  await using berth = await startBerth(ours);
+  await using other = await startBerth(theirs);
+  const directory = await berth.directory();
+  const namesake = await other.directory();
+  assert.equal(statSync(directory.files).uid, statSync(namesake.files).uid);
+  await using doomed = await berth.connect(directory);
+  await using connection = await other.connect(namesake);
+  const session = await sftpSession(connection);
+  const handle = await session.open('theirs', 'w');
+
+  assert.equal((await berth.send('DELETE', `/directories/${directory.id}`)).status, 204);
+  await doomed.closed;
+  await session.write(handle, 'whole');
+  await session.close(handle);
+  assert.equal(webhookOf(await other.receiver.next()).size_bytes, 5);
+});
+
+test('a second berth with the same jail folder is refused in words, and the first goes on', async () => {
+  using ours = scratch();
+  await using berth = await startBerth(ours);
+  using theirs = scratch({ BERTH_JAIL_DIR: ours.config.jailDir });
+  const words = new RegExp(
+    `${ours.config.jailDir} belongs to the berth whose BERTH_STATE_DIR is ${ours.config.stateDir}`,
+  );
+  await assert.rejects(startService(theirs.config, { log: createLog('error') }), words);
+  await assert.rejects(prepareSshd(theirs.config), words);
+  const [found] = await checkFolders(theirs.config, systemClock());
+  assert.match(found?.text ?? '', words);
+  assert.match(found?.remedy ?? '', /^choose another BERTH_JAIL_DIR/);
+
+  await berth.stop();
+  await assert.rejects(startService(theirs.config, { log: createLog('error') }), words);
+  await berth.start();
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  await (await sftpSession(connection)).put('heard', 'x');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'heard');
 });

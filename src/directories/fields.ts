@@ -88,6 +88,10 @@ const AuthFields = v.object({
       v.check((text) => text.trim() !== '', BLANK),
       v.transform(parsePublicKey),
       v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
+      v.check(
+        ({ weakness }) => weakness === undefined,
+        ({ input }) => input.weakness ?? INVALID,
+      ),
     ),
   ),
 });

@@ -1,6 +1,6 @@
 /**
  * OpenSSH public keys. Accepts what sshd would accept from an authorized_keys line without options, and nothing else,
- * so that a key we store is a key that logs in; keeps only type and base64, so that no option or second line can
+ * so that a key we store is a key that logs in, and nobody else with it; keeps only type and base64, so that no option or second line can
  * ever reach sshd.
  *
  * sshpk reads the common types. FIDO keys, which it does not know, are an ordinary key with an application's name
@@ -14,6 +14,8 @@ export interface PublicKey {
   readonly line: string;
   /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
+  /** Why nobody should log in with it; undefined for a strong key. */
+  readonly weakness?: string;
 }
 
 const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+[^\r\n\0]*)?$/;
@@ -29,20 +31,32 @@ const FIDO = new Map([
   ['sk-ssh-ed25519@openssh.com', { type: 'ssh-ed25519', parts: 1 }],
   ['sk-ecdsa-sha2-nistp256@openssh.com', { type: 'ecdsa-sha2-nistp256', parts: 2 }],
 ]);
-/** sshd_config(5), RequiredRSASize; and the largest number that OpenSSH reads from a blob (sshbuf.h, SSHBUF_MAX_BIGNUM). */
-const RSA_BITS = { min: 1024, max: 16_384 };
+/** RequiredRSASize in openssh/sshd_config; and the largest number that OpenSSH reads from a blob (sshbuf.h, SSHBUF_MAX_BIGNUM). */
+const RSA_BITS = { min: 2048, max: 16_384 };
 
-/** The key in the text, or undefined when sshd would not take it. A comment and blanks around it are dropped. */
+/** The key in the text, or undefined when that is none for OpenSSH. A comment and blanks around it are dropped. */
 export function parsePublicKey(text: string): PublicKey | undefined {
   const [, type = '', base64 = ''] = LINE.exec(text.trim()) ?? [];
   const blob = Buffer.from(base64, 'base64');
   if (blob.length === 0 || blob.toString('base64') !== base64) return undefined;
   const ordinary = ORDINARY.has(type) ? { type, blob } : insideFido(type, blob);
-  if (!ordinary || !isSound(ordinary.type, ordinary.blob)) return undefined;
+  const key = ordinary && soundKey(ordinary.type, ordinary.blob);
+  if (!key) return undefined;
+  const weakness = weaknessOf(key);
   return {
     line: `${type} ${base64}`,
     fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
+    ...(weakness && { weakness }),
   };
+}
+
+function weaknessOf({ type, size, parts }: sshpk.Key): string | undefined {
+  if (type !== 'rsa') return undefined;
+  if (size < RSA_BITS.min) return `is an RSA key of ${size} bits, and should have at least ${RSA_BITS.min}`;
+  // Anybody can sign for an exponent of 1; an even one belongs to no RSA key.
+  const exponent = parts.find(({ name }) => name === 'e')?.data ?? Buffer.alloc(0);
+  const isOdd = ((exponent.at(-1) ?? 0) & 1) === 1;
+  return isOdd && !exponent.equals(Buffer.of(1)) ? undefined : 'is an RSA key whose exponent protects nothing';
 }
 
 /** The ordinary key within a FIDO key: `string type, its parts, string application`, and nothing after. */
@@ -56,23 +70,23 @@ function insideFido(type: string, blob: Buffer): { type: string; blob: Buffer } 
   return { type: inner.type, blob: writeStrings([Buffer.from(inner.type), ...strings.slice(1, -1)]) };
 }
 
-/** Whether sshd would take the blob as a key of that ordinary type. */
-function isSound(type: string, blob: Buffer): boolean {
+/** The key in a blob of that ordinary type, or undefined when OpenSSH would not read it. */
+function soundKey(type: string, blob: Buffer): sshpk.Key | undefined {
   const [name, first, point] = readStrings(blob) ?? [];
-  if (name?.toString('latin1') !== type) return false;
-  if (type === 'ssh-ed25519' && first?.length !== 32) return false;
+  if (name?.toString('latin1') !== type) return undefined;
+  if (type === 'ssh-ed25519' && first?.length !== 32) return undefined;
   // OpenSSH takes uncompressed points only (RFC 5656, section 3.1, leaves it the choice).
-  if (type.startsWith('ecdsa-') && point?.[0] !== 0x04) return false;
+  if (type.startsWith('ecdsa-') && point?.[0] !== 0x04) return undefined;
   try {
     const key = sshpk.parseKey(`${type} ${blob.toString('base64')}`, 'ssh');
     // sshpk mends what sshd refuses (negative or padded numbers, bytes left over); a sound key stays what it was.
-    if (!key.toBuffer('rfc4253').equals(blob)) return false;
-    if (key.type === 'rsa' && (key.size < RSA_BITS.min || key.size > RSA_BITS.max)) return false;
+    if (!key.toBuffer('rfc4253').equals(blob)) return undefined;
+    if (key.type === 'rsa' && key.size > RSA_BITS.max) return undefined;
     // OpenSSL checks that a point lies on its curve.
     createPublicKey(key.toString('pkcs8'));
-    return true;
+    return key;
   } catch {
-    return false;
+    return undefined;
   }
 }
 

@@ -8,9 +8,9 @@ import { dataOf, FULL_FIELDS } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
-function makeKey(place: Scratch): { text: string; line: string; fingerprint: string } {
-  const file = join(place.dir, 'id');
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'me@here', '-f', file]);
+function makeKey(place: Scratch, ...kind: string[]): { text: string; line: string; fingerprint: string } {
+  const file = join(place.dir, `id${kind.join('')}`);
+  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', ...kind, '-N', '', '-C', 'me@here', '-f', file]);
   const text = readFileSync(`${file}.pub`, 'utf8');
   const fingerprint = execFileSync('ssh-keygen', ['-lf', file], { encoding: 'utf8' }).split(' ')[1] ?? '';
   return { text, line: text.split(' ').slice(0, 2).join(' '), fingerprint };
@@ -105,6 +105,10 @@ test('422: what is no mode or no key', async () => {
     [{ public_key: 'ssh-ed25519 AAAA' }, { public_key: bad }],
     [{ public_key: `no-pty ${line}` }, { public_key: bad }],
     [{ public_key: `${line}\n${line}` }, { public_key: bad }],
+    [
+      { public_key: makeKey(place, '-t', 'rsa', '-b', '1024').line },
+      { public_key: ['is an RSA key of 1024 bits, and should have at least 2048'] },
+    ],
     [
       { auth_mode: 'none', public_key: 'x' },
       { auth_mode: ['is invalid'], public_key: bad },

@@ -44,7 +44,7 @@ function lastPart(blob: Buffer, length: number): Buffer {
 test('keys of every ordinary type are taken, with the fingerprint that ssh-keygen prints', () => {
   using place = scratch();
   const kinds: [string, number?][] = [
-    ['rsa', 1024],
+    ['rsa', 2048],
     ['rsa', 3072],
     ['ecdsa', 256],
     ['ecdsa', 384],
@@ -56,6 +56,7 @@ test('keys of every ordinary type are taken, with the fingerprint that ssh-keyge
     const text = readFileSync(file, 'utf8');
     const key = parsePublicKey(text);
     assert.equal(key?.fingerprint, opensshFingerprint(file), `${type} ${bits ?? ''}`);
+    assert.equal(key?.weakness, undefined);
     assert.equal(key?.line, text.split(' ').slice(0, 2).join(' '), 'the comment and the newline are dropped');
   }
 });
@@ -76,6 +77,17 @@ test('FIDO keys are taken, with the fingerprint that ssh-keygen prints', () => {
     writeFileSync(file, `${line} token\n`);
     assert.deepEqual(parsePublicKey(`${line} token\n`), { line, fingerprint: opensshFingerprint(file) });
   }
+});
+
+test('an RSA key that sshd refuses for its size, or with which anybody could log in, is called weak', () => {
+  const modulus = (bytes: number) => Buffer.concat([Buffer.from([0]), Buffer.alloc(bytes, 0xff)]);
+  const rsa = (exponent: number[], bytes: number) =>
+    parsePublicKey(lineOf('ssh-rsa', wire('ssh-rsa', Buffer.from(exponent), modulus(bytes))))?.weakness;
+  assert.equal(rsa([1, 0, 1], 255), 'is an RSA key of 2040 bits, and should have at least 2048');
+  assert.equal(rsa([1, 0, 1], 128), 'is an RSA key of 1024 bits, and should have at least 2048');
+  for (const exponent of [[1], [2], [1, 0, 0]])
+    assert.equal(rsa(exponent, 256), 'is an RSA key whose exponent protects nothing');
+  for (const exponent of [[3], [1, 0, 1]]) assert.equal(rsa(exponent, 256), undefined);
 });
 
 test('what sshd would refuse is refused', () => {
@@ -109,7 +121,6 @@ test('what sshd would refuse is refused', () => {
     'a string left over': lineOf('ssh-ed25519', Buffer.concat([edBlob, wire('more')])),
     'a short Ed25519 key': lineOf('ssh-ed25519', wire('ssh-ed25519', edBlob.subarray(-31))),
     DSA: lineOf('ssh-dss', wire('ssh-dss', ...[128, 20, 128, 128].map((n) => Buffer.alloc(n, 0x55)))),
-    'RSA of 1016 bits': lineOf('ssh-rsa', wire('ssh-rsa', exponent, Buffer.alloc(127, 0x7f))),
     'RSA of 16392 bits': lineOf(
       'ssh-rsa',
       wire('ssh-rsa', exponent, Buffer.concat([Buffer.from([0]), Buffer.alloc(2049, 0xff)])),

@@ -1,5 +1,5 @@
 /** Every path that the SFTP side reads or writes, from the three folders of the configuration. Folders are made here too. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { ensureFolder, replaceFile } from './files.ts';
@@ -55,15 +55,21 @@ export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.authorizedKeys, 0o711);
   ensureFolder(paths.limits, 0o700);
   ensureFolder(paths.sessions, 0o700);
-  if (ownerOf(paths) === undefined) replaceFile(paths.owner, `${paths.state}\n`, 0o644);
+  if (ownerOf(paths) === undefined) replaceFile(paths.owner, `${inodeOf(paths.corner)} ${paths.state}\n`, 0o644);
 }
 
 /**
  * The state folder of the berth to which the jails belong: a second berth would take away the sockets of the first, and give
- * its UIDs to other users. Undefined before the first start.
+ * its UIDs to other users. Undefined before the first start, and for a copy, whose inode is another.
  */
-export function ownerOf({ owner }: Pick<Paths, 'owner'>): string | undefined {
-  return existsSync(owner) ? readFileSync(owner, 'utf8').trim() || undefined : undefined;
+export function ownerOf({ corner, owner }: Pick<Paths, 'corner' | 'owner'>): string | undefined {
+  if (!existsSync(owner)) return undefined;
+  const [, inode, state] = /^(\d+) (.+)\n$/s.exec(readFileSync(owner, 'utf8')) ?? [];
+  return inode === String(inodeOf(corner)) ? state : undefined;
+}
+
+function inodeOf(path: string): bigint {
+  return statSync(path, { bigint: true }).ino;
 }
 
 /**

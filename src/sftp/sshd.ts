@@ -71,24 +71,19 @@ function runLinks({ stateDir, jailDir, runtimeDir }: Config): string {
   return [...new Set(names)].map((name) => `${name}\n`).join('');
 }
 
-/** Leaves out the optional lines, marked with `?`, whose keyword this sshd does not know: `sshd -t` names them all at once. */
+/** Leaves out the optional lines, marked with `?`, that this sshd refuses: `sshd -t` gives the number of one or of several. */
 async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> {
   const file = join(paths.sshd, 'sshd_config');
-  const lines = (await filledTemplate('sshd_config', config, paths)).split('\n');
-  const write = (unknown: readonly string[]): void => {
-    const kept = lines.filter((line) => !unknown.some((keyword) => line.startsWith(`?${keyword} `)));
-    replaceFile(file, kept.map((line) => line.replace(/^\?/, '')).join('\n'), 0o644);
-  };
-  write([]);
-  const complaint = await testConfig(paths, file);
-  if (complaint === undefined) return;
-  const optional = lines.flatMap((line) => /^\?(\S+)/.exec(line)?.[1] ?? []);
-  const unknown = optional.filter((keyword) =>
-    new RegExp(`(Bad|Unsupported|Deprecated)[ \\w]* option:? ${keyword}\\b`, 'i').test(complaint),
-  );
-  write(unknown);
-  const remaining = unknown.length === 0 ? complaint : await testConfig(paths, file);
-  if (remaining !== undefined) throw new OperatorError(`sshd refuses to start: ${oneLine(remaining)}`);
+  let lines = (await filledTemplate('sshd_config', config, paths)).split('\n');
+  for (;;) {
+    replaceFile(file, lines.map((line) => line.replace(/^\?/, '')).join('\n'), 0o644);
+    const complaint = await testConfig(paths, file);
+    if (complaint === undefined) return;
+    const named = new Set([...complaint.matchAll(/ line (\d+): /g)].map(([, number]) => Number(number)));
+    const kept = lines.filter((line, index) => !(line.startsWith('?') && named.has(index + 1)));
+    if (kept.length === lines.length) throw new OperatorError(`sshd refuses to start: ${oneLine(complaint)}`);
+    lines = kept;
+  }
 }
 
 /** What sshd says against that configuration, or undefined when it accepts it. */

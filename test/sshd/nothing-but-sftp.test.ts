@@ -79,6 +79,25 @@ test('a session holds at most some thousand files open, each session of a connec
   assert.ok(await second.open('file', OPEN.read));
 });
 
+test('a connection has four sessions at once, and as many one after the other as it likes', async () => {
+  using place = scratch();
+  await using sshd = await startSshd(place);
+  await using host = hostOf(sshd.paths);
+  const row = directory();
+  await host.apply(row);
+  await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+  const sessions = [];
+  for (let i = 0; i < 4; i++) sessions.push(await connection.sftp());
+  await assert.rejects(connection.sftp());
+  for (let i = 0; i < 20; i++) {
+    const oldest = sessions.shift();
+    const gone = oldest && once(oldest, 'close');
+    oldest?.end();
+    await gone;
+    sessions.push(await connection.sftp());
+  }
+});
+
 test('no link can be made, of either kind', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);

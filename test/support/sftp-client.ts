@@ -12,6 +12,8 @@ export interface Credentials {
   readonly privateKey?: string;
   /** An agent's socket, for those who want to forward it. */
   readonly agent?: string;
+  /** The client's own address; the system chooses one when it is left out. */
+  readonly localAddress?: string;
 }
 
 export interface Connection extends AsyncDisposable {

@@ -21,7 +21,7 @@ const post = (api: Hosted, headers: string, body: string, version = 'HTTP/1.1'):
 async function isRefused(api: Hosted, requests: Record<string, string>, status = 400): Promise<void> {
   await Promise.all(
     Object.entries(requests).map(async ([name, bytes]) => {
-      const { answers, isEnded } = await rawExchange(api, bytes, 5000);
+      const { answers, isEnded } = await rawExchange(api, bytes);
       assert.deepEqual([answers.map((answer) => answer.status), isEnded], [[status], true], name);
       assert.match(answers[0]?.body ?? '', /^\{"error":"[^"]+"\}$/, name);
     }),
@@ -173,7 +173,7 @@ test('pipelined requests are answered in order, each by its own key; a body is n
   );
   assert.ok(pipelined.isEnded, 'nothing follows "close"');
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
-  const { answers, isEnded } = await rawExchange(api, get(api, upgrade) + HIDDEN, 5000);
+  const { answers, isEnded } = await rawExchange(api, get(api, upgrade) + HIDDEN);
   assert.deepEqual([answers.map(({ status }) => status), isEnded], [[200], true]);
   assert.deepEqual(api.errors(), []);
 });

@@ -7,7 +7,7 @@ import { fuzz } from './fuzz/run.ts';
 
 const CASES = 8000;
 
-test(`${CASES} requests, valid to absurd: no 5xx, no body but the documented shapes, none over 200 ms`, async () => {
+test(`${CASES} requests, valid to absurd: no 5xx, no body but the documented shapes, none slow`, async () => {
   using place = scratch();
   await using api = await hosted(place, { rateLimit: 1e9 });
   const { statuses } = await fuzz(api, CASES);

@@ -20,16 +20,19 @@ const WAITS: Waits = {
 };
 const HEAD = 'POST /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
 
-/** Writes a byte now and then for ever; returns what came back and after how many ms the connection had ended. */
-async function drip(api: Hosted, start: string, byte: string): Promise<{ statuses: number[]; ms: number }> {
+/** Writes a byte now and then for ever; returns what came back, and how many bytes the connection lasted. */
+async function drip(api: Hosted, start: string, byte: string): Promise<{ statuses: number[]; drops: number }> {
   using connection = await rawConnection(api);
-  const started = performance.now();
+  let drops = 0;
   connection.write(start);
-  const timer = setInterval(() => connection.write(byte), 20);
+  const timer = setInterval(() => {
+    connection.write(byte);
+    drops += 1;
+  }, 20);
   await connection.ended;
   clearInterval(timer);
   const statuses = answersIn(connection.received()).map(({ status }) => status);
-  return { statuses, ms: performance.now() - started };
+  return { statuses, drops };
 }
 
 test('408: headers and bodies that drip are cut, and nothing of it is logged as a fault of ours', async () => {
@@ -47,9 +50,10 @@ test('408: headers and bodies that drip are cut, and nothing of it is logged as 
   };
   await Promise.all(
     Object.entries(cases).map(async ([name, [start, byte]]) => {
-      const { statuses, ms } = await drip(api, start, byte);
+      const { statuses, drops } = await drip(api, start, byte);
       assert.deepEqual(statuses, [name.includes('not asked for') ? 200 : 408], name);
-      assert.ok(ms > 200 && ms < 5000, `${name}: ${ms} ms`);
+      // Some 25 in half a second. They come more slowly where the machine is busy, as the end does.
+      assert.ok(drops < 250, `${name}: ${drops} bytes`);
     }),
   );
   assert.deepEqual(api.errors(), []);

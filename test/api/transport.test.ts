@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
+import type { Waits } from '../../src/http/server.ts';
 import { hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -16,15 +17,24 @@ async function exchange(socket: Socket, bytes: string): Promise<string> {
   return text(socket);
 }
 
+const HOUR = 3_600_000;
+const WAITS: Waits = {
+  handshakeTimeout: HOUR,
+  headersTimeout: HOUR,
+  requestTimeout: HOUR,
+  keepAliveTimeout: HOUR,
+  inactivityTimeout: HOUR,
+  connectionsCheckingInterval: 1000,
+};
+
 const GET = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n';
 
 test('400: plain HTTP on the TLS port is answered at once, readably', async () => {
   using place = scratch();
-  await using api = await hosted(place);
+  // The time for a handshake, and every other, is longer than this test's.
+  await using api = await hosted(place, { waits: WAITS });
   const request = `GET /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${api.tenant.key}\r\n\r\n`;
-  const started = performance.now();
   const answer = await exchange(connect(api.port, '127.0.0.1'), request);
-  assert.ok(performance.now() - started < 1000);
   const [head = '', body = ''] = answer.split('\r\n\r\n');
   assert.match(head, /^HTTP\/1\.1 400 Bad Request\r\n/);
   assert.match(head, /content-type: application\/json/i);

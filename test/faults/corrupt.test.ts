@@ -21,6 +21,7 @@ import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
+import { PATIENCE } from '../support/poll.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 import { directory, hostOf } from '../support/sftp-user.ts';
@@ -30,7 +31,11 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Runs a command of berth to its end, which has to come by itself. */
 function berth(place: Scratch, ...words: string[]): { status: number | null; lines: string[] } {
   const env = { PATH: process.env['PATH'], ...place.environment };
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...words], { env, encoding: 'utf8', timeout: 20_000 });
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...words], {
+    env,
+    encoding: 'utf8',
+    timeout: PATIENCE * 1000,
+  });
   return { status, lines: stderr.trim().split('\n') };
 }
 

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
+import { PATIENCE } from './poll.ts';
 
 export interface RawAnswer {
   readonly status: number;
@@ -36,18 +37,15 @@ export async function rawConnection({ port, ca }: { port: number; ca: Buffer }):
   };
 }
 
-/**
- * Sends the bytes and returns the answers until the server ends the connection, or has been silent for `patience` ms.
- * `isEnded` tells which.
- */
+/** Sends the bytes and returns the answers until the server ends the connection; when it does not, `isEnded` tells. */
 export async function rawExchange(
   server: { port: number; ca: Buffer },
   bytes: string,
-  patience = 2000,
 ): Promise<{ answers: RawAnswer[]; isEnded: boolean }> {
   using connection = await rawConnection(server);
   connection.write(bytes);
-  const isEnded = await Promise.race([connection.ended.then(() => true), wait(patience, false)]);
+  const patience = wait(PATIENCE * 1000, false, { ref: false });
+  const isEnded = await Promise.race([connection.ended.then(() => true), patience]);
   return { answers: answersIn(connection.received()), isEnded };
 }
 

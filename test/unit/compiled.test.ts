@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { openDatabase } from '../../src/db/open.ts';
+import { PATIENCE } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
@@ -28,7 +29,7 @@ test('the compiled program has the same commands, threads that start, and stack 
   writeFileSync(file, PROGRAM);
   const { stdout, stderr } = spawnSync(process.execPath, ['--enable-source-maps', file, databaseFile, jailDir], {
     encoding: 'utf8',
-    timeout: 30_000,
+    timeout: PATIENCE * 1000,
   });
   assert.match(stdout, /^\[\]\nrefused\n.*\/src\/config\.ts:\d+:\d+/m, stderr);
 });

@@ -1,5 +1,4 @@
 /** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
@@ -10,6 +9,7 @@ import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ';
@@ -81,14 +81,12 @@ export async function outboxPlace({
     attempts: (id) =>
       database.db.selectFrom('attempts').selectAll().where('delivery_id', '=', id).orderBy('number').execute(),
     async until(id, ...states) {
-      const patience = performance.now() + 15_000;
-      for (;;) {
-        const row = await delivery(id);
-        if (states.includes(row.state)) return row;
-        if (performance.now() > patience)
-          throw new Error(`the delivery stays ${row.state}, not ${states.join(' or ')}`);
-        await sleep(5);
-      }
+      let row = await delivery(id);
+      await until(`the delivery is ${states.join(' or ')}`, async () => {
+        row = await delivery(id);
+        return states.includes(row.state);
+      });
+      return row;
     },
     [Symbol.asyncDispose]: () => cleanUp.disposeAsync(),
   };

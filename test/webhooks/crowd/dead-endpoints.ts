@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 
 /** How long a slow receiver takes for its 200, in ms: just in time (specification: 5 s). */
-const SLOW_MS = 4500;
+export const SLOW_MS = 4500;
 const LISTEN = `
   const server = require('node:net').createServer();
   server.listen({ port: 0, host: '0.0.0.0', backlog: 1 }, () => console.log(server.address().port));

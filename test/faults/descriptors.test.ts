@@ -30,7 +30,7 @@ test('no file descriptors left: it lives on, and announces all when there are so
 
   limit(4096);
   const announced = () => new Set(berth.hook.requests.map((request) => webhookOf(request).filename));
-  await until('each is announced', () => names.every((name) => announced().has(name)), 60).catch((error: unknown) => {
+  await until('each is announced', () => names.every((name) => announced().has(name))).catch((error: unknown) => {
     throw new Error(berth.serve().output(), { cause: error });
   });
   await session.put('later', 'data');

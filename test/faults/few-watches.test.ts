@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { faultyPlace } from './faulty-place.ts';
 
@@ -63,12 +64,16 @@ test(
 
 /** Until the process is in its namespace, its map cannot be written. */
 async function retried(write: () => void): Promise<void> {
-  for (let left = 100; ; left -= 1) {
+  let failure: unknown;
+  await until('the map is written', () => {
     try {
-      return write();
+      write();
+      return true;
     } catch (error) {
-      if (left === 0) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      failure = error;
+      return false;
     }
-  }
+  }).catch(() => {
+    throw failure;
+  });
 }

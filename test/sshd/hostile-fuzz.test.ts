@@ -110,7 +110,7 @@ test('random names, in random order, all at once', async () => {
       .toSorted();
   const rows = async (): Promise<string[]> =>
     (await berth.uploads(directory)).map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted();
-  await until('rows equal the disk', async () => String(await rows()) === String(disk()), 20).catch(() => undefined);
+  await until('rows equal the disk', async () => String(await rows()) === String(disk())).catch(() => undefined);
   assert.deepEqual(await rows(), disk(), said);
   const total = disk().reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   assert.equal(await berth.storage(directory), total, said);

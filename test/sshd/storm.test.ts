@@ -1,6 +1,6 @@
 /**
  * Storms: several sessions put, rename, remove, truncate and drop files in folders that they rename under each other's
- * feet, all at once. Whatever happened, within seconds list, bytes and webhooks agree with the disk.
+ * feet, all at once. Whatever happened, list, bytes and webhooks come to agree with the disk.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
@@ -18,8 +18,8 @@ const ROUNDS = Number(process.env['ROUNDS'] ?? 40);
 const TOGETHER = 8;
 const SESSIONS = 3;
 const OPERATIONS = 40;
-/** How long after a storm all has to agree, in s: less than 5 on a machine that has nothing else to do. */
-const PATIENCE = Number(process.env['PATIENCE'] ?? 20);
+/** How long after a storm all may take to agree, in s: less than 5 on a machine that has nothing else to do. */
+const PATIENCE = Number(process.env['PATIENCE'] ?? 120);
 
 const FOLDERS = ['d', 'e', 'f', 'd/g', 'e/g'];
 const NAMES = ['a', 'b', 'c', 'x.part', 'y.tmp'];
@@ -164,36 +164,32 @@ async function faults(berth: TestBerth, directory: TestDirectory, model: Model):
   return found;
 }
 
-test(
-  `${ROUNDS} storms: list, bytes and webhooks agree with the disk within ${PATIENCE} s`,
-  { timeout: 600_000 },
-  async () => {
-    const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31);
-    using place = scratch();
-    await using berth = await startBerth(place);
-    const problems: string[] = [];
-    for (let first = 0; first < ROUNDS; first += TOGETHER) {
-      const rounds = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
-        const round = first + offset;
-        const isWild = round % 2 === 1;
-        const directory = await berth.directory();
-        const model: Model = { completed: new Set(), dropped: new Set(), truncated: new Set() };
-        let size = 0;
-        const raging = Array.from({ length: SESSIONS }, (__, index) =>
-          rage(berth, directory, fc.sample(operation, { seed: seed + 1000 * round + index, numRuns: OPERATIONS }), {
-            model,
-            nextSize: () => (size += 1),
-            index,
-            isWild,
-          }),
-        );
-        await Promise.all(raging);
-        const left = (): Promise<string[]> => faults(berth, directory, model);
-        await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
-        for (const fault of await left()) problems.push(`round ${round} ${directory.id.slice(0, 8)}: ${fault}`);
-      });
-      await Promise.all(rounds);
-    }
-    assert.deepEqual(problems, [], `run again with SEED=${seed}`);
-  },
-);
+test(`${ROUNDS} storms: list, bytes and webhooks come to agree with the disk`, { timeout: 1_200_000 }, async () => {
+  const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31);
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const problems: string[] = [];
+  for (let first = 0; first < ROUNDS; first += TOGETHER) {
+    const rounds = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
+      const round = first + offset;
+      const isWild = round % 2 === 1;
+      const directory = await berth.directory();
+      const model: Model = { completed: new Set(), dropped: new Set(), truncated: new Set() };
+      let size = 0;
+      const raging = Array.from({ length: SESSIONS }, (__, index) =>
+        rage(berth, directory, fc.sample(operation, { seed: seed + 1000 * round + index, numRuns: OPERATIONS }), {
+          model,
+          nextSize: () => (size += 1),
+          index,
+          isWild,
+        }),
+      );
+      await Promise.all(raging);
+      const left = (): Promise<string[]> => faults(berth, directory, model);
+      await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
+      for (const fault of await left()) problems.push(`round ${round} ${directory.id.slice(0, 8)}: ${fault}`);
+    });
+    await Promise.all(rounds);
+  }
+  assert.deepEqual(problems, [], `run again with SEED=${seed}`);
+});

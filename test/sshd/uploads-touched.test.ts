@@ -89,7 +89,8 @@ test('one name replaced by two others, all at once: the rows are those of the di
   await session.request(FXP.STAT, '.');
   const wanted = Array.from({ length: FILES }, (_, i) => `b${i} 2`).toSorted();
   const rows = (): Promise<string[]> => listed(berth, directory);
-  await until('the rows are those of the disk', async () => String(await rows()) === String(wanted), 10);
+  await until('the rows are those of the disk', async () => String(await rows()) === String(wanted));
+  await until('all are announced', () => berth.receiver.requests.length >= 2 * FILES);
   await wait(REST);
   assert.deepEqual(await rows(), wanted);
   assert.equal(await berth.storage(directory), 2 * FILES);
@@ -111,10 +112,11 @@ test('folders that are filled and renamed, and whose names are used again at onc
   await session.request(FXP.STAT, '.');
   const wanted = Array.from({ length: 5 * rounds }, (_, i) => `done-${Math.floor(i / 5)}/${i % 5} ${i + 1}`).toSorted();
   const rows = (): Promise<string[]> => listed(berth, directory);
-  await until('the rows are those of the disk', async () => String(await rows()) === String(wanted), 15).catch(
+  await until('the rows are those of the disk', async () => String(await rows()) === String(wanted)).catch(
     () => undefined,
   );
   assert.deepEqual(await rows(), wanted);
+  await until('all are announced', () => berth.receiver.requests.length >= 5 * rounds);
   await wait(REST);
   const sizes = berth.receiver.requests.map((request) => webhookOf(request).size_bytes);
   assert.equal(new Set(sizes).size, sizes.length, 'none was announced twice');
@@ -140,7 +142,7 @@ test('an upload is cut, and a folder takes its name and is renamed: no row stand
     void second.request(FXP.MKDIR, `x${round}`, 0);
     assert.equal((await second.rename(`x${round}`, `y${round}`)).status, 0);
   }
-  await until('nothing is counted', async () => (await berth.storage(directory)) === 0, 10);
+  await until('nothing is counted', async () => (await berth.storage(directory)) === 0);
   await wait(REST);
   assert.equal(await berth.storage(directory), 0);
   assert.deepEqual(await berth.uploads(directory), []);

@@ -64,7 +64,7 @@ export interface TestBerth extends AsyncDisposable {
 
 export async function startBerth(place: Scratch, options: { receiver?: ReceiverOptions } = {}): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
-  const hook = parts.use(await receiver(options.receiver));
+  const hook = parts.use(await receiver({ eachOnce: true, ...options.receiver }));
   const sshd = parts.use(await startSshd(place));
   const config: Config = {
     ...sshd.config,

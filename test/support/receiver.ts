@@ -35,12 +35,23 @@ export interface ReceiverOptions {
   readonly respond?: (response: ServerResponse, request: Received, index: number) => void;
   /** PEM texts, for HTTPS. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /**
+   * Keeps no request for a delivery of which it has one already. Berth repeats what was not answered within 5 s, so a busy
+   * machine makes more requests than there are webhooks.
+   */
+  readonly eachOnce?: boolean;
   /** Where it listens; a free port when left out. */
   readonly port?: number;
 }
 
-export async function receiver({ respond, tls, port: wanted = 0 }: ReceiverOptions = {}): Promise<Receiver> {
+export async function receiver({
+  respond,
+  tls,
+  eachOnce = false,
+  port: wanted = 0,
+}: ReceiverOptions = {}): Promise<Receiver> {
   const requests: Received[] = [];
+  const known = new Set<unknown>();
   const arrivals = new EventTarget();
   let connections = 0;
   let taken = 0;
@@ -49,8 +60,12 @@ export async function receiver({ respond, tls, port: wanted = 0 }: ReceiverOptio
     const at = performance.now();
     const complete = (body: Buffer): void => {
       const received = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body, at };
-      requests.push(received);
-      arrivals.dispatchEvent(new Event('arrival'));
+      const id = request.headers['webhook-id'];
+      if (!(eachOnce && known.has(id))) {
+        requests.push(received);
+        arrivals.dispatchEvent(new Event('arrival'));
+      }
+      known.add(id);
       if (respond) respond(response, received, requests.length - 1);
       else response.writeHead(204).end();
     };

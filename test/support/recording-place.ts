@@ -1,6 +1,7 @@
 /** A directory on a database and a folder, whose log the test speaks: what `recording.ts` makes of it can be read. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { SECOND } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
@@ -52,6 +53,11 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     return all.map(({ path, size_bytes, state }) => `${path.toString()} ${size_bytes} ${state}`);
   }
 
+  async function comes(webhooks: string[], recorded: string[]): Promise<void> {
+    const isSo = async () => isDeepStrictEqual([await announced(), await rows()], [webhooks, recorded]);
+    await until('all is recorded', isSo).catch(() => undefined); // what is not so is shown by the comparison that follows
+  }
+
   return {
     files: filesRoot(jail.sftp_username),
     /** When all that was told has been looked at. */
@@ -66,12 +72,13 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     touch: (path: string): void => parting.ledger.touch(jail, path, 0),
     /** It comes to that in the end, and stays so. */
     async settles(webhooks: string[], recorded: string[]): Promise<void> {
-      await until('all is recorded', async () => (await rows()).length === recorded.length, LONG / 1000);
+      await comes(webhooks, recorded);
       await wait(100);
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);
     },
     /** Nothing more comes of it. */
     async stays(webhooks: string[], recorded: string[]): Promise<void> {
+      await comes(webhooks, recorded);
       await wait(LONG);
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);
     },

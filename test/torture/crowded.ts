@@ -20,6 +20,9 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 import { connect } from '../support/sftp-client.ts';
 import { startSshd } from '../support/sshd.ts';
 
+/** The phase in which nothing but the session goes on. */
+export const CALM = 'all recorded';
+
 export interface CrowdOptions {
   readonly files: number;
   /** How many of them are in one folder. */
@@ -113,7 +116,7 @@ export async function crowd(options: CrowdOptions): Promise<Phase[]> {
   let serve = stack.use(await startServe(config, environment));
   await during('found by the scan', () => holds('d', files));
   if (options.calm > 0) {
-    await during('all recorded', () => wait(options.calm));
+    await during(CALM, () => wait(options.calm));
     await serve.kill('SIGTERM');
     serve = stack.use(await startServe(config, environment));
     await during('after a restart', () => wait(options.calm));

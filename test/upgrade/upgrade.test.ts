@@ -19,6 +19,7 @@ import { apiClient } from '../support/api-client.ts';
 import { type Upload, webhookOf } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { runSshd } from '../support/sshd.ts';
@@ -84,6 +85,7 @@ for (const { name: commit } of COMMITS) {
     await using parts = new AsyncDisposableStack();
     const service = parts.adopt(await startService(config, { log: createLog('error') }), (made) => made.close());
     await service.covered;
+    await until('both are announced', () => hook.requests.length >= 2);
     await wait(REST);
     const announced = hook.requests.map((request) => webhookOf(request).filename);
     assert.deepEqual(announced.toSorted(), ['late', 'meanwhile']);

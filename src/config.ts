@@ -18,6 +18,8 @@ export interface Config {
     readonly mode: 'on' | 'proxy';
     readonly cert: string;
     readonly key: string;
+    /** A copy of the pair that was used last. */
+    readonly lastGood: string;
     readonly selfSigned: boolean;
   };
   readonly sftp: { readonly host: string; readonly port: number };
@@ -139,6 +141,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
       mode: env.BERTH_TLS,
       cert: env.BERTH_TLS_CERT ?? join(env.BERTH_STATE_DIR, 'tls', 'cert.pem'),
       key: env.BERTH_TLS_KEY ?? join(env.BERTH_STATE_DIR, 'tls', 'key.pem'),
+      lastGood: join(env.BERTH_STATE_DIR, 'tls', 'last-good.pem'),
       selfSigned: env.BERTH_TLS_CERT === undefined,
     },
     sftp: { host: env.BERTH_SFTP_HOST ?? hostname(), port: env.BERTH_SFTP_PORT },

@@ -19,8 +19,8 @@ import { FIRST_UID } from './directories/create.ts';
 import type { DirectoryHost } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
+import { firstPair, followCertificate } from './http/certificate.ts';
 import { listTurns } from './http/list-turns.ts';
-import { followCertificate, loadTlsPair } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
@@ -170,16 +170,16 @@ async function openApi(
     checkHealth,
     log,
   });
-  const pair = config.tls.mode === 'proxy' ? undefined : await loadTlsPair(config.tls);
+  const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const server = await startHttpServer({
     app: observed(app, { log, observe: metrics.request }),
     nameRequest: requestNames(fromProxy(config.trustedProxies)),
     ...config.api,
-    tls: pair ?? 'proxy',
+    tls: first ? (first.pair ?? 'pending') : 'proxy',
   });
   parts.defer(() => server.close(GRACE));
-  if (!pair) return { port: server.port, reload: () => undefined };
-  const follower = followCertificate({ tls: config.tls, background, log, pair, use: server.useCertificate });
+  if (!first) return { port: server.port, reload: () => undefined };
+  const follower = followCertificate({ tls: config.tls, background, log, first, use: server.useCertificate });
   parts.adopt(follower, closed);
   return { port: server.port, reload: follower.look };
 }

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { type IncomingMessage, request as plainRequest } from 'node:http';
 import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
@@ -38,10 +38,10 @@ export async function askApi({ api, tls }: Config, { method, path, key, json }: 
   const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT) };
   const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
   if (tls.mode === 'on') {
-    const expected = new X509Certificate(readFileSync(tls.cert)).fingerprint256;
+    const expected = [tls.cert, tls.lastGood].filter(existsSync).map(fingerprint);
     outgoing.once('socket', (socket: TLSSocket) =>
       socket.once('secureConnect', () => {
-        if (socket.getPeerCertificate().fingerprint256 === expected) outgoing.end(body);
+        if (expected.includes(socket.getPeerCertificate().fingerprint256)) outgoing.end(body);
         else outgoing.destroy(new Error(`port ${api.port} does not answer with the certificate ${tls.cert}`));
       }),
     );
@@ -50,4 +50,13 @@ export async function askApi({ api, tls }: Config, { method, path, key, json }: 
   const answer = await text(incoming);
   const isJson = incoming.headers['content-type']?.startsWith('application/json') && answer !== '';
   return { status: incoming.statusCode ?? 0, json: isJson ? JSON.parse(answer) : undefined };
+}
+
+/** Undefined when there is no certificate in the file. */
+function fingerprint(file: string): string | undefined {
+  try {
+    return new X509Certificate(readFileSync(file)).fingerprint256;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,17 +1,17 @@
 /**
  * The API's certificate: the operator's pair, or a self-signed one that is made at the first start and kept, so that
  * clients can trust it as their CA. A renewed pair is used from the next connection on, and no connection is dropped.
- * A pair that cannot be used is reported once, and the one before it stays.
+ * A pair that cannot be used is reported once, and the one before it stays, over a restart too: a copy of it is kept.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
 import type { Background } from '../background.ts';
 import type { Config } from '../config.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
+import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 export interface TlsPair {
@@ -26,6 +26,7 @@ const SELF_SIGNED =
   ' -addext=basicConstraints=critical,CA:FALSE -addext=extendedKeyUsage=serverAuth';
 
 type Files = Pick<Config['tls'], 'cert' | 'key'>;
+type LastGood = Config['tls']['lastGood'];
 
 /**
  * The pair that the configuration names, made first when it is to be self-signed and is not there.
@@ -44,7 +45,57 @@ function readTlsPair({ cert, key }: Files): TlsPair {
     return pair;
   } catch (error) {
     const message = `the certificate ${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
-    throw new OperatorError(message, { cause: error });
+    throw new OperatorError(message + hint(error), { cause: error });
+  }
+}
+
+/** The unit has a root folder of its own, in which most of the machine is not there. */
+function hint(error: unknown): string {
+  if (!['ENOENT', 'EACCES'].includes(errorCode(error) ?? '')) return '';
+  return '; under systemd berth sees only /etc, /usr and its own folders, not /root or /home: put both into /etc/berth, or add BindReadOnlyPaths= with systemctl edit berth';
+}
+
+export interface FirstPair {
+  /** Undefined when there is none to serve with. */
+  readonly pair: TlsPair | undefined;
+  /** Why that is not the pair of the configuration; empty when it is. */
+  readonly trouble: string;
+}
+
+/** The pair to start with: the configuration's, or the last good one when that cannot be used. */
+export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair> {
+  try {
+    const pair = await loadTlsPair(tls);
+    keep(pair, tls.lastGood, log);
+    return { pair, trouble: '' };
+  } catch (error) {
+    const trouble = errorMessage(error);
+    const pair = lastPair(tls.lastGood);
+    if (pair)
+      log.error({ reason: trouble }, 'the certificate cannot be used: the last good one stays until it is mended');
+    else log.error({ reason: trouble }, 'the API waits for a certificate that can be used; everything else goes on');
+    return { pair, trouble };
+  }
+}
+
+/** One file, so that its halves belong together. */
+function lastPair(file: LastGood): TlsPair | undefined {
+  try {
+    return readTlsPair({ cert: file, key: file });
+  } catch {
+    return undefined;
+  }
+}
+
+function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
+  const both = Buffer.concat([cert, Buffer.from('\n'), key]);
+  try {
+    if (existsSync(file) && readFileSync(file).equals(both)) return;
+    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    writeFileSync(`${file}.new`, both, { mode: 0o600, flush: true });
+    renameSync(`${file}.new`, file);
+  } catch (error) {
+    log.warn({ reason: errorMessage(error) }, 'no copy of the certificate could be kept');
   }
 }
 
@@ -74,11 +125,11 @@ async function makeSelfSigned(cert: string, key: string): Promise<void> {
 }
 
 export interface CertificateOptions {
-  readonly tls: Files;
+  readonly tls: Files & Pick<Config['tls'], 'lastGood'>;
   readonly background: Background;
   readonly log: Log;
-  /** The pair in use so far. */
-  readonly pair: TlsPair;
+  /** What is in use so far. */
+  readonly first: FirstPair;
   /** Puts a new pair, known to be good, to use. */
   use(pair: TlsPair): void;
   /** Between looks, in ms. */
@@ -89,19 +140,20 @@ export interface CertificateOptions {
  * Follows the files by their contents, at intervals: certbot swaps links, other tools rename or write in place, and a
  * mount may be swapped as a whole, so no one event tells of them all.
  */
-export function followCertificate({ tls, background, log, pair, use, interval = 10_000 }: CertificateOptions) {
-  let inUse = pair;
-  let trouble = '';
-  let reported = '';
+export function followCertificate({ tls, background, log, first, use, interval = 10_000 }: CertificateOptions) {
+  let inUse = first.pair;
+  let { trouble } = first;
+  let reported = trouble;
 
   function look({ patient }: { patient: boolean }): void {
     const before = trouble;
     try {
       const found = readTlsPair(tls);
       trouble = reported = '';
-      if (found.cert.equals(inUse.cert) && found.key.equals(inUse.key)) return;
+      if (inUse && found.cert.equals(inUse.cert) && found.key.equals(inUse.key)) return;
       use(found);
       inUse = found;
+      keep(found, tls.lastGood, log);
       log.info({ cert: tls.cert }, 'the certificate has changed: new connections get the new one');
     } catch (error) {
       trouble = errorMessage(error);

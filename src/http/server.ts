@@ -49,7 +49,8 @@ export interface HttpServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
-  readonly tls: TlsPair | 'proxy';
+  /** `pending`: no handshake succeeds until there is a certificate. */
+  readonly tls: TlsPair | 'pending' | 'proxy';
   /** Gives each request the name that its response carries. */
   readonly nameRequest?: NameRequest;
   readonly waits?: Waits;
@@ -84,7 +85,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   const server =
     tls === 'proxy'
       ? createHttp({ ...PARSER, ...waits }, serve)
-      : createHttps({ ...PARSER, ...waits, ...tls, ...MIN_VERSION }, serve);
+      : createHttps({ ...PARSER, ...waits, ...(tls === 'pending' ? {} : tls), ...MIN_VERSION }, serve);
   if (server instanceof HttpsServer) refusePlainHttp(server, waits.handshakeTimeout);
   server.timeout = waits.inactivityTimeout;
   // Node would silently drop headers above the count; `misshape` refuses them.

@@ -60,7 +60,14 @@ test('a renewed pair serves the next connection, a broken one changes nothing, a
   });
   parts.defer(() => server.close(100));
   const background = createBackground(log);
-  const follower = followCertificate({ tls, background, log, pair: first, use: server.useCertificate, interval: 10 });
+  const follower = followCertificate({
+    tls,
+    background,
+    log,
+    first: { pair: first, trouble: '' },
+    use: server.useCertificate,
+    interval: 10,
+  });
   parts.defer(() => follower.close());
   const open = await greet(server.port);
   assert.ok(shows(open, first));

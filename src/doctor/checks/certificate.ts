@@ -1,14 +1,20 @@
 /** The API's certificate: it exists, belongs to its key, and does not expire soon. */
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
 import { DAY } from '../../clock.ts';
+import type { Config } from '../../config.ts';
+import { errorMessage } from '../../errors.ts';
 import { type Check, fail, ok, orOk, warn } from '../finding.ts';
+import { serveProcess } from '../processes.ts';
 
 /** Renewals usually happen 30 days before. */
 const SOON_DAYS = 21;
 
-export const checkCertificate: Check = ({ tls }, clock) => {
-  const { mode, cert, key, selfSigned } = tls;
+const UNSEEN = 'put it into /etc/berth, or systemctl edit berth: [Service] BindReadOnlyPaths=FOLDER';
+
+export const checkCertificate: Check = (config, clock) => {
+  const { mode, cert, key, lastGood, selfSigned } = config.tls;
   if (mode === 'proxy') return [ok('a proxy ends TLS')];
   const missing = [cert, key].find((file) => !existsSync(file));
   if (missing !== undefined) {
@@ -19,13 +25,22 @@ export const checkCertificate: Check = ({ tls }, clock) => {
   const renew = selfSigned
     ? `remove ${cert} and restart berth: it makes another, which clients have to trust anew`
     : 'renew it, for example with certbot renew';
-  const certificate = new X509Certificate(readFileSync(cert));
+  const pair = { cert: readFileSync(cert), key: readFileSync(key) };
+  try {
+    createSecureContext(pair);
+  } catch (error) {
+    const meanwhile = existsSync(lastGood) ? 'the last good pair stays in use until then' : 'without one the API waits';
+    const text = `${cert} with the key ${key} cannot be used: ${errorMessage(error)}`;
+    return [fail(text, `install a certificate and a key that belong together; ${meanwhile}`)];
+  }
+  const certificate = new X509Certificate(pair.cert);
   const now = clock.now();
   const days = Math.floor((certificate.validToDate.getTime() * 1000 - now) / DAY);
+  const hidden = unseen(config, [cert, key]);
   return orOk(
     [
-      !certificate.checkPrivateKey(createPrivateKey(readFileSync(key))) &&
-        fail(`${key} is not the key of ${cert}`, 'install a certificate and a key that belong together'),
+      hidden !== undefined &&
+        fail(`berth serve does not see ${hidden}: its unit shows it /etc, /usr and its own folders`, UNSEEN),
       (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
       days < 0 && fail(`${cert} expired ${-days} days ago`, renew),
       days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${days} days`, renew),
@@ -35,3 +50,9 @@ export const checkCertificate: Check = ({ tls }, clock) => {
     `${cert} is valid for ${days} more days`,
   );
 };
+
+/** A file that is there, but not where the service runs (proc_pid_root(5)). */
+function unseen(config: Config, files: readonly string[]): string | undefined {
+  const pid = serveProcess(config);
+  return pid === undefined ? undefined : files.find((file) => !existsSync(`/proc/${pid}/root${file}`));
+}

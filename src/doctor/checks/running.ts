@@ -20,6 +20,9 @@ export const checkServe: Check = async (config) => {
     if (status === 200) return [ok(`${name} runs and is healthy`)];
     return [fail(`${name} is not healthy: it answers ${status}`, 'it says why: journalctl -u berth')];
   } catch (error) {
+    if (/handshake failure/.test(errorMessage(error))) {
+      return [fail(`${name} runs, but its API has no certificate`, 'mend what the line on the certificate names')];
+    }
     return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
   }
 };

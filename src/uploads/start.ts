@@ -20,8 +20,7 @@ import { Sessions } from './log/sessions.ts';
 import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
 import { UnheardSessions } from './log/unheard-sessions.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
-import { HeldInodes, isAlive } from './processes.ts';
-import type { Handle } from './record/evidence.ts';
+import { HeldInodes } from './processes.ts';
 import type { HistoryRow } from './record/history.ts';
 import { REST } from './record/look.ts';
 import { startRecording } from './record/start.ts';
@@ -92,9 +91,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const drained = (left: number) => recorder.drained(left);
   const retention = { ...options, filesRoot, ledger, isHeld, drained };
   const loops = {
-    sessions: background.start('sessions', { every: SESSION_SWEEP }, async () => {
-      if (follower.isIdle) unheard.sweep();
-    }),
+    sessions: background.start('sessions', { every: SESSION_SWEEP }, () => unheard.sweep()),
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
     retention: background.start('retention', { every: RETENTION }, (signal) => applyRetention(retention, signal)),
   };
@@ -115,9 +112,10 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       watchesComplete: watcher.isComplete(),
     }),
     async close() {
+      // They may wait for the log.
+      for (const loop of Object.values(loops)) await loop.close();
       await transferLog.close();
       await follower.close();
-      for (const loop of Object.values(loops)) await loop.close();
       await scanner.close();
       await watcher.close();
       await recorder.close();
@@ -144,7 +142,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     durable: new Durable({ isOn: options.sync }),
     isHeld,
     livePids,
-    stillWrites: (handle) => stillWrites(handle, held),
+    exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
     caughtUp: (id) => follower.caughtUp(id),
     rescan: (id) => scanner.request(id),
   });
@@ -188,14 +186,20 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   });
   const live = (jail: Jail) => watcher.use(jail);
   const lost = ({ id }: Jail) => scanner.request(id);
-  const unheard = new UnheardSessions({ ...options, filesRoot, jails, ledger, sessions, interpreter, live, lost });
+  const caughtUp = (id: string) => follower.caughtUp(id);
+  const unheard = new UnheardSessions({
+    ...options,
+    filesRoot,
+    jails,
+    ledger,
+    sessions,
+    interpreter,
+    caughtUp,
+    live,
+    lost,
+  });
   const barrier = new WriteBarrier(sockets);
-  const follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
+  const follower: Follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
 
   return { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher };
-}
-
-/** Whether a handle exists that nobody has closed: its process lives, and the kernel knows one whose open is in doubt. */
-function stillWrites({ pid, isDoubtful, inode }: Handle, held: HeldInodes): boolean {
-  return isDoubtful ? inode !== undefined && held.isHeldBy(pid, inode) : isAlive(pid);
 }

@@ -1,5 +1,7 @@
 /** A directory on a database and a folder, whose log the test speaks: what `recording.ts` makes of it can be read. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { SECOND } from '../../src/clock.ts';
@@ -13,7 +15,7 @@ import { until } from './poll.ts';
 import { recording, type RecordingOptions } from './recording.ts';
 import { scratch } from './scratch.ts';
 
-export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'isAlive'> {
+export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld'> {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;
 }
@@ -60,6 +62,8 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
 
   return {
     files: filesRoot(jail.sftp_username),
+    jail,
+    parting,
     /** When all that was told has been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
       await parting.recorder.drained();
@@ -69,6 +73,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
     gone: (pid: number): void => parting.interpreter.end(pid, clock.now()),
+    write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),
     touch: (path: string): void => parting.ledger.touch(jail, path, 0),
     /** It comes to that in the end, and stays so. */
     async settles(webhooks: string[], recorded: string[]): Promise<void> {

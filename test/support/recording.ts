@@ -19,12 +19,11 @@ export interface RecordingOptions {
   readonly isTemporary?: IsTemporary;
   /** Whether a process holds the file open, by the kernel's word. */
   readonly isHeld?: () => boolean;
-  readonly isAlive?: () => boolean;
 }
 
 export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
-  const { isTemporary = () => false, isHeld = () => false, isAlive = () => true } = options;
+  const { isTemporary = () => false, isHeld = () => false } = options;
   const log = createLog('silent');
   const sessions = new Sessions();
   const rescanned: string[] = [];
@@ -34,7 +33,7 @@ export function recording(options: RecordingOptions) {
     durable,
     filesRoot,
     isTemporary,
-    stillWrites: ({ isDoubtful }) => (isDoubtful ? isHeld() : isAlive()),
+    exists: isHeld,
     livePids: (id) => sessions.pidsOf(id),
     isHeld: async () => isHeld(),
     caughtUp: async () => undefined,

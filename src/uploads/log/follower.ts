@@ -54,10 +54,6 @@ export class Follower {
     await this.#lanes.passed(directoryId);
   }
 
-  get isIdle(): boolean {
-    return this.#lanes.running === undefined;
-  }
-
   async close(): Promise<void> {
     await this.#lanes.running;
   }

@@ -17,6 +17,8 @@ export interface UnheardOptions {
   readonly ledger: Pick<Ledger, 'release'>;
   readonly sessions: Sessions;
   readonly interpreter: Interpreter;
+  /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
+  caughtUp(directoryId: string): Promise<void>;
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
   /** The client's address of a session that was there before, undefined when it is none of this berth's. */
@@ -29,8 +31,6 @@ export interface UnheardOptions {
 
 export class UnheardSessions {
   readonly #options: UnheardOptions;
-  /** Processes that the last sweep did not find. */
-  #missing = new Set<number>();
 
   constructor(options: UnheardOptions) {
     this.#options = options;
@@ -70,15 +70,15 @@ export class UnheardSessions {
     }
   }
 
-  /** Ends sessions whose process died without a word: two sweeps have to agree. Call it while no line waits. */
-  sweep(): void {
-    const pids = this.#options.sessions.all().map(({ by }) => by.pid);
-    const missing = new Set(pids.filter((pid) => !isAlive(pid)));
-    for (const pid of missing.intersection(this.#missing)) {
-      this.#options.interpreter.end(pid, this.#options.clock.now());
-      missing.delete(pid);
+  /** Ends sessions whose process died without a word. What it said before may still wait to be followed. */
+  async sweep(): Promise<void> {
+    const { sessions, caughtUp, interpreter, clock } = this.#options;
+    const dead = sessions.all().filter(({ by }) => !isAlive(by.pid));
+    await Promise.all([...new Set(dead.map(({ jail }) => jail.id))].map((id) => caughtUp(id)));
+    for (const session of dead) {
+      const { pid } = session.by;
+      if (sessions.get(pid) === session) interpreter.end(pid, clock.now());
     }
-    this.#missing = missing;
   }
 }
 

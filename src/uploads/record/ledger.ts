@@ -19,8 +19,8 @@ const SET_SHOWS = 3000;
 export interface LedgerOptions {
   readonly schedule: Schedule;
   readonly isTemporary: IsTemporary;
-  /** Whether a handle that nobody has closed still exists. */
-  stillWrites(handle: Handle): boolean;
+  /** Whether the kernel knows a handle whose open is in doubt. */
+  exists(handle: Handle): boolean;
   /** An upload has ended whose file has no name, as far as the log tells. */
   nameless(directoryId: string, close: Close): void;
 }
@@ -49,7 +49,8 @@ export class Ledger {
     if (end && (!entry.newestEnd || entry.newestEnd.order <= order)) {
       entry.newestEnd = { ...end, path: '', openedAt, inode, order };
     }
-    if ([...entry.writers].some(this.#options.stillWrites)) return;
+    // What another's process does by now does not matter: the log tells the ends in their order.
+    if ([...entry.writers].some((other) => !other.isDoubtful || this.#options.exists(other))) return;
     const { newestEnd } = entry;
     entry.newestEnd = undefined;
     if (!newestEnd) return entry.directory.prune(entry);

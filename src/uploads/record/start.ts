@@ -7,12 +7,12 @@ import { Schedule } from './schedule.ts';
 import { Unmatched } from './unmatched.ts';
 
 export interface RecordingOptions extends Omit<RecorderOptions, 'schedule' | 'notes' | 'unmatched'> {
-  /** Whether a handle that nobody has closed still exists. */
-  stillWrites(handle: Handle): boolean;
+  /** Whether the kernel knows a handle whose open is in doubt. */
+  exists(handle: Handle): boolean;
 }
 
 export function startRecording(options: RecordingOptions) {
-  const { isTemporary, stillWrites, rescan } = options;
+  const { isTemporary, exists, rescan } = options;
   const unmatched = new Unmatched();
   const notes = new SessionNotes(() => recorder.wake());
   const schedule = new Schedule(() => recorder.wake());
@@ -20,7 +20,7 @@ export function startRecording(options: RecordingOptions) {
   const ledger = new Ledger({
     schedule,
     isTemporary,
-    stillWrites,
+    exists,
     nameless(directoryId, close) {
       unmatched.addClose(directoryId, close);
       rescan(directoryId);

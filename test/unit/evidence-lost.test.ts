@@ -1,0 +1,32 @@
+/** What becomes of a file of which the log has not told all. */
+import { test } from 'node:test';
+import { recordingPlace } from '../support/recording-place.ts';
+
+const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+
+test('the line of a close was lost: nobody holds the file by the kernel’s word, so it is found', async () => {
+  await using at = await recordingPlace({ isHeld: () => false });
+  at.write('a', 'xxxxx');
+  at.told(1, `open "a" ${WRITE}`);
+  at.touch('a');
+  await at.settles(['a 5'], ['a 5 uploaded']);
+});
+
+test('the line of a close was lost, and a process holds the file open: it is left alone', async () => {
+  await using at = await recordingPlace({ isHeld: () => true });
+  at.write('a', 'xxxxx');
+  at.told(1, `open "a" ${WRITE}`);
+  at.touch('a');
+  await at.stays([], []);
+});
+
+test('with the clock an hour behind the file’s times, scans without a pause do not put it off for ever', async () => {
+  await using at = await recordingPlace({ hoursAhead: -1 });
+  at.write('a', 'xxxxx');
+  const scans = setInterval(() => at.touch('a'), 100);
+  try {
+    await at.settles(['a 5'], ['a 5 uploaded']);
+  } finally {
+    clearInterval(scans);
+  }
+});

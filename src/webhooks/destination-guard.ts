@@ -9,8 +9,8 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
 import { addressRule } from './address-rule.ts';
+import { PROVEN_EACH } from './destinations.ts';
 import { type ResolveName, resolver } from './names.ts';
-import { PROVEN_EACH } from './slots.ts';
 
 /** The destination is one that webhooks may not go to. */
 class DestinationError extends Error {

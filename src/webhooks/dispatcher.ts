@@ -4,8 +4,9 @@
  * Every commit of its own, and every one that enqueues webhooks (`transact`), does all there is to do at that moment:
  * it records the attempts that have ended and claims what there is room for. So a webhook for a receiver that is not
  * busy costs no commit beside the one that records its upload. The rest is done in rounds: retries, leases that have
- * ended, and what had to wait for a slot. Waits are measured by the monotonic clock: when the wall clock is set, the
- * times in the outbox are moved with it.
+ * ended, and what had to wait for a slot. What is due is told to `destinations.ts` by the commit that makes it due; the
+ * outbox is searched for it at the start only. Waits are measured by the monotonic clock: when the wall clock is set,
+ * the times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
@@ -16,6 +17,7 @@ import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { Destinations } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
 import {
   clamp,
@@ -24,17 +26,17 @@ import {
   finish,
   type Finished,
   LEASE,
+  LISTED,
   nextTimed,
+  queuedDestinations,
   ripen,
   shift,
   type Turn,
 } from './queue.ts';
 import type { Answer, Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
-import { createSlots } from './slots.ts';
-import { createTurns, type Turns } from './turns.ts';
 
-/** An answer within this makes a destination proven (see `slots.ts`), in µs. */
+/** An answer within this makes a destination proven (see `destinations.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
 /** How long attempts that have ended wait for others, to be recorded with one commit, in ms. */
 const GATHER_MS = 5;
@@ -57,7 +59,7 @@ export interface DispatcherOptions {
   readonly observe?: (attempt: AttemptSeen) => void;
 }
 
-/** What a transaction gives, and the destinations of the webhooks that it has enqueued. */
+/** What a transaction gives, and the destination of each webhook that it has enqueued. */
 export interface Enqueued<T> {
   readonly value: T;
   readonly destinations: readonly string[];
@@ -68,12 +70,11 @@ export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T
 
 type Ended = Finished & Pick<Claimed, 'destination'>;
 
-const NO_TURNS = { turns: [], complete: true };
+const NOTHING = { value: undefined, destinations: [] };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #slots = createSlots(() => performance.now());
-  readonly #turns: Turns;
+  readonly #destinations = new Destinations(() => performance.now());
   readonly #sleeper = createSleeper();
   readonly #clockStep: () => Micros;
   /** One transaction at a time, what follows from it included. */
@@ -86,36 +87,25 @@ export class Dispatcher {
   #ended: Ended[] = [];
   /** When the first of them did. */
   #endedSince = 0;
-  readonly #unrecorded = new Set<Finished>();
+  readonly #unrecorded = new Set<Ended>();
   /** By how much the wall clock was set and the outbox has not followed yet. */
   #jump: Micros = 0;
   #isFirst = true;
+  /** After which destination to go on searching the outbox for those that have something due. */
+  #searchAfter: string | undefined = '';
   #ripenedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#turns = createTurns(options.database.reads, this.#slots);
     this.#clockStep = stepMeter(options.clock, () => performance.now());
     this.#running = this.#run();
   }
 
-  readonly transact: Transact = (work) =>
-    this.#serial.add(async () => {
-      const taken: Turn[] = [];
-      const { value, destinations } = await this.#commit(taken, false, async (tx) => {
-        const enqueued = await work(tx);
-        this.#collect();
-        taken.push(...this.#turnsFor(enqueued.destinations));
-        return enqueued;
-      });
-      const begun = taken.reduce((sum, { count }) => sum + count, 0);
-      if (begun < destinations.length) this.wake();
-      return value;
-    });
+  readonly transact: Transact = (work) => this.#serial.add(() => this.#commit(false, work));
 
-  /** Looks at the outbox now: somebody has changed it in a transaction of another kind. */
+  /** Searches the outbox now: somebody has put something into it in a transaction of another kind. */
   wake(): void {
-    this.#turns.restart();
+    this.#searchAfter = '';
     this.#sleeper.wakeIn(0);
   }
 
@@ -151,75 +141,76 @@ export class Dispatcher {
   /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
   async #round(): Promise<number> {
     this.#jump += this.#clockStep();
+    await this.#search();
     const timed = ((await nextTimed(this.#options.database.reads)) ?? Infinity) + this.#jump;
     const dueIn = (timed - this.#options.clock.now()) / 1000;
     const ripenIn = Math.max(dueIn, RIPEN_MS - (performance.now() - this.#ripenedAt));
     const isRipe = ripenIn <= 0;
-    if (this.#areGathered()) this.#collect();
-    const { turns: taken, complete } = this.#isClosing ? NO_TURNS : await this.#turns.next();
-    // The commit is made anyway.
-    if (taken.length > 0) this.#collect();
-    if (this.#unrecorded.size > 0 || taken.length > 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      await this.#commit(taken, isRipe, () => Promise.resolve());
-      if (isRipe) {
-        this.#turns.restart();
-        this.#ripenedAt = performance.now();
-      }
+    const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
+    const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
+    if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
+      await this.#commit(isRipe, () => Promise.resolve(NOTHING));
+      if (isRipe) this.#ripenedAt = performance.now();
       return 0;
     }
-    if (!complete) return 0;
-    const heldBackFor = this.#slots.heldBackFor();
-    if (heldBackFor !== undefined) this.#turns.restart();
-    return Math.min(SLEEP_MS, ripenIn, heldBackFor ?? Infinity, this.#ended.length > 0 ? GATHER_MS : Infinity);
+    if (this.#searchAfter !== undefined) return 0;
+    return Math.min(SLEEP_MS, ripenIn, readyIn, this.#ended.length > 0 ? GATHER_MS : Infinity);
   }
 
-  /** Commits `work` and all there is to do beside it. `taken` may grow until the work is done. */
-  async #commit<T>(taken: readonly Turn[], isRipe: boolean, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> {
-    let claimed: readonly Claimed[] = [];
+  /** Searches a piece of the outbox. How much is due at a destination turns out when it has its turns. */
+  async #search(): Promise<void> {
+    const after = this.#searchAfter;
+    if (after === undefined) return;
+    this.#searchAfter = undefined;
+    const found = await queuedDestinations(this.#options.database.reads, after);
+    for (const destination of found) this.#destinations.due(destination, Infinity);
+    // It may be set already: a search that was asked for meanwhile begins anew.
+    if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
+  }
+
+  /** Commits `work` and all there is to do beside it. */
+  async #commit<T>(isRipe: boolean, work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>): Promise<T> {
+    let turns: readonly Turn[] = [];
     try {
       const done = await this.#options.database.db.transaction().execute(async (tx) => {
-        const value = await work(tx);
+        const { value, destinations } = await work(tx);
+        this.#collect();
         const recorded = [...this.#unrecorded];
-        return { value, recorded, claimed: await this.#settle(tx, recorded, taken, isRipe) };
+        const now = await this.#settle(tx, recorded, isRipe, destinations);
+        turns = this.#isClosing ? [] : this.#destinations.next();
+        return { value, recorded, claimed: await claim(tx, turns, now) };
       });
-      claimed = done.claimed;
-      for (const finished of done.recorded) this.#unrecorded.delete(finished);
+      for (const ended of done.recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
-      this.#underWay += claimed.length;
-      for (const delivery of claimed) void this.#attempt(delivery);
+      const begun = Map.groupBy(done.claimed, ({ destination }) => destination);
+      for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
+      this.#underWay += done.claimed.length;
+      for (const delivery of done.claimed) void this.#attempt(delivery);
+      this.#sleeper.wakeIn(this.#destinations.readyIn());
       return done.value;
-    } finally {
-      const used = Map.groupBy(claimed, ({ destination }) => destination);
-      for (const { destination, count } of taken) {
-        this.#slots.give(destination, count - (used.get(destination)?.length ?? 0));
-      }
+    } catch (error) {
+      for (const { destination, count } of turns) this.#destinations.give(destination, count);
+      throw error;
     }
   }
 
+  /** Returns the time that it was done at. */
   async #settle(
     tx: Transaction<Tables>,
-    recorded: readonly Finished[],
-    taken: readonly Turn[],
+    recorded: readonly Ended[],
     isRipe: boolean,
-  ): Promise<Claimed[]> {
+    enqueued: readonly string[],
+  ): Promise<Micros> {
     this.#jump += this.#clockStep();
     const now = this.#options.clock.now();
     if (this.#jump !== 0) await shift(tx, this.#jump);
     if (this.#isFirst) await clamp(tx, now + longestWait(this.#options.retryDelays) + LEASE);
     await finish(tx, recorded, now);
-    if (isRipe) await ripen(tx, now);
-    return claim(tx, taken, now);
-  }
-
-  /** For each of these destinations as many turns as there is room for, their slots taken. */
-  #turnsFor(destinations: readonly string[]): Turn[] {
-    if (this.#isClosing) return [];
-    const wanted = Map.groupBy(destinations, (destination) => destination);
-    return [...wanted].map(([destination, { length }]) => ({
-      destination,
-      count: this.#slots.take(destination, length),
-    }));
+    const ripened = isRipe ? await ripen(tx, now) : [];
+    const handedBack = recorded.filter(({ retryIn }) => retryIn === 0).map(({ destination }) => destination);
+    for (const destination of [...enqueued, ...ripened, ...handedBack]) this.#destinations.due(destination, 1);
+    return now;
   }
 
   async #attempt(delivery: Claimed): Promise<void> {
@@ -230,7 +221,7 @@ export class Dispatcher {
     const finished = outcomeOf(delivery, answer, { retryDelays, sinceClose, isStopping: signal.aborted });
     observe?.({ outcome: nameOf(finished), sinceClose });
     report(log, delivery, finished, sinceClose);
-    this.#slots.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
+    this.#destinations.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
     if (this.#ended.length === 0) this.#endedSince = performance.now();
     this.#ended.push({ ...finished, destination: delivery.destination });
     this.#underWay -= 1;
@@ -246,10 +237,9 @@ export class Dispatcher {
   /** Has what has ended recorded with the next commit; its slots are free again. */
   #collect(): void {
     for (const finished of this.#ended) {
-      this.#slots.give(finished.destination, 1);
+      this.#destinations.give(finished.destination, 1);
       this.#unrecorded.add(finished);
     }
-    if (this.#ended.length > 0) this.#turns.restart();
     this.#ended = [];
   }
 }

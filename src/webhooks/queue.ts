@@ -24,6 +24,9 @@ export const LEASE: Micros = 20 * SECOND;
 /** Deliveries that ripen in one transaction; the rest follows in the next, so that nothing else waits long. */
 const RIPEN = 100;
 
+/** Destinations listed at once. */
+export const LISTED = 256;
+
 /** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
 const TIMED = sql<boolean>`state in ('running', 'waiting')`;
 
@@ -107,6 +110,18 @@ const note = compiled<Omit<Finished, 'ok' | 'retryIn' | 'isSpared'> & { now: Mic
 const forget = compiled<Lease>()((db, p) =>
   db.deleteFrom('attempts').where('delivery_id', '=', p('id')).where('number', '=', p('attempts')),
 );
+/** Jumps through the index from one destination to the next: its cost does not grow with the queues. */
+const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
+  compile: () =>
+    sql<{ destination: string }>`
+      with recursive queued(destination) as (
+        select min(destination) from deliveries where state = 'queued' and destination > ${p('after')}
+        union all
+        select (select min(destination) from deliveries where state = 'queued' and destination > queued.destination)
+        from queued where queued.destination is not null
+      )
+      select destination from queued where destination is not null limit ${p('limit')}`.compile(db),
+}));
 const earliest = compiled()((db) =>
   db.selectFrom('deliveries').select('due_at').where(TIMED).orderBy('due_at').limit(1),
 );
@@ -145,11 +160,14 @@ function stateAfter({ ok, retryIn }: Pick<Finished, 'ok' | 'retryIn'>, now: Micr
   return { state: retryIn > 0 ? 'waiting' : 'queued', due_at: now + retryIn, finished_at: null } as const;
 }
 
-/** Makes due what has become due, at most 100 deliveries: retries, and attempts whose process died. */
-export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<void> {
+/**
+ * Makes due what has become due, at most 100 deliveries: retries, and attempts whose process died.
+ * @returns the destination of each of them.
+ */
+export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<string[]> {
   const ripe = await tx
     .selectFrom('deliveries')
-    .select(['id', 'state', 'attempts'])
+    .select(['id', 'state', 'attempts', 'destination'])
     .where(TIMED)
     .where('due_at', '<=', now)
     .orderBy('due_at')
@@ -168,6 +186,12 @@ export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<void>
     const next = stateAfter({ ok: false, retryIn: died && attempts >= MAX_ATTEMPTS ? undefined : 0 }, now);
     await tx.updateTable('deliveries').set(next).where('id', '=', id).execute();
   }
+  return ripe.map(({ destination }) => destination);
+}
+
+/** Up to 256 destinations that have deliveries queued, in the order of their names; fewer are the last. */
+export async function queuedDestinations(reads: Kysely<Tables>, after: string): Promise<string[]> {
+  return (await queuedAfter.all(reads, { after, limit: LISTED })).map(({ destination }) => destination);
 }
 
 /** When the next retry is due or the next lease ends. */

@@ -78,7 +78,8 @@ function accept(socket: Socket): void {
   const incoming: Incoming = { at: clock.now(), text: '', done: false };
   queue.push(incoming);
   socket.setEncoding('latin1');
-  socket.setTimeout(SILENCE_LIMIT, () => socket.destroy());
+  // After the timers Node looks at the sockets: what was sent while this process stood still is there by then.
+  socket.setTimeout(SILENCE_LIMIT, () => setImmediate(() => socket.destroy()));
   socket.on('data', (chunk: string) => {
     incoming.text += chunk;
     // glibc ends a message on a stream socket with a NUL (misc/syslog.c).

@@ -41,14 +41,18 @@ export async function allSessions(paths: Pick<Paths, 'jail' | 'sessions'>): Prom
   return [...live, ...(await unwatchedSessions(paths))].toSorted((a, b) => a.since - b.since);
 }
 
-/** Sessions without a monitor: processes in a jail whose parent is neither in that jail nor a monitor. */
-export async function unwatchedSessions(paths: Pick<Paths, 'jail' | 'sessions'>): Promise<Session[]> {
+/**
+ * Sessions without a monitor: processes in a jail whose parent is neither in a jail nor of sshd. Whether it is registered says
+ * nothing here: nobody's sessions end because `BERTH_RUNTIME_DIR` was changed.
+ */
+export async function unwatchedSessions(paths: Pick<Paths, 'jail'>): Promise<Session[]> {
   const jailed = await jailedProcesses(paths);
   const pids = new Set(jailed.map(({ pid }) => pid));
   return jailed.flatMap(({ pid, username }) => {
     const startTime = startTimeOf(pid);
     const parent = Number(statOf(pid)?.[1]);
-    if (startTime === undefined || pids.has(parent) || registered(paths, username, parent)) return [];
+    const isWatched = pids.has(parent) || (readOrNull(`/proc/${parent}/comm`) ?? '').startsWith('sshd');
+    if (startTime === undefined || isWatched) return [];
     const since = Math.floor((Date.now() - uptime() * 1000 + Number(startTime) * 10) * 1000);
     return [{ username, pid, startTime, address: '', since }];
   });

@@ -1,9 +1,10 @@
-/** sshd's host keys: made once and kept, so that no client ever has to accept a new one. */
+/** sshd's host keys: made once and kept, so that no client ever has to accept a new one. Making them anew is never silent. */
 import { execFile } from 'node:child_process';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
 import { ensureFolder } from './files.ts';
 
 const run = promisify(execFile);
@@ -12,16 +13,33 @@ const TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
 
 /**
  * Makes the missing ones of the three kinds, with OpenSSH's default sizes.
+ * @returns the kinds that were missing.
  * @throws {OperatorError} when ssh-keygen is missing.
  */
-export async function ensureHostKeys(folder: string): Promise<void> {
+export async function ensureHostKeys(folder: string): Promise<string[]> {
   ensureFolder(folder, 0o700);
-  await Promise.all(TYPES.map((type) => ensureKey(folder, type)));
+  const missing = TYPES.filter((type) => !existsSync(keyFile(folder, type)));
+  await Promise.all(missing.map((type) => makeKey(folder, type)));
+  return missing;
 }
 
-async function ensureKey(folder: string, type: string): Promise<void> {
-  const key = join(folder, `ssh_host_${type}_key`);
-  if (existsSync(key)) return;
+/** @param isFirst whether no client can know any key yet. */
+export function logHostKeys(log: Log, made: readonly string[], isFirst: boolean): void {
+  if (made.length === 0) return;
+  if (isFirst) return log.info({ host_keys: made }, "sshd's host keys were made");
+  const meaning = 'clients that know the old ones refuse to connect until they accept these';
+  log.warn(
+    { host_keys: made },
+    `host keys were missing and were made anew: ${meaning}; berth restore FILE brings back the old`,
+  );
+}
+
+function keyFile(folder: string, type: string): string {
+  return join(folder, `ssh_host_${type}_key`);
+}
+
+async function makeKey(folder: string, type: string): Promise<void> {
+  const key = keyFile(folder, type);
   // Complete before it has its name: a key that was cut off half-way would keep sshd from starting.
   const fresh = join(folder, `new_${type}_key`);
   for (const file of [fresh, `${fresh}.pub`]) rmSync(file, { force: true });

@@ -76,7 +76,8 @@ function checkComponents(variable: string, dir: string): void {
   }
 }
 
-function* ancestors(dir: string): Generator<string> {
+/** The folder and all above it. */
+export function* ancestors(dir: string): Generator<string> {
   yield dir;
   if (dir !== '/') yield* ancestors(dirname(dir));
 }

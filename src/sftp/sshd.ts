@@ -4,15 +4,16 @@
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { renameSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Config } from '../config.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 import { KEYS_GID } from './credentials.ts';
-import { ensureHostKeys } from './host-keys.ts';
+import { ensureHostKeys, logHostKeys } from './host-keys.ts';
 import { type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
 
@@ -46,12 +47,12 @@ const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
  * disturbed. sshd has accepted the result when this returns.
  * @throws {OperatorError} when something on the machine has to be mended first, in one line.
  */
-export async function prepareSshd(config: Config): Promise<void> {
+export async function prepareSshd(config: Config, log: Log = createLog(config.logLevel)): Promise<void> {
   preflight(config);
   const paths = pathsOf(config);
   prepareFolders(paths);
   checkWatches(paths.jails);
-  await ensureHostKeys(paths.hostKeys);
+  logHostKeys(log, await ensureHostKeys(paths.hostKeys), !existsSync(config.databaseFile));
   await writeFiles(config, paths);
   await writeAcceptedConfig(config, paths);
 }

@@ -108,6 +108,11 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       /^fail folders: .*can be written to by others/,
     ],
     [
+      () => chmodSync(config.stateDir, 0o700),
+      () => chmodSync(config.stateDir, 0o755),
+      /^fail folders: no key logs in: .*may not pass \S+state$/,
+    ],
+    [
       () => chmodSync(jail, 0o777),
       () => chmodSync(jail, 0o755),
       /^fail directories: 1 jails have a wrong owner or mode: acme/,

@@ -1,10 +1,12 @@
 /** What `berth prepare` checks and writes. */
 import assert from 'node:assert/strict';
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig } from '../../src/config.ts';
 import { OperatorError } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
 import { preflight } from '../../src/sftp/preflight.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { scratch } from '../support/scratch.ts';
@@ -26,6 +28,38 @@ test('host keys are made once and kept; the rest is written anew', async () => {
     readFileSync(join(stateDir, 'sshd/admit'), 'utf8'),
     new RegExp(`limit_file=${join(stateDir, 'limits')}/`),
   );
+});
+
+test('host keys that are made anew are told, with what that means for clients', async () => {
+  using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  const lines: { level: number; host_keys: string[]; msg: string }[] = [];
+  const write = (line: string): void => void lines.push(JSON.parse(line) as (typeof lines)[number]);
+  const log = createLog('info', { write });
+  await prepareSshd(place.config, log);
+  writeFileSync(place.config.databaseFile, '');
+  await prepareSshd(place.config, log);
+  rmSync(join(place.config.stateDir, 'hostkeys/ssh_host_ecdsa_key'));
+  await prepareSshd(place.config, log);
+  assert.deepEqual(
+    lines.map(({ level, host_keys }) => [level, host_keys]),
+    [
+      [30, ['ed25519', 'ecdsa', 'rsa']],
+      [40, ['ecdsa']],
+    ],
+  );
+  assert.match(lines[1]?.msg ?? '', /clients that know the old ones refuse to connect/);
+});
+
+test('lines that this sshd does not know are left out, and no other', async () => {
+  using place = scratch({ BERTH_SFTP_PORT: '2299' });
+  await prepareSshd(place.config);
+  const text = readFileSync(join(place.config.stateDir, 'sshd/sshd_config'), 'utf8');
+  const { stderr } = spawnSync('ssh', ['-V'], { encoding: 'utf8' });
+  const [, major = '', minor = ''] = /^OpenSSH_(\d+)\.(\d+)/.exec(stderr) ?? [];
+  const version = Number(major) + Number(minor) / 100;
+  assert.equal(/^PerSourcePenalties authfail:/m.test(text), version >= 9.08);
+  assert.equal(/^PerSourcePenalties invaliduser:1s$/m.test(text), version >= 10.03);
+  assert.match(text, /^PerSourceNetBlockSize 32:64$/m);
 });
 
 test('a jail folder whose parent others may write to is refused, and the parent named', () => {

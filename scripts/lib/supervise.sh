@@ -1,5 +1,5 @@
 # Runs sshd and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
-# other: sshd serves logins and uploads while serve is away. Uses say.sh; needs $project, $node and the settings.
+# other: sshd serves logins and uploads while serve is away. Uses say.sh and ports.sh; needs $project, $node and the settings.
 
 # supervise [--watch]: begins; returns once both are told to run. With --watch, serve starts again when its sources change.
 supervise() {
@@ -12,11 +12,16 @@ supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
   rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
-  keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
-    /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
-  keep serve "${serve[@]}"
   trap 'end_all; exit 0' INT TERM
   trap end_all EXIT
+  keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
+    /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
+  # A 201 says that the login works, so sshd listens first, or has had ten seconds.
+  for _ in {1..100}; do
+    [[ -z $(listening_inode "$BERTH_SFTP_PORT") ]] || break
+    pause 0.1
+  done
+  keep serve "${serve[@]}"
 }
 
 # What sshd says while serve is stuck or slow waits in the kernel, up to this many messages; beyond them, sessions wait. It is a

@@ -47,6 +47,9 @@ test('the limit can change under live sessions, and each that ends makes room, h
   const refused = await ssh(place.dir, login, ['-s'], 'sftp');
   assert.equal(refused.code, 255);
   assert.match(refused.output, /^Too many connections/m);
+  // As docs/sftp-users.md explains it: sshd has no other words for what PAM refuses after a right password.
+  const words = `Failed password for ${row.sftp_username} .*\\n.*Access denied for user ${row.sftp_username} by PAM account`;
+  await until('sshd has logged it', () => new RegExp(words).test(sshd.output()));
 
   await host.apply({ ...row, max_connections: 2 });
   await open();

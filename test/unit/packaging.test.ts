@@ -33,3 +33,7 @@ test('the examples for nginx and caddy are those of docs/vm.md, which the test i
   assert.equal(block('nginx'), read('packaging/examples/nginx.conf'));
   assert.equal(block('caddy'), read('packaging/examples/Caddyfile'));
 });
+
+test('the API is started after sshd, so that what it answers with 201 can log in', () => {
+  assert.match(read('packaging/systemd/berth.service'), /^After=.*\bberth-sshd\.service\b/m);
+});

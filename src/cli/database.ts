@@ -20,6 +20,12 @@ export async function withDatabase<T>(
   const database = await open(config.databaseFile);
   try {
     return await use(database);
+  } catch (error) {
+    if (errorCode(error) !== 'SQLITE_BUSY') throw error;
+    throw new OperatorError(
+      `another process writes to ${config.databaseFile} and does not end (fuser ${config.databaseFile}): nothing has changed`,
+      { cause: error },
+    );
   } finally {
     await database.close();
   }

@@ -23,12 +23,16 @@ import type { Tables } from './schema.ts';
 /** More than the distinct queries in the code; lists of varying length could otherwise fill it. */
 const STATEMENT_LIMIT = 500;
 
-/** How long a writer waits for another process (the CLI, say) to end its transaction, and how often it looks, in ms. */
+/**
+ * How long writers wait for another process (the CLI, say) to end its transaction, and how often they look, in ms. The
+ * time counts from when the first found it locked: when it is up, those behind fail as well, not one after the other.
+ */
 const BUSY_PATIENCE = 5000;
 const BUSY_PAUSE = 5;
 
 class ImmediateDriver extends SqliteDriver {
   readonly #sqlite: Sqlite.Database;
+  readonly #lock: Lock = { since: undefined };
 
   constructor(config: SqliteDialectConfig, sqlite: Sqlite.Database) {
     super(config);
@@ -36,7 +40,7 @@ class ImmediateDriver extends SqliteDriver {
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
-    return patient(await super.acquireConnection(), this.#sqlite);
+    return patient(await super.acquireConnection(), this.#sqlite, this.#lock);
   }
 
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -49,17 +53,25 @@ class ImmediateDriver extends SqliteDriver {
   }
 }
 
-function patient(connection: DatabaseConnection, sqlite: Sqlite.Database): DatabaseConnection {
+interface Lock {
+  /** Since when another process holds it, as far as was seen. */
+  since: number | undefined;
+}
+
+function patient(connection: DatabaseConnection, sqlite: Sqlite.Database, lock: Lock): DatabaseConnection {
   return {
     async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-      for (let deadline: number | undefined; ;) {
+      for (let hasWaited = false; ; hasWaited = true) {
         try {
-          return await connection.executeQuery<R>(query);
+          const result = await connection.executeQuery<R>(query);
+          // A read on its own says nothing about the lock.
+          if (hasWaited || sqlite.inTransaction) lock.since = undefined;
+          return result;
         } catch (error) {
           // The holder of the lock need not wait for it.
           if (errorCode(error) !== 'SQLITE_BUSY' || sqlite.inTransaction) throw error;
-          deadline ??= performance.now() + BUSY_PATIENCE;
-          if (performance.now() > deadline) throw error;
+          lock.since ??= performance.now();
+          if (performance.now() - lock.since > BUSY_PATIENCE) throw error;
           await setTimeout(BUSY_PAUSE);
         }
       }

@@ -9,6 +9,7 @@
 import type { Transaction } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
@@ -30,6 +31,13 @@ export async function markUnapplied(tx: Transaction<Tables>, directoryId: string
 /** Makes the host agree with a live directory's row as committed, then removes the mark. */
 export async function applyCommitted({ database, host }: Applying, directory: DirectoriesTable): Promise<void> {
   await host.apply(directory);
+  await removeMark(database, directory).catch((error: unknown) => {
+    // The change counts: while another process writes, its mark stays for the next look.
+    if (errorCode(error) !== 'SQLITE_BUSY') throw error;
+  });
+}
+
+async function removeMark(database: Database, directory: DirectoriesTable): Promise<void> {
   await database.db
     .deleteFrom('unapplied')
     .where('directory_id', '=', directory.id)

@@ -3,7 +3,7 @@
  * in the two shapes of the specification ("Errors"). An unknown error is a 500 that says nothing; the log has the
  * details under the response's `x-request-id`.
  */
-import { BerthError, type ErrorCode, ValidationError } from '../errors.ts';
+import { BerthError, type ErrorCode, errorCode, ValidationError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 const STATUS: Readonly<Record<ErrorCode, number>> = {
@@ -37,6 +37,13 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
     // RFC 9110, section 11.6.1: a 401 names the scheme.
     const headers = error.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : undefined;
     return refusal(STATUS[error.code], error.message, headers);
+  }
+  if (errorCode(error) === 'SQLITE_BUSY') {
+    log.error(
+      { request_id: requestId },
+      'another process writes to the database and does not end: no change is possible',
+    );
+    return refusal(503, 'Service unavailable', { 'retry-after': '5' });
   }
   log.error({ err: error, request_id: requestId }, 'a request failed');
   return refusal(500, 'Internal server error');

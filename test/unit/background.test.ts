@@ -22,6 +22,17 @@ async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
+test('a loop that waits for another process to end its transaction does not count as failing', async () => {
+  using at = place();
+  let runs = 0;
+  at.background.start('writing', { every: 60_000, atOnce: true }, async () => {
+    runs += 1;
+    if (runs <= 5) throw Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' });
+  });
+  for (let i = 0; i <= 5; i++) await at.pass(5000);
+  assert.deepEqual([runs, at.background.failing(), at.background.failures().get('writing')], [6, [], 0]);
+});
+
 test('a first run that fails is not the last; the waits grow, and the regular ones follow a success', async () => {
   using at = place();
   let runs = 0;

@@ -8,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   rmSync,
   writeFileSync,
   writeSync,
@@ -53,6 +54,13 @@ async function ask(
   return { status, lines: JSON.parse(text) as Line[] };
 }
 
+/** An RSA key of 1024 bits, as a berth before took it. */
+function makeShortKey(dir: string): string {
+  const file = join(dir, 'short');
+  spawnSync('ssh-keygen', ['-q', '-t', 'rsa', '-b', '1024', '-N', '', '-f', file]);
+  return readFileSync(`${file}.pub`, 'utf8').split(' ').slice(0, 2).join(' ');
+}
+
 const problems = (lines: readonly Line[]): Line[] =>
   lines.filter(({ check, verdict }) => verdict !== 'ok' && !OF_THE_MACHINE.includes(check));
 
@@ -94,6 +102,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const pam = join(paths.sshd, 'etc', 'pam.d', 'sshd');
   const stranger = paths.jail('lost-abcdefgh');
   const delivery = "'x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', '', 'running', 4, 0, 0, null";
+  const shortKey = makeShortKey(place.dir);
   const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
     [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
     [
@@ -116,6 +125,11 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       () => chmodSync(jail, 0o777),
       () => chmodSync(jail, 0o755),
       /^fail directories: 1 jails have a wrong owner or mode: acme/,
+    ],
+    [
+      () => write(`update directories set auth_mode = 'both', public_key = '${shortKey}'`),
+      () => write("update directories set auth_mode = 'password', public_key = null"),
+      /^fail directories: 1 directories keep an RSA key that is refused today: acme/,
     ],
     [
       () => mkdirSync(stranger),

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { lookAt } from '../../db/look.ts';
 import { HOSTED } from '../../directories/host.ts';
+import { parsePublicKey } from '../../directories/public-key.ts';
 import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
 import { isJailRight } from '../../sftp/jail.ts';
 import { CORNER, pathsOf } from '../../sftp/paths.ts';
@@ -29,6 +30,7 @@ export const checkDirectories: Check = async (config) => {
   const missing = liveWhere((row) => !existsSync(paths.jail(row.sftp_username)));
   const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
   const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
+  const weak = liveWhere(({ auth_mode, public_key }) => auth_mode !== 'password' && isWeak(public_key ?? ''));
   const strangers = jails.filter((name) => !known.has(name));
   const logins = users.filter((name) => !known.has(name));
   return orOk(
@@ -41,6 +43,11 @@ export const checkDirectories: Check = async (config) => {
       wrong.length > 0 && fail(`${wrong.length} jails have a wrong owner or mode: ${some(wrong)}`, RESTART),
       credentials.length > 0 &&
         fail(`${credentials.length} users have wrong credentials: ${some(credentials)}`, RESTART),
+      weak.length > 0 &&
+        fail(
+          `${weak.length} directories keep an RSA key that is refused today: ${some(weak)}`,
+          'ask those customers for a key of 2048 bits or more',
+        ),
       strangers.length > 0 &&
         warn(
           `${strangers.length} jails belong to no directory: ${some(strangers)}`,
@@ -52,6 +59,11 @@ export const checkDirectories: Check = async (config) => {
       (changing.size > 0 ? `, ${changing.size} being changed` : ''),
   );
 };
+
+/** A key from before the API refused such: sshd does not take a short one, and lets anybody in with an exponent of 1. */
+function isWeak(key: string): boolean {
+  return key.startsWith('ssh-rsa ') && parsePublicKey(key)?.weakness !== undefined;
+}
 
 function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : [];

@@ -1,9 +1,10 @@
 /**
- * Structured logs: JSON for machines, readable lines on a terminal. Secrets never get here: callers log ids and
+ * Structured logs: JSON for machines, with a priority for the journal, readable lines on a terminal. Secrets never get here: callers log ids and
  * names, and the paths listed below are removed should one slip in.
  */
 import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
+import { PRIORITY } from './journal.ts';
 
 export type Log = Logger;
 
@@ -18,4 +19,25 @@ export function createLog(level: LogLevel, destination?: DestinationStream): Log
   if (process.stderr.isTTY)
     return pino(options, pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' }));
   return pino(options, pino.destination({ dest: 2, sync: true }));
+}
+
+const PRIORITIES: Readonly<Record<number, number>> = {
+  10: PRIORITY.debug,
+  20: PRIORITY.debug,
+  30: PRIORITY.info,
+  40: PRIORITY.warning,
+  50: PRIORITY.err,
+  60: PRIORITY.crit,
+};
+
+/** Standard error where that is the journal: each line with its priority. pino tells a stream that asks for it the level of each. */
+export function journalStream(): DestinationStream {
+  const stderr = pino.destination({ dest: 2, sync: true });
+  return {
+    [Symbol.for('pino.metadata')]: true,
+    lastLevel: 30,
+    write(line: string) {
+      stderr.write(`<${PRIORITIES[this.lastLevel] ?? PRIORITY.info}>${line}`);
+    },
+  } as DestinationStream & { readonly lastLevel: number };
 }

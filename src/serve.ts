@@ -5,7 +5,8 @@
  */
 import { once } from 'node:events';
 import type { Config } from './config.ts';
-import { createLog } from './log.ts';
+import { isJournal } from './journal.ts';
+import { createLog, journalStream } from './log.ts';
 import { startService } from './service.ts';
 import { createSystemd } from './systemd.ts';
 
@@ -17,7 +18,8 @@ export async function serve(
   config: Config,
   environment: Readonly<Record<string, string | undefined>> = {},
 ): Promise<void> {
-  const log = createLog(config.logLevel);
+  process.title = 'berth serve'; // what ps, top and systemctl call it
+  const log = createLog(config.logLevel, isJournal(environment) ? journalStream() : undefined);
   const systemd = createSystemd(environment, log);
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'berth ends on an error that nobody caught');

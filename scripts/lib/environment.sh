@@ -14,6 +14,22 @@ read_settings() {
   done < <({ cat "$1" && echo; } | tac)
 }
 
+# use_settings FILE TEMPLATE: the same, but the file counts, or else the default in the template: a variable that was given and
+# says something else is not in force, which is told. Uses say.sh.
+use_settings() {
+  local name value
+  local -A given=()
+  for name in $(compgen -e BERTH_); do
+    given[$name]=${!name}
+    unset "$name"
+  done
+  read_settings "$1"
+  for name in "${!given[@]}"; do
+    value=${!name-$(sed -n "s/^#$name=//p" "$2")}
+    [[ $value == "${given[$name]}" ]] || say "$name stays \"$value\", not \"${given[$name]}\": settings are changed in $1 (see docs/vm.md)"
+  done
+}
+
 # write_settings TEMPLATE: prints it, with the variables of the environment in the place of their defaults.
 write_settings() {
   local line name

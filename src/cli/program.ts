@@ -1,6 +1,8 @@
 /** The command line as a whole: its commands, and how it ends. */
 import { Command, CommanderError } from 'commander';
-import { OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../errors.ts';
+import { isJournal, PRIORITY } from '../journal.ts';
+import { readOnlyPlace } from '../sftp/files.ts';
 import { version } from '../version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
@@ -26,7 +28,7 @@ it was done. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;
  * @returns the exit status. An error is one line, unless it is a bug of berth's.
  */
 export async function runProgram(argv: readonly string[], invocation: Invocation): Promise<number> {
-  const { stdout, stderr, stopped } = invocation;
+  const { environment, stdout, stderr, stopped } = invocation;
   let status = 0;
   const program = new Command('berth')
     .description('SFTP directories by API, on a stock OpenSSH')
@@ -56,11 +58,15 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const end: unknown = stopped.aborted ? stopped.reason : error;
+    const end: unknown = stopped.aborted ? stopped.reason : explained(error);
     if (!(end instanceof Interruption) && !(end instanceof OperatorError)) throw error;
-    if (end.message !== '') stderr(`berth: ${end.message}\n`);
+    if (end.message !== '') stderr(`${isJournal(environment) ? `<${PRIORITY.err}>` : ''}berth: ${end.message}\n`);
     return end instanceof Interruption ? end.status : 1;
   }
+}
+
+function explained(error: unknown): unknown {
+  return errorCode(error) === 'EROFS' ? readOnlyPlace((error as NodeJS.ErrnoException).path, error) : error;
 }
 
 function descendants(command: Command): Command[] {

@@ -134,7 +134,7 @@ async function listen(server: Server, { host, port }: HttpServerOptions): Promis
     const reasons: Record<string, string> = {
       EADDRINUSE: 'something else listens there',
       EADDRNOTAVAIL: 'this machine does not have that address',
-      EACCES: 'not permitted',
+      EACCES: 'not permitted; for a port below 1024 the unit needs CAP_NET_BIND_SERVICE (see berth.service)',
       ENOTFOUND: 'no such host',
     };
     const reason = reasons[errorCode(error) ?? ''];

@@ -61,12 +61,26 @@ export function removeFile(path: string): boolean {
 
 /**
  * Makes a folder, and those above it, root's with that mode.
- * @throws {OperatorError} when something else has its name.
+ * @throws {OperatorError} when something else has its name, or nothing can be made there.
  */
 export function ensureFolder(path: string, mode: number): void {
-  mkdirSync(path, { recursive: true, mode: 0o755 });
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o755 });
+  } catch (error) {
+    // Node says ENOENT when a folder above cannot be made.
+    if (!['EROFS', 'ENOENT'].includes(errorCode(error) ?? '')) throw error;
+    throw readOnlyPlace(path, error);
+  }
   const stat = lstatSync(path);
   if (!stat.isDirectory()) throw new OperatorError(`${path} is not a folder: move it away, berth needs that name`);
   if (stat.uid !== 0 || stat.gid !== 0) chownSync(path, 0, 0);
   if ((stat.mode & 0o7777) !== mode) chmodSync(path, mode);
+}
+
+/** The units see most of the machine read-only, or not at all (packaging/systemd). */
+export function readOnlyPlace(path = 'a file', cause?: unknown): OperatorError {
+  return new OperatorError(
+    `${path} cannot be written: it is read-only here. A folder outside of /var/lib/berth, /srv/berth and /run/berth has to be made, and opened to the units: BindPaths=FOLDER below [Service] in \`systemctl edit berth\`, ReadWritePaths=FOLDER in \`systemctl edit berth-sshd\``,
+    { cause },
+  );
 }

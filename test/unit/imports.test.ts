@@ -18,6 +18,7 @@ const GROUND = [
   'db',
   'errors.ts',
   'event-loop.ts',
+  'journal.ts',
   'log.ts',
   'random-text.ts',
   'terminal.ts',

@@ -1,10 +1,12 @@
 /** What administrators read of an installed berth says what the program knows: its settings, its commands. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../src/config.ts';
+import { scratch } from '../support/scratch.ts';
 
 const read = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 
@@ -36,4 +38,28 @@ test('the examples for nginx and caddy are those of docs/vm.md, which the test i
 
 test('the API is started after sshd, so that what it answers with 201 can log in', () => {
   assert.match(read('packaging/systemd/berth.service'), /^After=.*\bberth-sshd\.service\b/m);
+});
+
+test('at a second install the file of settings is in force, and a variable that says something else is told of', () => {
+  using place = scratch();
+  const file = join(place.dir, 'berth.env');
+  writeFileSync(file, '#BERTH_SFTP_PORT=2222\nBERTH_API_PORT="9000"\n');
+  const script = `. scripts/lib/say.sh; . scripts/lib/environment.sh; use_settings ${file} packaging/berth.env
+    echo "API \${BERTH_API_PORT:-8443}, SFTP \${BERTH_SFTP_PORT:-2222}"`;
+  const install = (given: Record<string, string>) => {
+    const { stdout, stderr } = spawnSync('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: fileURLToPath(new URL('../../', import.meta.url)),
+      env: { PATH: process.env['PATH'], ...given },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'], // bash takes a socket for a remote shell's
+    });
+    return [stdout, stderr];
+  };
+  const inForce = 'API 9000, SFTP 2222\n';
+  assert.deepEqual(install({}), [inForce, '']);
+  assert.deepEqual(install({ BERTH_API_PORT: '9000', BERTH_SFTP_PORT: '2222' }), [inForce, '']);
+  const [stdout, stderr] = install({ BERTH_API_PORT: '9443', BERTH_SFTP_PORT: '2022' });
+  assert.equal(stdout, inForce);
+  assert.match(stderr ?? '', /^berth: BERTH_API_PORT stays "9000", not "9443": settings are changed in /m);
+  assert.match(stderr ?? '', /^berth: BERTH_SFTP_PORT stays "2222", not "2022": /m);
 });

@@ -9,6 +9,8 @@ import { OperatorError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { preflight } from '../../src/sftp/preflight.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { smallDisk } from '../faults/small-disk.ts';
+import { runCommand } from '../support/command-line.ts';
 import { scratch } from '../support/scratch.ts';
 
 test('host keys are made once and kept; the rest is written anew', async () => {
@@ -118,3 +120,18 @@ function lineWith(...parts: string[]): (error: unknown) => boolean {
     return true;
   };
 }
+
+test('a folder that the unit sees read-only is named, with what opens it', async () => {
+  using place = scratch();
+  const data = join(place.dir, 'data');
+  using _disk = smallDisk(data, 'size=1m,ro');
+  const { status, stderr } = await runCommand(
+    { ...place.environment, BERTH_SFTP_PORT: '2299', BERTH_JAIL_DIR: join(data, 'jails') },
+    'prepare',
+  );
+  assert.equal(status, 1);
+  assert.match(
+    stderr,
+    new RegExp(`^berth: ${data}/jails cannot be written: .*BindPaths=FOLDER .*ReadWritePaths=FOLDER [^\n]*\n$`),
+  );
+});

@@ -1,13 +1,16 @@
-/** What the service says to systemd, by the socket that `packaging/systemd/notifying` leaves it. */
+/** What the service says to systemd, by the socket that `packaging/systemd/notifying` leaves it, and in the journal. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
+import { startServe } from '../support/serve-process.ts';
 
 /** Node has no datagram sockets: perl stands for systemd, and prints each word that arrives. */
 const SYSTEMD = `use Socket; socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die;
@@ -53,4 +56,41 @@ test('without systemd nothing happens', async () => {
   const said = text(service.stderr);
   assert.deepEqual(await once(service, 'exit'), [0, null]);
   assert.equal(await said, '');
+});
+
+/** Writes a line of each level. */
+const LINES = `import { isJournal } from ${JSON.stringify(new URL('../../src/journal.ts', import.meta.url).href)};
+  import { createLog, journalStream } from ${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)};
+  const log = createLog('trace', isJournal(process.env) ? journalStream() : undefined);
+  for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level);`;
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** What a program writes to a standard error that systemd says is the journal, or another file. */
+function linesOf(journal: string, ...args: string[]): string[] {
+  const script = `exec 2>&1 >/dev/null; JOURNAL_STREAM=${journal} BERTH_API_PORT=x exec "$@"`;
+  const { stdout } = spawnSync('sh', ['-c', script, 'sh', process.execPath, ...args], { encoding: 'utf8' });
+  return stdout.trim().split('\n');
+}
+
+test('in the journal each line has its priority, and an error that ends a command too; elsewhere there is none', () => {
+  const log = ['--input-type=module', '-e', LINES];
+  const here = '$(stat --dereference --format %d:%i /proc/self/fd/2)';
+  const priorities = linesOf(here, ...log).map((line) => /^<(\d)>\{/.exec(line)?.[1]);
+  assert.deepEqual(priorities, ['7', '7', '6', '4', '3', '2']);
+  assert.match(
+    linesOf(here, MAIN, 'serve').join('\n'),
+    /^<3>berth: configuration: BERTH_API_PORT must be a port number[^\n]*$/,
+  );
+  for (const elsewhere of ['1:1', '']) {
+    assert.ok(linesOf(elsewhere, ...log).every((line) => line.startsWith('{"level":')));
+    assert.match(linesOf(elsewhere, MAIN, 'serve').join('\n'), /^berth: configuration: BERTH_API_PORT/);
+  }
+});
+
+test('ps, top and systemctl call the service by its name', async () => {
+  using place = scratch();
+  const port = await freePort();
+  const config = { ...place.config, api: { host: '127.0.0.1', port } };
+  await using serve = await startServe(config, { ...place.environment, BERTH_API_PORT: String(port) });
+  assert.equal(readFileSync(`/proc/${serve.pid}/comm`, 'utf8'), 'berth serve\n');
 });

@@ -1,8 +1,9 @@
 /**
  * The composition root: opens every part, hands each just what it uses, and closes them in reverse.
  *
- * The order matters. What an earlier process left undone about credentials is applied before the API answers; looking
- * at every directory comes after, in the background, so that a start takes as long with a hundred thousand of them.
+ * The order matters. What an earlier process left undone about credentials is applied before anything else that may fail,
+ * and the rest of its changes before the API answers; looking at every directory comes after, in the background, so that a
+ * start takes as long with a hundred thousand of them.
  */
 import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
@@ -16,7 +17,7 @@ import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
 import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
-import type { DirectoryHost } from './directories/host.ts';
+import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { firstPair, followCertificate } from './http/certificate.ts';
@@ -30,6 +31,7 @@ import { createMetrics, type Metrics } from './metrics/start.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { preflight } from './sftp/preflight.ts';
+import { applyCredentials } from './sftp/reconcile.ts';
 import { addressOf } from './sftp/sessions.ts';
 import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
@@ -86,13 +88,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
+  applyCredentials({ paths, log }, await hostedUnapplied(database.reads));
   const clockLead = createClockLead({ database, clock, log });
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
   const dispatcher = openWebhooks(ground, parts);
   const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
-  const removal = parts.adopt(createRowRemoval({ database, log }), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
+  const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
   const host = watched(local, uploads);
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
@@ -187,6 +190,7 @@ async function openApi(
 /** The host with the watcher told of each directory that comes or goes. */
 function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
   return {
+    ...host,
     async apply(directory) {
       await host.apply(directory);
       uploads.watch(directory);

@@ -58,25 +58,26 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
 }
 
 /**
- * Every jail is linked to the transfer log, then every file is looked at and watched; when nothing can be missed any
- * more, every jail and credential is compared with its row, at leisure.
+ * Every jail is linked to the transfer log, so that nothing is missed; every jail and credential is compared with its row,
+ * whatever the scans will run into; then every file is looked at and watched.
  */
-async function coverAll({ database, host, local, log, paths, uploads }: UpkeepOptions, signal: AbortSignal) {
+async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
+  const { database, host, local, log, paths, removal, uploads } = options;
   const disk = {
     paths,
     log,
     host: local,
     signal,
     rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
-    reapply: (id: string) => applyCurrent({ database, host }, id),
+    reapply: async (id: string) => void (await applyCurrent({ database, host, removal }, id)),
   };
   const directories = await linkAll(disk);
+  const { checked, mended } = await reconcile(disk);
+  if (signal.aborted) return;
+  log.info({ directories: checked, mended }, 'every directory has been looked at');
   // Sessions that began before their jail was linked to the log are not known to it.
   await uploads.adoptSessions();
-  if (signal.aborted) return;
   await Promise.race([uploads.coverAll(), once(signal, 'abort')]);
   if (signal.aborted) return;
   log.info({ directories }, 'every directory is watched or covered by scans');
-  const result = await reconcile(disk);
-  log.info({ directories: result.checked, mended: result.mended }, 'every directory has been looked at');
 }

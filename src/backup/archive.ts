@@ -21,9 +21,9 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import * as v from 'valibot';
 import type { Config } from '../config.ts';
-import { sync } from '../db/copy.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
+import { sync } from '../sync.ts';
 
 /** The names in the archive. */
 export const PARTS = {

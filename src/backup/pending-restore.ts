@@ -12,9 +12,9 @@
 import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Config } from '../config.ts';
-import { sync } from '../db/copy.ts';
 import { lockInstance } from '../db/instance-lock.ts';
 import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
+import { sync } from '../sync.ts';
 import { identityFiles, PARTS } from './archive.ts';
 
 /** A file of the folder, with the suffix of what is kept: the same when a restore is finished later. */

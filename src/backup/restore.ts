@@ -16,12 +16,12 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config.ts';
-import { sync } from '../db/copy.ts';
 import { lookAt } from '../db/look.ts';
 import { openDatabase } from '../db/open.ts';
 import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
+import { sync } from '../sync.ts';
 import { PARTS, unpack } from './archive.ts';
 import { applyRestore, commitRestore, lockState, waitingDatabase } from './pending-restore.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
@@ -131,5 +131,6 @@ function copySettings(from: string, settings: string): string | undefined {
   chmodSync(fresh, 0o600);
   sync(fresh);
   renameSync(fresh, path);
+  sync(dirname(path));
   return path;
 }

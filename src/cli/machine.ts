@@ -24,12 +24,16 @@ Examples:
 
 export function prepareCommand({ config }: Invocation): Command {
   return new Command('prepare')
-    .description('Check this machine and write what sshd reads; repeatable, and a running sshd is not disturbed')
+    .description(
+      'Check this machine, write what sshd reads and mend credentials after a power cut; repeatable, a running sshd goes on',
+    )
     .addHelpText('after', '\nExample:\n  berth prepare && systemctl restart berth-sshd')
     .action(async () => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
-      const { prepareSshd } = await import('../sftp/sshd.ts');
-      await prepareSshd(finishRestore(config()));
+      const { createLog } = await import('../log.ts');
+      const { prepare } = await import('../prepare.ts');
+      const settings = finishRestore(config());
+      await prepare(settings, createLog(settings.logLevel));
     });
 }
 

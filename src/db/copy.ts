@@ -1,7 +1,8 @@
 /** Consistent copies of a database that others may write to meanwhile. A copy is complete before it gets its name. */
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
+import { sync } from '../sync.ts';
 
 /** All of it in one step: another process that writes would make a copy in several steps begin anew. */
 const EVERYTHING = 0x7fffffff;
@@ -32,15 +33,5 @@ export async function copyDatabaseFile(file: string, target: string): Promise<vo
     await copyDatabase(sqlite, target);
   } finally {
     sqlite.close();
-  }
-}
-
-/** Waits until a file, or the names in a folder, are on the disk. */
-export function sync(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
   }
 }

@@ -10,16 +10,22 @@ import { errorCode, OperatorError } from '../errors.ts';
  * @throws {OperatorError} when another process has it.
  */
 export function lockInstance(file: string): Disposable {
+  const lock = tryLock(file);
+  if (lock) return lock;
+  throw new OperatorError(
+    `another berth serve runs with ${file}: stop it first, or give this one a BERTH_STATE_DIR of its own`,
+  );
+}
+
+/** The same; undefined when another process has it. */
+export function tryLock(file: string): Disposable | undefined {
   const sqlite = new Sqlite(file, { timeout: 0 });
   try {
     sqlite.exec('begin exclusive');
   } catch (error) {
     sqlite.close();
     if (errorCode(error) !== 'SQLITE_BUSY') throw error;
-    throw new OperatorError(
-      `another berth serve runs with ${file}: stop it first, or give this one a BERTH_STATE_DIR of its own`,
-      { cause: error },
-    );
+    return undefined;
   }
   return { [Symbol.dispose]: () => void sqlite.close() };
 }

@@ -13,7 +13,7 @@ import { type DeleteDependencies, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { applyCommitted, markUnapplied } from './unapplied.ts';
+import { markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
 export const FIRST_UID = 1_879_048_192;
@@ -72,7 +72,7 @@ export async function createDirectory(
     }),
   );
   try {
-    await refusingWhenFull(() => applyCommitted(deps, directory));
+    await refusingWhenFull(() => deps.host.apply(directory));
   } catch (error) {
     await undo(deps, directory, asker);
     throw error;

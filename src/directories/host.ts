@@ -24,11 +24,26 @@ export interface DirectoryHost {
    * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses.
    */
   apply(directory: HostedDirectory): Promise<void>;
+  /** Whether `apply` would change nothing. Reads only. */
+  isApplied(directory: HostedDirectory): boolean;
   /**
    * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
    */
   remove(directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid'>): Promise<void>;
+  /** Resolves when no power cut can undo what was applied to these users, and what was removed of any. */
+  settle(usernames: readonly string[]): Promise<void>;
+}
+
+/** The directories that the disk may be behind of (`unapplied.ts`), deleted ones among them. */
+export function hostedUnapplied(
+  reads: Kysely<Tables>,
+): Promise<(HostedDirectory & Pick<DirectoriesTable, 'deleted_at'>)[]> {
+  return reads
+    .selectFrom('directories')
+    .innerJoin('unapplied', 'unapplied.directory_id', 'directories.id')
+    .select([...HOSTED, 'deleted_at'])
+    .execute();
 }
 
 /** Live directories in the order of their ids, after one: for a host to compare with what it has. */

@@ -10,6 +10,7 @@ import PQueue from 'p-queue';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
+import type { DirectoryHost } from './host.ts';
 
 /** Rows of each table in one transaction. */
 const BATCH = 1000;
@@ -28,10 +29,11 @@ export interface RowRemoval {
 export interface RowRemovalOptions {
   readonly database: Database;
   readonly log: Log;
+  readonly host: Pick<DirectoryHost, 'settle'>;
   readonly retryAfterMs?: number;
 }
 
-export function createRowRemoval({ database, log, retryAfterMs = 30_000 }: RowRemovalOptions): RowRemoval {
+export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }: RowRemovalOptions): RowRemoval {
   const pending = new Set<string>();
   const queue = new PQueue({ concurrency: 1 });
   const stop = new AbortController();
@@ -39,6 +41,7 @@ export function createRowRemoval({ database, log, retryAfterMs = 30_000 }: RowRe
 
   async function remove(id: string): Promise<void> {
     try {
+      await host.settle([]); // the mark goes with the rows
       while (!signal.aborted && !(await removeBatch(database, id))) await setImmediate();
       pending.delete(id);
     } catch (error) {

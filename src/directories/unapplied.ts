@@ -1,7 +1,8 @@
 /**
- * The rows that say "the disk may differ from the database here". Written in the transaction of the change itself and
- * removed when the host has followed. What a crash or a full disk leaves is repeated before the API listens, so that no
- * credential outlives its change, and from time to time.
+ * The rows that say "the disk may differ from the database here". Written in the transaction of the change itself; the host
+ * follows right after, and they are removed, in the background, once no power cut can take that back. What a crash, a power
+ * cut or a full disk leaves is repeated from them: credentials before sshd starts (`prepare.ts`), all of it before the API
+ * listens, and from time to time. So no credential outlives its change.
  *
  * Order: a change is applied right after its commit, by the same steps each time, and the host applies without giving
  * way. So of two changes of one directory, the later commit is also applied later.
@@ -9,7 +10,7 @@
 import type { Transaction } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { errorCode } from '../errors.ts';
+import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
@@ -20,6 +21,10 @@ export interface Applying {
   readonly host: DirectoryHost;
 }
 
+interface Following extends Applying {
+  readonly removal: RowRemoval;
+}
+
 export async function markUnapplied(tx: Transaction<Tables>, directoryId: string): Promise<void> {
   await tx
     .insertInto('unapplied')
@@ -28,67 +33,77 @@ export async function markUnapplied(tx: Transaction<Tables>, directoryId: string
     .execute();
 }
 
-/** Makes the host agree with a live directory's row as committed, then removes the mark. */
-export async function applyCommitted({ database, host }: Applying, directory: DirectoriesTable): Promise<void> {
-  await host.apply(directory);
-  await removeMark(database, directory).catch((error: unknown) => {
-    // The change counts: while another process writes, its mark stays for the next look.
-    if (errorCode(error) !== 'SQLITE_BUSY') throw error;
-  });
-}
-
-async function removeMark(database: Database, directory: DirectoriesTable): Promise<void> {
-  await database.db
-    .deleteFrom('unapplied')
-    .where('directory_id', '=', directory.id)
-    // A change since then has its own mark to remove: it moved updated_at, or deleted the directory.
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('directories')
-          .select('id')
-          .where('id', '=', directory.id)
-          .where('updated_at', '=', directory.updated_at)
-          .where('deleted_at', 'is', null),
-      ),
-    )
-    .execute();
-}
-
-/** Applies a directory as it is now, unless it has gone meanwhile. */
-export async function applyCurrent(deps: Applying, id: string): Promise<void> {
-  const directory = await rowOf(deps.database, id);
-  if (directory?.deleted_at === null) await applyCommitted(deps, directory);
+/**
+ * Makes the host agree with a directory as it is now: again, when that changed meanwhile.
+ * @returns the row that it agrees with, unless that has gone.
+ */
+export async function applyCurrent({ database, host, removal }: Following, id: string) {
+  for (let applied: DirectoriesTable | undefined; ;) {
+    const row = await rowOf(database, id);
+    if (!row || (applied && isSame(row, applied))) return row;
+    if (row.deleted_at !== null || removal.has(id)) {
+      await host.remove(row);
+      removal.add(id);
+    } else if (!host.isApplied(row)) {
+      await host.apply(row);
+    }
+    applied = row;
+  }
 }
 
 /**
- * Repeats what is marked. One that fails is logged, keeps its mark and does not stop the others.
+ * Repeats what is marked, and removes the marks of live directories; a deleted one's goes with its row. One that fails is
+ * logged, keeps its mark and does not stop the others.
  * @returns how many failed.
  */
-export async function applyUnapplied({
-  database,
-  host,
-  removal,
-  log,
-}: Applying & { readonly removal: RowRemoval; readonly log: Log }): Promise<number> {
-  const marked = await database.db.selectFrom('unapplied').select('directory_id').execute();
+export async function applyUnapplied({ log, ...deps }: Following & { readonly log: Log }): Promise<number> {
+  const marked = await deps.database.reads.selectFrom('unapplied').select('directory_id').execute();
+  const applied: DirectoriesTable[] = [];
+  const yieldNow = yielder();
   let failed = 0;
   for (const { directory_id: id } of marked) {
     try {
-      // Read anew for each: the row may have changed since the list was made.
-      const directory = await rowOf(database, id);
-      if (!directory) continue;
-      if (directory.deleted_at === null && !removal.has(id)) {
-        await applyCommitted({ database, host }, directory);
-      } else {
-        await host.remove(directory);
-        removal.add(id);
-      }
+      const row = await applyCurrent(deps, id);
+      if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
       log.error({ err: error, directory_id: id }, 'could not make the disk follow a directory, will try again');
     }
+    await yieldNow();
+  }
+  try {
+    if (applied.length > 0) await unmark(deps, applied);
+  } catch (error) {
+    // While another process writes, say. They count all the same.
+    log.warn({ err: error }, 'the marks of applied changes stay for the next look');
   }
   return failed;
+}
+
+/** A change since then has its own mark to keep: it moved updated_at, or deleted the directory. */
+async function unmark({ database, host }: Applying, rows: readonly DirectoriesTable[]): Promise<void> {
+  await host.settle(rows.map((row) => row.sftp_username));
+  await database.db.transaction().execute(async (tx) => {
+    for (const { id, updated_at } of rows) {
+      await tx
+        .deleteFrom('unapplied')
+        .where('directory_id', '=', id)
+        .where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom('directories')
+              .select('id')
+              .where('id', '=', id)
+              .where('updated_at', '=', updated_at)
+              .where('deleted_at', 'is', null),
+          ),
+        )
+        .execute();
+    }
+  });
+}
+
+function isSame(row: DirectoriesTable, other: DirectoriesTable): boolean {
+  return row.updated_at === other.updated_at && row.deleted_at === other.deleted_at;
 }
 
 function rowOf({ reads }: Database, id: string): Promise<DirectoriesTable | undefined> {

@@ -13,7 +13,7 @@ import { type Asker, insertAudit } from '../history/audit.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
 import { HOSTED } from './host.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { type Applying, applyCommitted, markUnapplied } from './unapplied.ts';
+import { type Applying, markUnapplied } from './unapplied.ts';
 
 export interface UpdateDependencies extends Applying {
   readonly clock: Clock;
@@ -88,7 +88,7 @@ async function change(
       if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
       return { ...before, ...changed } as DirectoriesTable;
     });
-    if (forHost) await applyCommitted(deps, directory);
+    if (forHost) await deps.host.apply(directory);
     return directory;
   });
 }

@@ -13,6 +13,7 @@ import type { Background } from '../background.ts';
 import type { Config } from '../config.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { sync } from '../sync.ts';
 
 export interface TlsPair {
   /** PEM. */
@@ -94,6 +95,7 @@ function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
     mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
     writeFileSync(`${file}.new`, both, { mode: 0o600, flush: true });
     renameSync(`${file}.new`, file);
+    sync(dirname(file));
   } catch (error) {
     log.warn({ reason: errorMessage(error) }, 'no copy of the certificate could be kept');
   }
@@ -114,8 +116,10 @@ async function makeSelfSigned(cert: string, key: string): Promise<void> {
       `-keyout=${newKey}`,
       `-out=${newCert}`,
     ]);
+    for (const file of [newKey, newCert]) sync(file);
     renameSync(newKey, key);
     renameSync(newCert, cert);
+    sync(dirname(cert));
   } catch (error) {
     const message = `openssl could not make a certificate in ${dirname(cert)}: ${errorMessage(error)}`;
     throw new OperatorError(message, { cause: error });

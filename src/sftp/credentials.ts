@@ -82,7 +82,12 @@ export function areCredentialsRight(paths: Paths, user: User): boolean {
 
 /** No login gets in from here on. True when there was anything. */
 export function removeCredentials(paths: Paths, username: string): boolean {
-  return Object.values(pathsOfUser(paths, username)).map(removeFile).includes(true);
+  return credentialFiles(paths, username).map(removeFile).includes(true);
+}
+
+/** Where a user's credentials are, those that the user does not have among them. */
+export function credentialFiles(paths: Paths, username: string): string[] {
+  return Object.values(pathsOfUser(paths, username));
 }
 
 /** Every username that has one of these files, or what a crash left of one. */

@@ -19,8 +19,8 @@ import { errorCode, OperatorError } from '../errors.ts';
 const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 
 /**
- * Puts `text` in place of whatever file has that name. Not synced to the disk: what lies here can be made again from
- * the database, and is, at every start. Root's; the mode is exact, whatever the umask.
+ * Puts `text` in place of whatever file has that name. Not synced to the disk: what lies here follows from the database,
+ * which says what to write anew after a power cut (directories/unapplied.ts). Root's; the mode is exact, whatever the umask.
  */
 export function replaceFile(path: string, text: string, mode: number, gid = 0): void {
   // No name that others look for ends like this, and only one process writes here.

@@ -1,10 +1,14 @@
-/** sshd's host keys: made once and kept, so that no client ever has to accept a new one. Making them anew is never silent. */
+/**
+ * sshd's host keys: made once, synced and kept, so that no client ever has to accept a new one. Making them anew is never
+ * silent. An empty one, as a power cut leaves it, counts as missing: it would keep sshd from starting for good.
+ */
 import { execFile } from 'node:child_process';
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { sync } from '../sync.ts';
 import { ensureFolder } from './files.ts';
 
 const run = promisify(execFile);
@@ -18,7 +22,7 @@ const TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
  */
 export async function ensureHostKeys(folder: string): Promise<string[]> {
   ensureFolder(folder, 0o700);
-  const missing = TYPES.filter((type) => !existsSync(keyFile(folder, type)));
+  const missing = TYPES.filter((type) => !statSync(keyFile(folder, type), { throwIfNoEntry: false })?.size);
   await Promise.all(missing.map((type) => makeKey(folder, type)));
   return missing;
 }
@@ -30,7 +34,7 @@ export function logHostKeys(log: Log, made: readonly string[], isFirst: boolean)
   const meaning = 'clients that know the old ones refuse to connect until they accept these';
   log.warn(
     { host_keys: made },
-    `host keys were missing and were made anew: ${meaning}; berth restore FILE brings back the old`,
+    `host keys were missing or empty and were made anew: ${meaning}; berth restore FILE brings back the old`,
   );
 }
 
@@ -49,6 +53,8 @@ async function makeKey(folder: string, type: string): Promise<void> {
     if (errorCode(error) !== 'ENOENT') throw error;
     throw new OperatorError('ssh-keygen is missing: install the Debian package openssh-server', { cause: error });
   }
+  for (const file of [fresh, `${fresh}.pub`]) sync(file);
   renameSync(`${fresh}.pub`, `${key}.pub`);
   renameSync(fresh, key);
+  sync(folder);
 }

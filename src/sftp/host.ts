@@ -2,11 +2,12 @@
  * This machine as the rules see it: what makes a directory live, and what ends it. All that is written here follows from
  * the directory's row, so `apply` can be repeated at any time and mends whatever it finds.
  */
-import type { DirectoryHost, HostedDirectory } from '../directories/host.ts';
+import type { DirectoryHost } from '../directories/host.ts';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { areCredentialsRight, removeCredentials, writeCredentials } from './credentials.ts';
-import { ensureJail, isJailRight } from './jail.ts';
+import { syncAll } from '../sync.ts';
+import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
+import { ensureJail, isJailRight, jailFolders } from './jail.ts';
 import { isLogSocketRight, linkLogSocket, type LogSockets } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
 import { allSessions, endSessions, endUnwatched, type Session, unwatchedSessions } from './sessions.ts';
@@ -19,8 +20,6 @@ export interface HostOptions {
 }
 
 export interface LocalHost extends DirectoryHost {
-  /** Whether `apply` would change nothing. Reads only. */
-  isApplied(directory: HostedDirectory): boolean;
   /** Gives the user's jail the transfer log's socket, if it is without it. False when there is no jail. */
   relink(username: string): Promise<boolean>;
   /** After the transfer log was started anew: gives the jails of live sessions its socket; `linkAll` follows. */
@@ -74,6 +73,11 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
       const left = await endSessions(paths, username);
       if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
       trash.discard(username);
+    },
+
+    async settle(usernames) {
+      for (const name of usernames) await syncAll([...jailFolders(paths, name), ...credentialFiles(paths, name)]);
+      await syncAll([paths.jails, paths.corner, paths.trash, paths.userdb, paths.authorizedKeys, paths.limits]);
     },
 
     relink,

@@ -60,6 +60,11 @@ export function isJailRight(paths: Paths, user: User): boolean {
   return partsOf(user).every((part) => isRight(lstat(join(jail, part.name)), part));
 }
 
+/** The folders that make up a jail. */
+export function jailFolders(paths: Paths, username: string): string[] {
+  return ['.', 'files', 'dev'].map((name) => join(paths.jail(username), name));
+}
+
 /** Makes what is missing, and gives each part its owner and mode. */
 function mend(jail: string, user: User): void {
   const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;

@@ -13,8 +13,9 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { removeCredentials, usersWithCredentials } from './credentials.ts';
+import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
+import { ensureJail, isJailRight } from './jail.ts';
 import { CORNER, isUsername, type Paths } from './paths.ts';
 
 export interface ReconcileOptions {
@@ -58,6 +59,28 @@ export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise
     if (!(await options.host.relink(row.sftp_username))) await options.reapply(row.id);
   });
   return count;
+}
+
+/**
+ * Lets in whom these rows let in, in the way that they say, and nobody that they call deleted. Nothing else of them is looked
+ * at, so it works whatever else is broken. One that fails is logged and does not stop the others.
+ */
+export function applyCredentials(
+  { paths, log }: Pick<ReconcileOptions, 'paths' | 'log'>,
+  rows: readonly (HostedDirectory & { readonly deleted_at: number | null })[],
+): void {
+  for (const row of rows) {
+    try {
+      if (row.deleted_at !== null) removeCredentials(paths, row.sftp_username);
+      else if (!areCredentialsRight(paths, row)) writeCredentials(paths, row);
+      if (row.deleted_at === null && !isJailRight(paths, row)) ensureJail(paths, row);
+    } catch (error) {
+      log.error(
+        { directory: row.id, reason: errorMessage(error) },
+        'the credentials of a directory could not be mended',
+      );
+    }
+  }
 }
 
 /** Compares everything once. Stops early, with what it has found, when the signal says so. */

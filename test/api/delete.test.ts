@@ -65,6 +65,7 @@ test('204: gone for every endpoint at once, taken from the host, rows removed, t
   );
 
   await api.rules.removal.idle();
+  await applyUnapplied({ ...api.rules, log: createLog('silent') });
   assert.equal(await rowsIn(api.database, 'files'), 2500);
   assert.equal(await rowsIn(api.database, 'deliveries'), 1);
   assert.equal(await rowsIn(api.database, 'attempts'), 1);
@@ -79,7 +80,7 @@ test('what a stop leaves of a deletion is completed at the next start', async ()
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();
   await addFiles(api.database, id, 1500);
-  const stopped = createRowRemoval({ database: api.database, log: createLog('silent') });
+  const stopped = createRowRemoval({ database: api.database, log: createLog('silent'), host: api.host });
   await stopped.close();
   const { database, clock, host } = api.rules;
   await deleteDirectory({ database, clock, host, removal: stopped }, api.tenant.accountId, id);

@@ -11,6 +11,7 @@ import { openDatabase } from '../../src/db/open.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { updateAuth } from '../../src/directories/update.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
@@ -35,7 +36,7 @@ function rules(clock: Clock) {
   const socket = join(paths.corner, 'log-1.sock');
   const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
   const host = createDirectoryHost({ paths, log, sockets });
-  const removal = createRowRemoval({ database, log });
+  const removal = createRowRemoval({ database, log, host });
   return { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 22 } };
 }
 
@@ -57,6 +58,7 @@ const operations: Record<string, () => Promise<void>> = {
     const deps = rules(systemClock());
     dieAfter(Number(step));
     await updateAuth(deps, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
+    await applyUnapplied({ ...deps, log });
   },
   async delete() {
     const deps = rules(systemClock());

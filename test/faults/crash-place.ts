@@ -75,7 +75,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
   const host = parts.use(hostOf(paths));
   writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died
   const clock = systemClock();
-  const removal = createRowRemoval({ database, log: createLog('silent') });
+  const removal = createRowRemoval({ database, log: createLog('silent'), host });
   parts.defer(() => removal.close());
   const rules = { database, clock, host, removal, sftp: config.sftp };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });

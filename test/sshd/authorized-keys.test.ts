@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { KEYS_GID } from '../../src/sftp/credentials.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { createLog } from '../../src/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
@@ -108,7 +109,7 @@ test('an installation whose sshd read the key files itself lets the same keys in
   assert.equal((await sftp(place.dir, login, ['pwd'])).code, 0);
 
   // What sshd itself takes the configuration for.
-  await prepareSshd(sshd.config);
+  await prepareSshd(sshd.config, createLog('silent'));
   const configuration = join(paths.sshd, 'sshd_config');
   const settings = execFileSync('sh', [IN_NAMESPACE, paths.sshd, '/usr/sbin/sshd', '-T', '-f', configuration], {
     encoding: 'utf8',

@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { createLog } from '../../src/log.ts';
 import { allSessions, liveSessions } from '../../src/sftp/sessions.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { ssh } from '../support/openssh-client.ts';
@@ -113,7 +114,7 @@ test('what a killed monitor leaves in the jail counts, is listed, and is ended',
 test('below the limit a login starts no program: nothing but the hook itself', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '2299' });
   const paths = pathsOf(place.config);
-  await prepareSshd(place.config);
+  await prepareSshd(place.config, createLog('silent'));
   await using host = hostOf(paths);
   const row = directory({ max_connections: 2 });
   await host.apply(row);

@@ -117,7 +117,7 @@ test('on a second machine everything is as before: logins, host key, rows; no we
   later.close();
   working = true;
 
-  await prepareSshd(config);
+  await prepareSshd(config, createLog('silent'));
   await using _sshd = await runSshd(config);
   await using parts = new AsyncDisposableStack();
   const service = parts.adopt(await startService(config, { log: createLog('error') }), (made) => made.close());

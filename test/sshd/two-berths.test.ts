@@ -63,7 +63,7 @@ test('a second berth with the same jail folder is refused in words, and the firs
     `${ours.config.jailDir} belongs to the berth whose BERTH_STATE_DIR is ${ours.config.stateDir}`,
   );
   await assert.rejects(startService(theirs.config, { log: createLog('error') }), words);
-  await assert.rejects(prepareSshd(theirs.config), words);
+  await assert.rejects(prepareSshd(theirs.config, createLog('silent')), words);
   const [found] = await checkFolders(theirs.config, systemClock());
   assert.match(found?.text ?? '', words);
   assert.match(found?.remedy ?? '', /^choose another BERTH_JAIL_DIR/);

@@ -88,7 +88,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const log = createLog('debug', { write });
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const host = recordingHost();
-  const removal = parts.adopt(createRowRemoval({ database, log, retryAfterMs: 50 }), (made) => made.close());
+  const removal = parts.adopt(createRowRemoval({ database, log, host, retryAfterMs: 50 }), (made) => made.close());
   const lastUsed = parts.adopt(createLastUsed({ database, clock, background: createBackground(log) }), (made) =>
     made.close(),
   );

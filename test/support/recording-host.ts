@@ -1,4 +1,5 @@
 /** A host that notes what it is asked to do, for tests of the API: those of `test/sshd` show that the real one does it. */
+import { isDeepStrictEqual } from 'node:util';
 import type { DirectoryHost, HostedDirectory } from '../../src/directories/host.ts';
 
 export interface RecordingHost extends DirectoryHost {
@@ -26,6 +27,8 @@ export function recordingHost(): RecordingHost {
       if (failure) throw failure;
       served.set(sftp_username, directory);
     },
+    isApplied: (directory) => isDeepStrictEqual(served.get(directory.sftp_username), directory),
+    settle: async () => undefined,
     async remove({ sftp_username }) {
       calls.push(`remove ${sftp_username}`);
       served.delete(sftp_username);

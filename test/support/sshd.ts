@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../../src/config.ts';
 import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
+import { createLog } from '../../src/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { freePort } from './free-port.ts';
 import type { Scratch } from './scratch.ts';
@@ -36,7 +37,7 @@ export async function startSshd(place: Scratch): Promise<Sshd> {
   const config: Config = { ...place.config, sftp: { ...place.config.sftp, port } };
   const paths = pathsOf(config);
   await copyHostKeys(dirname(place.dir), paths.hostKeys);
-  await prepareSshd(config);
+  await prepareSshd(config, createLog('silent'));
   return runSshd(config);
 }
 

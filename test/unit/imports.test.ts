@@ -21,6 +21,7 @@ const GROUND = [
   'journal.ts',
   'log.ts',
   'random-text.ts',
+  'sync.ts',
   'terminal.ts',
   'version.ts',
 ];
@@ -39,11 +40,11 @@ const ALLOWED: Record<string, readonly string[]> = {
   uploads: ['history/transfers.ts', 'webhooks/dispatcher.ts', 'webhooks/outbox.ts'],
   http: ['accounts', 'directories', 'history/audit.ts', 'uploads/upload-list.ts'],
   listen: ['webhooks/signature.ts'],
-  cli: ['accounts', 'backup', 'doctor', 'listen', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
+  cli: ['accounts', 'backup', 'doctor', 'listen', 'prepare.ts', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
 };
 
 /** The files that put the parts together. */
-const ROOTS = ['main.ts', 'serve.ts', 'service.ts', 'systemd.ts', 'upkeep.ts'];
+const ROOTS = ['main.ts', 'prepare.ts', 'serve.ts', 'service.ts', 'systemd.ts', 'upkeep.ts'];
 
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {

@@ -15,13 +15,13 @@ import { scratch } from '../support/scratch.ts';
 
 test('host keys are made once and kept; the rest is written anew', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '2299' });
-  await prepareSshd(place.config);
+  await prepareSshd(place.config, createLog('silent'));
   const { stateDir } = place.config;
   const key = () => readFileSync(join(stateDir, 'hostkeys/ssh_host_ed25519_key'), 'utf8');
   const config = join(stateDir, 'sshd/sshd_config');
   const before = key();
   writeFileSync(config, 'damaged');
-  await prepareSshd(place.config);
+  await prepareSshd(place.config, createLog('silent'));
   assert.equal(key(), before);
   const text = readFileSync(config, 'utf8');
   assert.match(text, /^Port 2299$/m);
@@ -97,7 +97,10 @@ test('a jail folder whose parent others may write to is refused, and the parent 
 
 test('what sshd refuses is said in one line', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '0' });
-  await assert.rejects(prepareSshd(place.config), lineWith('sshd refuses to start', 'Badly formatted port number'));
+  await assert.rejects(
+    prepareSshd(place.config, createLog('silent')),
+    lineWith('sshd refuses to start', 'Badly formatted port number'),
+  );
 });
 
 test('folders below /run stay reachable for our sshd', async () => {
@@ -107,7 +110,7 @@ test('folders below /run stay reachable for our sshd', async () => {
   cleanUp.defer(() => {
     rmSync('/run/berth-test-prepare', { recursive: true, force: true });
   });
-  await prepareSshd(config);
+  await prepareSshd(config, createLog('silent'));
   assert.equal(readFileSync(join(config.stateDir, 'sshd/run-links'), 'utf8'), 'berth-test-prepare\n');
   assert.ok(existsSync('/run/berth-test-prepare/inner/sessions'));
 });

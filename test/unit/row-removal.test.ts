@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createLog } from '../../src/log.ts';
+import { recordingHost } from '../support/recording-host.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -26,6 +27,7 @@ test('a removal that fails is tried again, and others go on meanwhile', async ()
   const removal = createRowRemoval({
     database: { ...database, db: failing },
     log: createLog('silent'),
+    host: recordingHost(),
     retryAfterMs: 5,
   });
   for (const id of ['a', 'b', 'c']) {

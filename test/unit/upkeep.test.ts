@@ -21,7 +21,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => void lines.push(line) });
   const database = await openDatabase(config.databaseFile);
-  const removal = createRowRemoval({ database, log });
+  const removal = createRowRemoval({ database, log, host: recordingHost() });
   const background = createBackground(log);
   const upkeep = startUpkeep({
     database,
@@ -71,5 +71,5 @@ test('a stop does not wait for the first scan', async () => {
   await scanning.promise;
   await running.upkeep.close();
   await running.upkeep.covered;
-  assert.ok(!running.lines.some((line) => line.includes('every directory')));
+  assert.ok(!running.lines.some((line) => line.includes('every directory is watched')));
 });

@@ -80,7 +80,7 @@ for (const { name: commit } of COMMITS) {
     writeFileSync(join(files, 'meanwhile'), 'put while berth was down');
     chownSync(join(files, 'meanwhile'), uid, uid);
 
-    await prepareSshd(config);
+    await prepareSshd(config, createLog('silent'));
     await using _sshd = await runSshd(config);
     await using parts = new AsyncDisposableStack();
     const service = parts.adopt(await startService(config, { log: createLog('error') }), (made) => made.close());

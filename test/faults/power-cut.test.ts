@@ -1,0 +1,96 @@
+/**
+ * The power goes at random moments, while directories are made, changed, deleted and written to. After it whoever was let in
+ * by the last answer gets in, nobody else does, and what was announced is there: as soon as sshd runs, before `berth serve` does.
+ */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { loadTlsPair } from '../../src/http/certificate.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { issueKey } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { freePort } from '../support/free-port.ts';
+import { scratch } from '../support/scratch.ts';
+import { loopDisk } from './loop-disk.ts';
+import { type Known, powerPlace } from './power-place.ts';
+
+const ROUNDS = 3;
+
+test('the power goes at random moments: the last answers count at once, and what was announced is whole', async (t) => {
+  const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
+  t.diagnostic(`POWER_CUT_SEED=${seed}`);
+  await using place = await powerPlace(seed);
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const known = await place.workUntilTheCut(round);
+    const live = known.filter(({ state }) => state === 'live');
+    const deleted = known.filter(({ state }) => state === 'deleted');
+    t.diagnostic(
+      `round ${round}: ${live.length} live, ${deleted.length} deleted, ${place.announced().length} announced`,
+    );
+    assert.ok(live.length > 0);
+
+    await place.startSshd();
+    await Promise.all(known.map((directory) => checkLogins(place.getsIn, directory)));
+
+    await place.startServe();
+    const names = (await place.list()).sort();
+    assert.deepEqual(place.jails().sort(), names, 'the list equals the disk');
+    assert.deepEqual(place.users().sort(), names);
+    for (const { username } of live) assert.ok(names.includes(username), `${username} was answered with 201`);
+    for (const { username } of deleted) assert.ok(!names.includes(username), `${username} was answered with 204`);
+    for (const { name, size, content } of place.announced()) {
+      // What was cut off while it was written is announced as the disk has it.
+      assert.equal(place.fileOf(name), content.slice(0, size), name);
+    }
+  }
+});
+
+async function checkLogins(getsIn: (login: object) => Promise<boolean>, directory: Known): Promise<void> {
+  const { username, state, login, revoked } = directory;
+  if (state === 'unsure') return; // the cut came before the answer
+  if (state === 'live') assert.ok(await getsIn({ username, ...login }), `${username} gets in`);
+  const last = revoked.at(-1);
+  if (last) assert.ok(!(await getsIn({ username, ...last })), `what was revoked of ${username} gets nobody in`);
+}
+
+test('the power goes right after the first start: host keys and certificate are the same afterwards', async () => {
+  using outside = scratch();
+  using place = scratch({ BERTH_RUNTIME_DIR: join(outside.dir, 'run'), BERTH_SFTP_PORT: String(await freePort()) });
+  using disk = loopDisk(place.dir, { image: join(outside.dir, 'image'), mib: 64 });
+  const { environment, config } = place;
+  const { hostKeys } = pathsOf(config);
+  const keys = (): string[] =>
+    readdirSync(hostKeys)
+      .sort()
+      .map((name) => `${name}: ${readFileSync(join(hostKeys, name), 'utf8')}`);
+  assert.equal((await runCommand(environment, 'prepare')).status, 0);
+  const before = keys();
+  assert.equal(before.length, 6);
+  disk.cutPower();
+  disk.mountAgain();
+  assert.deepEqual(keys(), before);
+
+  const { cert } = await loadTlsPair(config.tls);
+  disk.cutPower();
+  disk.mountAgain();
+  assert.deepEqual((await loadTlsPair(config.tls)).cert, cert);
+});
+
+test('a host key that a power cut has emptied is made anew, with a line that says so; the others stay', async () => {
+  using place = scratch({ BERTH_SFTP_PORT: '2222' });
+  const { hostKeys } = pathsOf(place.config);
+  assert.equal((await runCommand(place.environment, 'prepare')).status, 0);
+  const key = (type: string): string => join(hostKeys, `ssh_host_${type}_key`);
+  const other = readFileSync(key('rsa'), 'utf8');
+  writeFileSync(key('ed25519'), '');
+  writeFileSync(`${key('ed25519')}.pub`, '');
+  await issueKey(place.config);
+  const { status, stderr } = await runCommand({ ...place.environment, BERTH_LOG_LEVEL: 'warn' }, 'prepare');
+  assert.equal(status, 0);
+  assert.match(stderr, /"host_keys":\["ed25519"\].*made anew/);
+  assert.match(readFileSync(key('ed25519'), 'utf8'), /PRIVATE KEY/);
+  assert.match(readFileSync(`${key('ed25519')}.pub`, 'utf8'), /^ssh-ed25519 /);
+  assert.equal(readFileSync(key('rsa'), 'utf8'), other);
+});

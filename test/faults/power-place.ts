@@ -1,0 +1,189 @@
+/** A berth on a disk of its own, with clients that keep it busy until its power is cut, and who remember what they were told. */
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import type { Send } from '../support/api-client.ts';
+import { issueKey, webhookOf } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
+import { freePort } from '../support/free-port.ts';
+import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
+import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
+import { connect } from '../support/sftp-client.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { keyPair } from '../support/sftp-user.ts';
+import { runSshd, type Sshd } from '../support/sshd.ts';
+import { loopDisk } from './loop-disk.ts';
+
+const CLIENTS = 4;
+
+interface Secret {
+  readonly password?: string;
+  readonly privateKey?: string;
+}
+
+/** A directory as the answers have it. */
+export interface Known {
+  readonly id: string;
+  readonly username: string;
+  /** `unsure`: the cut came before the answer. */
+  state: 'live' | 'deleted' | 'unsure';
+  /** What lets in. */
+  login: Secret;
+  /** What did so once, oldest first. */
+  readonly revoked: Secret[];
+}
+
+export type PowerPlace = Awaited<ReturnType<typeof powerPlace>>;
+
+export async function powerPlace(seed: number) {
+  await using parts = new AsyncDisposableStack();
+  const outside = parts.use(scratch());
+  const run = join(outside.dir, 'run'); // as /run is, it is gone after a cut
+  const port = await freePort();
+  const place = parts.use(
+    scratch({ BERTH_RUNTIME_DIR: run, BERTH_SFTP_PORT: String(port), BERTH_LOG_LEVEL: 'silent' }),
+  );
+  const disk = parts.use(loopDisk(place.dir, { image: join(outside.dir, 'image'), mib: 128 }));
+  const hook = parts.use(await receiver());
+  const { config, environment } = await fixedPorts(place, undefined, {
+    BERTH_SFTP_PORT: String(port),
+    BERTH_RATE_LIMIT: '1000000',
+    BERTH_WEBHOOK_RETRY_DELAYS: '0.2,0.2,0.2',
+  });
+  const paths = pathsOf(config);
+  const keys = Array.from({ length: 6 }, (_, index) => keyPair(outside.dir, `key${index}`));
+  const random = randomOf(seed);
+  let serve: ServeProcess | undefined;
+  let sshd: Sshd | undefined;
+  parts.defer(async () => {
+    await serve?.[Symbol.asyncDispose]();
+    await sshd?.kill();
+  });
+
+  const startSshd = async (): Promise<void> => {
+    mkdirSync(run, { recursive: true });
+    const { status, stderr } = await runCommand(environment, 'prepare');
+    if (status !== 0) throw new Error(`berth prepare: ${stderr}`);
+    sshd = await runSshd(config);
+  };
+  await startSshd();
+  const apiKey = await issueKey(config);
+  serve = await startServe(config, environment);
+  const uploads = await create(clientOf(config, apiKey).send, { webhook_url: hook.url });
+  const getsIn = async (login: object): Promise<boolean> => {
+    try {
+      await using connection = await connect({ port, username: '', ...login });
+      await sftpSession(connection);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+
+  /** One client, until it is told no more: what it was told last counts. */
+  async function work(send: Send, known: Known[]): Promise<void> {
+    const own: Known[] = [];
+    for (;;) {
+      const living = own.filter(({ state }) => state === 'live');
+      const dice = random();
+      const picked = living[Math.floor(random() * living.length)];
+      if (!picked || living.length < 2 || dice < 0.4) {
+        const made = await create(send);
+        own.push(made);
+        known.push(made);
+        continue;
+      }
+      picked.state = 'unsure';
+      const key = keys[Math.floor(random() * keys.length)];
+      if (key && dice < 0.8) {
+        const { publicKey, privateKey } = key;
+        const directory = { auth_mode: 'public_key', public_key: publicKey };
+        const { status } = await send('PATCH', `/directories/${picked.id}`, { json: { directory } });
+        if (status !== 200) return;
+        if (picked.login.privateKey !== privateKey) picked.revoked.push(picked.login);
+        picked.login = { privateKey };
+        picked.state = 'live';
+      } else {
+        const { status } = await send('DELETE', `/directories/${picked.id}`);
+        if (status !== 204) return;
+        picked.revoked.push(picked.login);
+        picked.state = 'deleted';
+      }
+    }
+  }
+
+  async function upload(round: number): Promise<void> {
+    await using connection = await connect({ port, username: uploads.username, ...uploads.login });
+    const session = await sftpSession(connection);
+    for (let count = 1; ; count += 1) {
+      const name = `round-${round}-${count}`;
+      await session.put(name, contentOf(name));
+    }
+  }
+
+  const owned = parts.move();
+  return {
+    getsIn,
+    startSshd,
+    async startServe() {
+      serve = await startServe(config, environment);
+    },
+    /** What the clients know when the power has gone, everything has died and the disk is back. */
+    async workUntilTheCut(round: number): Promise<Known[]> {
+      const known: Known[] = [];
+      const working = Array.from({ length: CLIENTS }, () => work(clientOf(config, apiKey).send, known));
+      const ended = Promise.allSettled([...working, upload(round)]);
+      while (known.length < CLIENTS) await wait(10);
+      await wait(random() * 2000);
+      disk.cutPower();
+      await serve?.kill();
+      await sshd?.kill();
+      await ended;
+      rmSync(run, { recursive: true });
+      disk.mountAgain();
+      return known;
+    },
+    async list(): Promise<string[]> {
+      using client = clientOf(config, apiKey);
+      const { json } = await client.send('GET', '/directories');
+      return (json as { data: { sftp_username: string }[] }).data.map(({ sftp_username: name }) => name);
+    },
+    jails: () => readdirSync(paths.jails).filter((name) => name !== '.berth'),
+    users: () => readdirSync(paths.limits),
+    announced: () =>
+      hook.requests.map((request) => {
+        const { filename: name, size_bytes: size } = webhookOf(request);
+        return { name, size, content: contentOf(name) };
+      }),
+    fileOf: (name: string) => readFileSync(join(paths.jail(uploads.username), 'files', name), 'utf8'),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function create(send: Send, settings?: object): Promise<Known> {
+  const { status, json, text } = await send('POST', '/directories', { json: { directory: { name: 'power' } } });
+  if (status !== 201) throw new Error(`create answered ${status}: ${text}`);
+  const { id = '', sftp_username: username = '', sftp_password: password = '' } = (json as Created).data;
+  if (settings) await send('PATCH', `/directories/${id}`, { json: { directory: settings } });
+  return { id, username, state: 'live', login: { password }, revoked: [] };
+}
+
+interface Created {
+  readonly data: Record<string, string>;
+}
+
+const contentOf = (name: string): string => `${name}\n`.repeat(200);
+
+/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -17,7 +17,7 @@ const AT_ONCE = 64;
 for (const [connections, addresses] of [
   [256, 3],
   [323, 5],
-  [800, 8],
+  [600, 8],
 ] as const) {
   test(`${connections} connections from ${addresses} addresses leave room for ${OTHERS} others`, async (t) => {
     using place = scratch();

@@ -21,6 +21,8 @@ export interface Config {
     /** A copy of the pair that was used last. */
     readonly lastGood: string;
     readonly selfSigned: boolean;
+    /** The host's name or address, for a self-signed pair. */
+    readonly name: string;
   };
   readonly sftp: { readonly host: string; readonly port: number };
   readonly environment: 'live' | 'test';
@@ -33,6 +35,8 @@ export interface Config {
   readonly webhooks: {
     /** CIDRs that the destination guard lets through although it would block them. */
     readonly allow: readonly string[];
+    /** A file of certificates that are trusted beside those that Node knows. */
+    readonly ca: string | undefined;
     /** Waits before the second, third and fourth attempt, in seconds. */
     readonly retryDelays: readonly [number, number, number];
   };
@@ -92,12 +96,18 @@ const Environment = v.object({
   BERTH_SFTP_PORT: v.optional(port, '2222'),
   BERTH_ENVIRONMENT: v.optional(v.picklist(['live', 'test'], 'must be live or test'), 'live'),
   BERTH_DATABASE_URL: v.optional(
-    v.pipe(v.string(), v.regex(/^(sqlite|file):/, 'must be sqlite:/path (PostgreSQL is not supported yet)')),
+    v.pipe(
+      v.string(),
+      v.regex(/^(sqlite|file):/, 'must be sqlite:/path (PostgreSQL is not supported yet)'),
+      // Commands and units run in different folders.
+      v.regex(/^\w+:(\/\/)?\/(?!\/)/, 'must have an absolute path, as in sqlite:/var/lib/berth/berth.db'),
+    ),
   ),
   BERTH_RATE_LIMIT: v.optional(count, '120'),
   BERTH_UNAUTHENTICATED_RATE_LIMIT: v.optional(count, '60'),
   BERTH_TRUSTED_PROXIES: v.optional(v.pipe(words, v.array(cidr)), ''),
   BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
+  BERTH_WEBHOOK_CA: v.optional(folder),
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*'),
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
@@ -131,6 +141,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   }
   if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
   const env = result.output;
+  const name = env.BERTH_SFTP_HOST ?? hostname();
   return {
     stateDir: env.BERTH_STATE_DIR,
     jailDir: env.BERTH_JAIL_DIR,
@@ -143,14 +154,19 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
       key: env.BERTH_TLS_KEY ?? join(env.BERTH_STATE_DIR, 'tls', 'key.pem'),
       lastGood: join(env.BERTH_STATE_DIR, 'tls', 'last-good.pem'),
       selfSigned: env.BERTH_TLS_CERT === undefined,
+      name,
     },
-    sftp: { host: env.BERTH_SFTP_HOST ?? hostname(), port: env.BERTH_SFTP_PORT },
+    sftp: { host: name, port: env.BERTH_SFTP_PORT },
     environment: env.BERTH_ENVIRONMENT,
     rateLimit: env.BERTH_RATE_LIMIT,
     unauthenticatedRateLimit: env.BERTH_UNAUTHENTICATED_RATE_LIMIT,
     // The proxy that ends TLS is on this machine, whatever others stand before it.
     trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
-    webhooks: { allow: env.BERTH_WEBHOOK_ALLOW, retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS },
+    webhooks: {
+      allow: env.BERTH_WEBHOOK_ALLOW,
+      ca: env.BERTH_WEBHOOK_CA,
+      retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS,
+    },
     tempNames: env.BERTH_TEMP_NAMES,
     syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },

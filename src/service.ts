@@ -40,6 +40,7 @@ import { version } from './version.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
 import { Dispatcher } from './webhooks/dispatcher.ts';
 import { createSender } from './webhooks/send.ts';
+import { trustedWith } from './webhooks/trusted.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
 const GRACE = 4000;
@@ -127,8 +128,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 }
 
 function openWebhooks({ config, database, clock, log, metrics }: Ground, parts: AsyncDisposableStack): Dispatcher {
-  const { allow, retryDelays } = config.webhooks;
-  const sender = parts.adopt(createSender(guardedAgents(allow), version), closed);
+  const { allow, ca, retryDelays } = config.webhooks;
+  const sender = parts.adopt(createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version), closed);
   const observe = metrics.attempt;
   return parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe }), closed);
 }

@@ -5,7 +5,8 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { isIP } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
@@ -33,8 +34,8 @@ type LastGood = Config['tls']['lastGood'];
  * The pair that the configuration names, made first when it is to be self-signed and is not there.
  * @throws {OperatorError} when it cannot be read, made or used.
  */
-export async function loadTlsPair({ cert, key, selfSigned }: Config['tls']): Promise<TlsPair> {
-  if (selfSigned && !(existsSync(cert) && existsSync(key))) await makeSelfSigned(cert, key);
+export async function loadTlsPair({ cert, key, selfSigned, name }: Config['tls']): Promise<TlsPair> {
+  if (selfSigned && !(existsSync(cert) && existsSync(key))) await makeSelfSigned(cert, key, ownNames(name));
   return readTlsPair({ cert, key });
 }
 
@@ -101,13 +102,21 @@ function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
   }
 }
 
+/** What clients may call this machine, as openssl writes it; link-local addresses are nobody's URL. */
+function ownNames(name: string): string[] {
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+  const all = new Set(['localhost', '127.0.0.1', '::1', hostname(), name, ...own]);
+  return [...all]
+    .filter((each) => /^[\w.:-]+$/.test(each) && !/^fe80:/i.test(each))
+    .map((each) => (isIP(each) ? `IP:${each}` : `DNS:${each}`));
+}
+
 /** Made beside its place and renamed, the key first: a crash leaves no certificate without its key. */
-async function makeSelfSigned(cert: string, key: string): Promise<void> {
+async function makeSelfSigned(cert: string, key: string, names: readonly string[]): Promise<void> {
   mkdirSync(dirname(cert), { recursive: true, mode: 0o755 });
   const work = mkdtempSync(join(dirname(cert), '.new-'));
   try {
     const [newCert, newKey] = [join(work, 'cert.pem'), join(work, 'key.pem')];
-    const names = ['DNS:localhost', 'IP:127.0.0.1', 'IP:::1', `DNS:${hostname()}`];
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
       'req',

@@ -7,6 +7,7 @@ import { Agent, type AgentOptions, type ClientRequestArgs } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { SecureContext } from 'node:tls';
 import { callbackify } from 'node:util';
 import { addressRule } from './address-rule.ts';
 import { PROVEN_EACH } from './destinations.ts';
@@ -35,12 +36,18 @@ const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSocket
 
 /**
  * @param allow CIDRs that are let through although they would be refused.
- * @throws {OperatorError} when one of them is none.
+ * @param secureContext with the certificates that are trusted; Node's own when left out.
+ * @throws {OperatorError} when one of the CIDRs is none.
  */
-export function guardedAgents(allow: readonly string[], resolve: ResolveName = resolver()): GuardedAgents {
+export function guardedAgents(
+  allow: readonly string[],
+  resolve: ResolveName = resolver(),
+  secureContext?: SecureContext,
+): GuardedAgents {
   const allowed = addressRule(allow);
   const lookup = guardedLookup(allowed, resolve);
-  return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(new TlsAgent(OPTIONS), allowed, lookup) };
+  const https = new TlsAgent({ ...OPTIONS, ...(secureContext && { secureContext }) });
+  return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(https, allowed, lookup) };
 }
 
 /** Puts the check before the one place where that agent opens connections. */

@@ -166,3 +166,11 @@ test('a Node older than package.json asks for is refused in one line', () => {
   const oldest = engines.node.match(/\d+/)?.[0];
   assert.match(stderr, new RegExp(`^berth: needs Node ${oldest} or newer; this is [^\n]+\n$`));
 });
+
+test('a database file that another folder would change is refused', async () => {
+  using place = scratch();
+  for (const url of ['sqlite:berth.db', 'sqlite://berth.db', 'file:./berth.db']) {
+    const { status, stderr } = await runCommand({ ...place.environment, BERTH_DATABASE_URL: url }, 'account', 'list');
+    assert.deepEqual([status, /BERTH_DATABASE_URL must have an absolute path/.test(stderr)], [1, true], stderr);
+  }
+});

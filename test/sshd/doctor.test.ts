@@ -22,7 +22,6 @@ import type { Config } from '../../src/config.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
 import { startBerth } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
-import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -71,21 +70,22 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const { paths } = sshd;
   const { username } = await berth.directory();
   await berth.service().covered;
+  const counts = () => {
+    const sqlite = new Sqlite(config.databaseFile, { readonly: true });
+    const rows = ['directories', 'api_keys', 'files', 'unapplied', 'accounts', 'audit', 'transfers'].map((table) =>
+      sqlite.prepare(`select count(*) from ${table}`).pluck().get(),
+    );
+    sqlite.close();
+    return rows;
+  };
+  const before = counts();
   const well = await ask(config, { login: true });
   assert.deepEqual(problems(well.lines), []);
   assert.deepEqual(
     well.lines.filter(({ check }) => check === 'login').map(({ verdict }) => verdict),
     ['ok'],
   );
-  const counts = () => {
-    const sqlite = new Sqlite(config.databaseFile, { readonly: true });
-    const rows = ['directories', 'api_keys', 'files', 'unapplied'].map((table) =>
-      sqlite.prepare(`select count(*) from ${table}`).pluck().get(),
-    );
-    sqlite.close();
-    return rows;
-  };
-  await until('the throw-away directory is gone', () => counts().join() === '1,1,0,0');
+  assert.equal(counts().join(), before.join(), 'nothing is left of the throw-away directory');
   assert.deepEqual(
     readdirSync(config.stateDir).filter((name) => name.startsWith('doctor-')),
     [],

@@ -2,10 +2,35 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { systemClock } from '../../src/clock.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
+import { createLog } from '../../src/log.ts';
+import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
+import { createSender } from '../../src/webhooks/send.ts';
+import { trustedWith } from '../../src/webhooks/trusted.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { outboxPlace } from './outbox-place.ts';
+
+test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that cannot be read is a line', async () => {
+  using tlsPlace = scratch();
+  const { tls } = tlsPlace.config;
+  const { cert, key } = await loadTlsPair(tls);
+  await using target = await receiver({ tls: { cert: cert.toString(), key: key.toString() } });
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const status = async (ca: string): Promise<number | null> => {
+    const sender = createSender(guardedAgents(['127.0.0.0/8'], undefined, trustedWith(ca, log)), '1');
+    const delivery = { id: '1', url: target.url, body: Buffer.from('{}'), signature: '0' };
+    const answer = await sender.send(delivery, systemClock().now(), new AbortController().signal);
+    sender.close();
+    return answer.status;
+  };
+  assert.equal(await status(tls.cert), 204);
+  assert.equal(lines.length, 0);
+  assert.equal(await status('/nowhere.pem'), null);
+  assert.match(lines.join(), /BERTH_WEBHOOK_CA: \/nowhere.pem cannot be used/);
+});
 
 test('a webhook goes over HTTPS to a trusted receiver, and to no other', async () => {
   using tlsPlace = scratch();

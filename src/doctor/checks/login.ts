@@ -1,6 +1,7 @@
 /**
  * The whole way through, with a throw-away directory: made over the API, logged in to by password and by key, uploaded to,
- * and deleted. It belongs to an account of the doctor's own, which stays; its key exists only meanwhile.
+ * and deleted. It belongs to an account of the doctor's own, which goes with its key and its history. What a doctor that
+ * was killed has left, the next one removes.
  */
 import { setTimeout } from 'node:timers/promises';
 import { createAccount } from '../../accounts/accounts.ts';
@@ -8,7 +9,7 @@ import { createKey } from '../../accounts/api-keys.ts';
 import type { Clock } from '../../clock.ts';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
-import { openDatabase } from '../../db/open.ts';
+import { type Database, openDatabase } from '../../db/open.ts';
 import { type ApiAnswer, askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
@@ -17,7 +18,7 @@ import { openSftpClient } from '../sftp-client.ts';
 /** The name of the account, of its key and of its directory. */
 const NAME = 'berth doctor';
 
-/** How long an upload may take to be listed, in ms. */
+/** How long an upload may take to be listed, and a directory to go, in ms. */
 const TIMEOUT = 10_000;
 
 interface Directory {
@@ -62,13 +63,36 @@ async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable &
   const { db } = database;
   const found = await db.selectFrom('accounts').select('id').where('name', '=', NAME).executeTakeFirst();
   const { id } = found ?? (await createAccount({ database, clock }, { name: NAME, plan: 'business' }));
-  parts.defer(async () => {
-    await db.deleteFrom('api_keys').where('account_id', '=', id).where('name', '=', NAME).execute();
-  });
+  parts.defer(() => removeAccount(database, id));
   const issuer = { database, clock, environment: config.environment };
   const { key } = await createKey(issuer, { accountId: id, role: 'admin', name: NAME });
   const owned = parts.move();
   return { key, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** At once the keys; the rest when the rows of its directories have gone and its sessions have ended. */
+async function removeAccount({ db }: Database, id: string): Promise<void> {
+  await db.deleteFrom('api_keys').where('account_id', '=', id).execute();
+  const isBusy = async (): Promise<boolean> => {
+    const directory = await db.selectFrom('directories').select('id').where('account_id', '=', id).executeTakeFirst();
+    const sessions = await db
+      .selectFrom('transfers')
+      .select(({ fn }) => fn.countAll<number>().as('rows'))
+      .where('account_id', '=', id)
+      .where('event', 'in', ['session-opened', 'session-closed'])
+      .executeTakeFirstOrThrow();
+    return directory !== undefined || sessions.rows % 2 === 1;
+  };
+  for (let waited = 0; (await isBusy()) && waited < TIMEOUT; waited += 100) await setTimeout(100);
+  await db.transaction().execute(async (tx) => {
+    await tx.deleteFrom('transfers').where('account_id', '=', id).execute();
+    await tx.deleteFrom('audit').where('account_id', '=', id).execute();
+    await tx
+      .deleteFrom('accounts')
+      .where('id', '=', id)
+      .where('id', 'not in', (from) => from.selectFrom('directories').select('account_id'))
+      .execute();
+  });
 }
 
 async function tryLogins(config: Config, directory: Directory, ask: Ask): Promise<Finding> {

@@ -11,7 +11,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Micros } from '../clock.ts';
 import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
-import { type JailedProcess, jailedProcesses } from './jailed-processes.ts';
+import { jailedProcesses } from './jailed-processes.ts';
 import { isUsername, type Paths } from './paths.ts';
 
 export interface Session {
@@ -72,8 +72,9 @@ export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid:
   return undefined;
 }
 
-/** The live session whose monitor is that process. */
+/** The live session whose monitor is that process. Never init: it has a group of everybody (kill(2), -1). */
 function registered(paths: Pick<Paths, 'sessions'>, username: string, pid: number): Session | undefined {
+  if (pid <= 1) return undefined;
   const file = join(paths.sessions, username, String(pid));
   const [startTime = '', address = ''] = (readOrNull(file) ?? '').trim().split(' ');
   if (startTime === '' || startTimeOf(pid) !== startTime) return undefined;
@@ -93,17 +94,15 @@ export async function endSessions(paths: Paths, username: string): Promise<reado
     // to a group misses no child that is being forked (fork(2) starts over), and what is left in the jail forks nothing.
     const monitors = liveSessions(paths, username).map(({ pid }) => pid);
     for (const pid of monitors) kill(-pid);
-    const jailed = (await jailedProcesses(paths)).filter(isOf(username)).map(({ pid }) => pid);
-    for (const pid of jailed) kill(pid);
-    const left = [...monitors, ...jailed];
-    if (left.length === 0) forgetSessions(paths, username);
-    if (left.length === 0 || performance.now() > deadline) return left;
+    const jailed = (await jailedProcesses(paths)).filter((process) => process.username === username);
+    for (const { pid } of jailed) kill(pid);
+    const left = [...monitors, ...jailed.map(({ pid }) => pid)];
+    if (left.length === 0 || performance.now() > deadline) {
+      forgetSessions(paths, username);
+      return left;
+    }
     await wait(2);
   }
-}
-
-function isOf(username: string): (process: JailedProcess) => boolean {
-  return (process) => process.username === username;
 }
 
 /** Ends one session that has no monitor. */

@@ -1,7 +1,10 @@
-/** A file under a temporary name whose session ended while berth was down is announced all the same. */
+/** Sessions whose end nobody saw, or that have lost the process that watched over them. */
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
+import { allSessions } from '../../src/sftp/sessions.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -27,6 +30,21 @@ test('what waited for a rename when berth stopped is announced when its session 
   await berth.start();
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'unnamed.part');
   await until('it is listed', async () => (await berth.uploads(directory)).length === 1);
+});
+
+test('a session whose sshd process was killed is ended by serve, and what it left unfinished is partial', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.write(await session.open('half', 'w'), 'x');
+  const [monitor] = readdirSync(join(berth.sshd.paths.sessions, directory.username));
+  process.kill(Number(monitor), 'SIGKILL');
+  await connection.closed;
+  await until('nothing is left of it', async () => (await allSessions(berth.sshd.paths)).length === 0);
+  await until('it is counted', async () => (await berth.storage(directory)) === 1);
+  assert.deepEqual(await berth.uploads(directory), []);
 });
 
 function isAlive(pid: number): boolean {

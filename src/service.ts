@@ -111,6 +111,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     background,
     deniedLogins: paths.deniedLogins,
     uploads: uploads.state,
+    sftpPort: config.sftp.port,
+    folders: { jails: config.jailDir, state: config.stateDir },
+    certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
   };
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;

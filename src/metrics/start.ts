@@ -4,6 +4,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
+import { machineMetrics, type MachineSources } from './machine.ts';
 import { eventLoopLag, stateMetrics, type StateSources } from './state.ts';
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -17,8 +18,13 @@ export function createMetrics() {
     transfers: transferMetrics(registry),
     attempt: attemptMetrics(registry),
     /** Adds what a scrape looks at, and serves it all where the configuration says. Never rejects. */
-    async serve(sources: StateSources, { host, port }: Config['metrics'], log: Log): Promise<MetricsServer> {
+    async serve(
+      sources: StateSources & MachineSources,
+      { host, port }: Config['metrics'],
+      log: Log,
+    ): Promise<MetricsServer> {
       stateMetrics(registry, sources);
+      machineMetrics(registry, sources);
       if (port === 'off') return { port: undefined, close: async () => undefined };
       return startMetricsServer({ registry, host, port, log });
     },

@@ -2,10 +2,11 @@
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Kysely, sql } from 'kysely';
-import { Counter, type CounterConfiguration, Gauge, type GaugeConfiguration, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Background } from '../background.ts';
 import type { Clock } from '../clock.ts';
 import type { Tables } from '../db/schema.ts';
+import { scraped } from './scraped.ts';
 
 const OPEN_STATES = ['queued', 'running', 'waiting'] as const;
 
@@ -78,39 +79,15 @@ export function eventLoopLag(registry: Registry): Disposable {
   const lag = {
     name: 'berth_event_loop_lag_seconds',
     help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',
-    label: 'quantile',
+    // Not `quantile`, which belongs to summaries.
+    label: 'percentile',
   };
   scraped(registry, Gauge, lag, () => {
-    const samples = { 0.5: late(delay.percentile(50)), 0.99: late(delay.percentile(99)), 1: late(delay.max) };
+    const samples = { 50: late(delay.percentile(50)), 99: late(delay.percentile(99)), 100: late(delay.max) };
     delay.reset();
     return samples;
   });
   return { [Symbol.dispose]: () => void delay.disable() };
-}
-
-/** One number, or one for each value of the metric's label. */
-type Samples = number | Readonly<Record<string, number>>;
-
-/** A metric that each scrape reads anew. */
-function scraped(
-  registry: Registry,
-  Metric: new (options: CounterConfiguration<string> & GaugeConfiguration<string>) => Counter | Gauge,
-  { name, help, label = '' }: { name: string; help: string; label?: string },
-  read: () => Samples | Promise<Samples>,
-): void {
-  const metric = new Metric({
-    name,
-    help,
-    labelNames: label === '' ? [] : [label],
-    registers: [],
-    async collect() {
-      const samples = await read();
-      metric.reset();
-      if (typeof samples === 'number') metric.inc(samples);
-      else for (const [value, sample] of Object.entries(samples)) metric.inc({ [label]: value }, sample);
-    },
-  });
-  registry.registerMetric(metric);
 }
 
 /** Deliveries in that state, and since when the oldest has been in the outbox. */

@@ -1,13 +1,17 @@
 /** packaging/monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { firstPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
 import type { MetricsServer } from '../../src/metrics/server.ts';
 import { createMetrics } from '../../src/metrics/start.ts';
@@ -47,7 +51,7 @@ function named(expression: string): string[] {
   return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''));
 }
 
-async function serving(place: Scratch, port: number | 'off', lines: string[] = []) {
+async function serving(place: Scratch, port: number | 'off', lines: string[] = [], sftpPort = 1) {
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.databaseFile);
   const metrics = createMetrics();
@@ -56,6 +60,9 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     background: { failures: () => new Map([['history', 2]]) },
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
+    sftpPort,
+    folders: { jails: place.dir, state: place.config.stateDir },
+    certificate: place.config.tls.lastGood,
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
   };
   const log = createLog('info', { write: (line) => void lines.push(line) });
@@ -80,7 +87,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));
-  assert.equal(rules.length, 6);
+  assert.equal(rules.length, 9);
   for (const rule of rules) {
     assert.deepEqual(Object.keys(rule).toSorted(), [
       'alert',
@@ -106,6 +113,51 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   assert.deepEqual(unknown, []);
   const undrawn = [...shown].filter((name) => name.startsWith('berth_') && !drawn.flatMap(named).includes(name));
   assert.deepEqual(undrawn, []);
+});
+
+test('a port that nobody listens on, the room on the disks and the end of the certificate are seen', async () => {
+  using place = scratch();
+  const sshd = createServer().listen(0, '127.0.0.1');
+  await once(sshd, 'listening');
+  await using running = await serving(place, 0, [], (sshd.address() as AddressInfo).port);
+  const value = async (name: string): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.slice(name.length),
+    );
+  };
+  assert.equal(await value('berth_sshd_up'), 1);
+  sshd.close();
+  await once(sshd, 'close');
+  assert.equal(await value('berth_sshd_up'), 0);
+
+  for (const folder of ['jails', 'state']) {
+    const ratio = await value(`berth_disk_free_ratio{folder="${folder}"}`);
+    assert.ok(ratio > 0 && ratio < 1, String(ratio));
+    assert.ok((await value(`berth_disk_free_bytes{folder="${folder}"}`)) > 0);
+  }
+
+  const end = 'berth_certificate_expiry_timestamp_seconds';
+  assert.equal(await value(end), 0);
+  const { pair } = await firstPair(place.config.tls, createLog('silent'));
+  assert.equal(await value(end), Date.parse(new X509Certificate(pair?.cert ?? '').validTo) / 1000);
+});
+
+const promtool = spawnSync('promtool', ['--version']).status === 0;
+
+test('promtool finds nothing wrong', { skip: !promtool && 'no promtool here' }, async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  // The client's own names are not ours to change.
+  const own = text.split('\n').filter((line) => /^(# \w+ )?berth_/.test(line));
+  const metrics = spawnSync('promtool', ['check', 'metrics'], { input: `${own.join('\n')}\n`, encoding: 'utf8' });
+  assert.deepEqual([metrics.status, metrics.stderr], [0, '']);
+  const rules = spawnSync('promtool', ['check', 'rules', fileURLToPath(new URL('alerts.yml', FOLDER))]);
+  assert.equal(rules.status, 0, String(rules.stderr));
 });
 
 test('only GET /metrics is served; a port that is taken is a line in the log, and off is off', async () => {

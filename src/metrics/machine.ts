@@ -1,0 +1,70 @@
+/** What berth needs of the machine, looked at when a scrape asks: sshd, room on the disks, the certificate. */
+import { X509Certificate } from 'node:crypto';
+import { readFile, statfs } from 'node:fs/promises';
+import { Gauge, type Registry } from 'prom-client';
+import { scraped } from './scraped.ts';
+
+export interface MachineSources {
+  readonly sftpPort: number;
+  readonly folders: { readonly jails: string; readonly state: string };
+  /** The certificate in use; undefined behind a proxy. */
+  readonly certificate: string | undefined;
+}
+
+export function machineMetrics(registry: Registry, { sftpPort, folders, certificate }: MachineSources): void {
+  const sshd = { name: 'berth_sshd_up', help: '1 while something listens on the SFTP port.' };
+  scraped(registry, Gauge, sshd, async () => Number(await listens(sftpPort)));
+
+  const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
+    jails: await read(folders.jails),
+    state: await read(folders.state),
+  });
+  const bytes = {
+    name: 'berth_disk_free_bytes',
+    help: 'Free space where the files and the state are.',
+    label: 'folder',
+  };
+  scraped(
+    registry,
+    Gauge,
+    bytes,
+    perFolder(async (folder) => {
+      const { bavail, bsize } = await statfs(folder);
+      return bavail * bsize;
+    }),
+  );
+  const share = {
+    name: 'berth_disk_free_ratio',
+    help: 'Free share of the space or of the inodes there, whichever is less.',
+    label: 'folder',
+  };
+  scraped(
+    registry,
+    Gauge,
+    share,
+    perFolder(async (folder) => {
+      const { bavail, blocks, ffree, files } = await statfs(folder);
+      // Some file systems have no fixed number of inodes, and say 0.
+      return Math.min(bavail / blocks, files === 0 ? 1 : ffree / files);
+    }),
+  );
+
+  if (certificate === undefined) return;
+  const expiry = {
+    name: 'berth_certificate_expiry_timestamp_seconds',
+    help: "When the API's certificate ends, in seconds since 1970; 0 while there is none.",
+  };
+  scraped(registry, Gauge, expiry, async () => {
+    const pem = await readFile(certificate).catch(() => undefined);
+    return pem ? new X509Certificate(pem).validToDate.getTime() / 1000 : 0;
+  });
+}
+
+/** Without a connection, for which sshd would come to refuse this machine (proc_net(5): 0A is LISTEN). */
+async function listens(port: number): Promise<boolean> {
+  const tables = await Promise.all(
+    ['tcp', 'tcp6'].map((name) => readFile(`/proc/self/net/${name}`, 'utf8').catch(() => '')),
+  );
+  const local = port.toString(16).toUpperCase().padStart(4, '0');
+  return tables.some((table) => new RegExp(`^ *\\d+: [\\dA-F]+:${local} [\\dA-F]+:0000 0A `, 'm').test(table));
+}

@@ -6,7 +6,9 @@ import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 
 export function clockCommand({ config, clock, print }: Invocation): Command {
-  const command = new Command('clock').description('The clock, by which files and history become old');
+  const command = new Command('clock')
+    .description('The clock, by which files and history become old')
+    .addHelpText('after', '\nExample:\n  date && berth clock confirm');
   command
     .command('confirm')
     .description('Say that the clock is right, after the machine was off for more than a day, for example')

@@ -1,6 +1,7 @@
 /** `berth doctor`: silent about a berth that is well, and each thing that can break is named with its remedy. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
@@ -21,7 +22,9 @@ import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
 import { startBerth } from '../support/berth.ts';
+import { startCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -63,6 +66,31 @@ function makeShortKey(dir: string): string {
 const problems = (lines: readonly Line[]): Line[] =>
   lines.filter(({ check, verdict }) => verdict !== 'ok' && !OF_THE_MACHINE.includes(check));
 
+/** How many rows there are of what a doctor that logs in makes. */
+function countsIn({ databaseFile }: Config): string {
+  const sqlite = new Sqlite(databaseFile, { readonly: true });
+  const tables = ['directories', 'api_keys', 'files', 'unapplied', 'accounts', 'audit', 'transfers'];
+  const rows = tables.map((table) => sqlite.prepare(`select count(*) from ${table}`).pluck().get());
+  sqlite.close();
+  return rows.join();
+}
+
+test('a doctor that is interrupted while it logs in leaves nothing', async () => {
+  using place = scratch({ BERTH_API_PORT: String(await freePort()) });
+  await using berth = await startBerth(place);
+  const { config } = berth;
+  const before = countsIn(config);
+  const environment = { ...place.environment, BERTH_SFTP_PORT: String(config.sftp.port) };
+  const doctor = startCommand(environment, ['doctor', '--login']);
+  const ended = once(doctor, 'close') as Promise<[number]>;
+  doctor.stdout.resume();
+  doctor.stderr.resume();
+  await until('it is at work', () => countsIn(config).split(',')[0] === '1');
+  doctor.kill('SIGINT');
+  assert.equal((await ended)[0], 130);
+  assert.equal(countsIn(config), before);
+});
+
 test('of a berth that is well there is nothing to say, a login included; of a broken one, what it is', async () => {
   using place = scratch({ BERTH_API_PORT: String(await freePort()) });
   await using berth = await startBerth(place);
@@ -70,14 +98,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const { paths } = sshd;
   const { username } = await berth.directory();
   await berth.service().covered;
-  const counts = () => {
-    const sqlite = new Sqlite(config.databaseFile, { readonly: true });
-    const rows = ['directories', 'api_keys', 'files', 'unapplied', 'accounts', 'audit', 'transfers'].map((table) =>
-      sqlite.prepare(`select count(*) from ${table}`).pluck().get(),
-    );
-    sqlite.close();
-    return rows;
-  };
+  const counts = (): string => countsIn(config);
   const before = counts();
   const well = await ask(config, { login: true });
   assert.deepEqual(problems(well.lines), []);
@@ -85,7 +106,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
     well.lines.filter(({ check }) => check === 'login').map(({ verdict }) => verdict),
     ['ok'],
   );
-  assert.equal(counts().join(), before.join(), 'nothing is left of the throw-away directory');
+  assert.equal(counts(), before, 'nothing is left of the throw-away directory');
   assert.deepEqual(
     readdirSync(config.stateDir).filter((name) => name.startsWith('doctor-')),
     [],

@@ -5,8 +5,11 @@
 #     --cap-add SYS_PTRACE --sysctl net.core.somaxconn=65535 -e BERTH_SFTP_HOST=sftp.example.com berth
 #   docker exec berth berth account create 'Acme Corp' --plan business
 #
-# SYS_PTRACE, beyond Docker's defaults, shows which files a session holds open. A container may not raise net.core.somaxconn itself:
-# without --sysctl it says so, and sessions wait earlier when berth is stuck.
+# SYS_PTRACE, beyond the defaults of Docker and Podman, shows which files a session holds open; without it berth does not start. Nothing
+# is mounted, so SYS_ADMIN is not needed. Who gives powers one by one (--cap-drop ALL --cap-add ...) gives these:
+# Powers: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SYS_CHROOT, SYS_PTRACE
+# A container may not raise net.core.somaxconn itself: without --sysctl (which --network host does not allow) it says so, and
+# sessions wait earlier when berth is stuck. `docker stop` ends all sessions.
 
 FROM node:24-trixie-slim AS build
 WORKDIR /build

@@ -52,8 +52,9 @@ export async function prepareSshd(config: Config, log: Log = createLog(config.lo
   const paths = pathsOf(config);
   prepareFolders(paths);
   checkWatches(paths.jails);
-  logHostKeys(log, await ensureHostKeys(paths.hostKeys), !existsSync(config.databaseFile));
+  // First: in the container these files are /etc/passwd and such, without which ssh-keygen does not know whom it works for.
   await writeFiles(config, paths);
+  logHostKeys(log, await ensureHostKeys(paths.hostKeys), !existsSync(config.databaseFile));
   await writeAcceptedConfig(config, paths);
 }
 

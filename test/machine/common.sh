@@ -105,10 +105,12 @@ end_upload() {
   cmp "$kept/$2" "$(files_of "$1")/$2"
 }
 
+listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
 # A receiver of webhooks that outlives the step, and what it has got.
 start_receiver() {
   systemctl is-active --quiet receiver ||
     systemd-run --quiet --collect --unit receiver berth listen --port $receiver_port
-  until_so 'the receiver listens' bash -c ": </dev/tcp/127.0.0.1/$receiver_port" 2>/dev/null
+  until_so 'the receiver listens' listens "$receiver_port"
 }
 webhook_for() { journalctl --no-pager --output cat --unit receiver | grep -q "$1"; }

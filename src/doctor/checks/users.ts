@@ -1,5 +1,6 @@
 /** NSS and PAM, by real look-ups: berth's users exist for our sshd only, and the machine's for the machine only. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { lookAt } from '../../db/look.ts';
 import { pathsOf } from '../../sftp/paths.ts';
@@ -10,13 +11,23 @@ import { command, inNamespace } from '../processes.ts';
 const SHARED = ['root', 'sshd', 'nobody'];
 
 export const checkUsers: Check = async (config) => {
-  const [user, ...machine] = await Promise.all([liveUser(config), visibleAccount(config), pamService(config)]);
-  if (user === undefined) {
-    return orOk(machine, "the machine's accounts are hidden from our sshd; there is no directory yet to look up");
-  }
-  const problems = [...machine, ...(await lookUps(config, user))];
-  return orOk(problems, `our sshd finds ${user.name}, the machine does not; the machine's accounts are hidden from it`);
+  const apart = isApart(config);
+  const [user, ...machine] = await Promise.all([liveUser(config), apart && visibleAccount(config), pamService(config)]);
+  const accounts = apart
+    ? "the machine's accounts are hidden from our sshd"
+    : "the accounts of this container are our sshd's and no others";
+  if (user === undefined) return orOk(machine, `${accounts}; there is no directory yet to look up`);
+  const problems = [...machine, ...(await lookUps(config, user)), apart && (await knownOutside(config, user))];
+  return orOk(problems, `our sshd finds ${user.name}${apart ? ', the machine does not' : ''}; ${accounts}`);
 };
+
+/** Whether sshd has accounts of its own. In our container image /etc/passwd is a link to them. */
+function isApart(config: Config): boolean {
+  const [machine, ours] = ['/etc', join(pathsOf(config).sshd, 'etc')].map((folder) =>
+    statSync(join(folder, 'passwd'), { throwIfNoEntry: false }),
+  );
+  return machine?.ino !== ours?.ino || machine?.dev !== ours?.dev;
+}
 
 async function visibleAccount(config: Config): Promise<Finding | undefined> {
   const accounts = readFileSync('/etc/passwd', 'utf8').matchAll(/^([a-z][^:]*):/gm);
@@ -53,10 +64,9 @@ async function liveUser(config: Config): Promise<User | undefined> {
 }
 
 async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | false)[]> {
-  const [inside, shadow, outside] = await Promise.all([
+  const [inside, shadow] = await Promise.all([
     inNamespace(config, 'getent', 'passwd', name),
     inNamespace(config, 'getent', 'shadow', name),
-    command('getent', ['passwd', name]),
   ]);
   const isFound = inside.stdout.startsWith(`${name}:x:${uid}:${uid}:`);
   const hasPassword = shadow.stdout.startsWith(`${name}:`);
@@ -65,10 +75,16 @@ async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | 
     isFound &&
       !hasPassword &&
       fail(`our sshd finds no password entry of ${name}`, 'restart berth, which writes it anew'),
-    outside.status === 0 &&
-      fail(
-        `the machine itself knows the SFTP user ${name}, and so does its own sshd`,
-        `remove what makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
-      ),
   ];
+}
+
+async function knownOutside(config: Config, { name }: User): Promise<Finding | false> {
+  const { status } = await command('getent', ['passwd', name]);
+  return (
+    status === 0 &&
+    fail(
+      `the machine itself knows the SFTP user ${name}, and so does its own sshd`,
+      `remove what makes ${pathsOf(config).userdb} visible as /etc/userdb or /run/userdb`,
+    )
+  );
 }

@@ -31,19 +31,28 @@ need_node() {
   [[ $(node_arch) == *64 ]] || die "no Node for $(uname -m) is at hand: install Node 24 yourself, so that \`node\` finds it"
   need_npm
   say 'installing Node 24 from the npm registry, since this machine has none that is new enough'
-  npm_ci "$project/scripts/node"
+  npm_ci_node "$project/scripts/node"
   find_node || die 'Node 24 was installed but does not run: see scripts/node'
 }
 
 # Debian's npm comes with a Node that is too old for berth but good enough for npm.
 need_npm() { command -v npm >/dev/null || need_packages nodejs npm; }
 
-# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one.
+# npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one. Where nobody
+# answers, npm would wait for more than a minute between its attempts.
 npm_ci() {
   local folder=$1
   shift
   quietly 'npm ci' 'check the network and the npm registry' \
-    run_npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --no-update-notifier "$@"
+    run_npm --prefix "$folder" ci --ignore-scripts --no-audit --no-fund --no-update-notifier \
+      --fetch-retry-mintimeout=2000 --fetch-retry-maxtimeout=5000 "$@"
+}
+
+# npm_ci_node FOLDER: the Node of the lock file. npm says nothing, and ends well, when it cannot get an optional package.
+npm_ci_node() {
+  npm_ci "$1"
+  [[ -x $1/node_modules/node-linux-$(node_arch)/bin/node ]] ||
+    die 'npm brought no Node: check the network and the npm registry, or install Node 24 yourself, so that `node` finds it'
 }
 
 # run_npm ARGUMENT...: with the Node that was found, if any. npm leaves out optional packages, native bindings among them, that

@@ -18,7 +18,7 @@ stage_node() {
     say "getting Node ${wanted#v} from the npm registry"
     find_node || true
     cp "$lock"/package{,-lock}.json "$to"
-    npm_ci "$to"
+    npm_ci_node "$to"
     from=$to/node_modules/node-linux-$(node_arch)
     mv "$from/bin/node" "$to/node/bin/node"
     [[ ! -e $from/LICENSE ]] || mv "$from/LICENSE" "$to/node/LICENSE"

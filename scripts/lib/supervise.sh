@@ -24,6 +24,14 @@ supervise() {
   keep serve "${serve[@]}"
 }
 
+# need_no_other: refuses while another `berth serve` holds the state folder (proc_locks(5)), whose sshd reads what would be written.
+need_no_other() {
+  local inode pid
+  inode=$(stat -c %i "$BERTH_STATE_DIR/serve.lock" 2>/dev/null) || return 0
+  pid=$(awk -v inode="$inode" '$4 == "WRITE" && $5 > 0 && $6 ~ ":" inode "$" { print $5; exit }' /proc/locks)
+  [[ -z $pid ]] || die "berth runs on $BERTH_STATE_DIR already (PID $pid): stop that, or choose another folder: BERTH_STATE_DIR=FOLDER $0"
+}
+
 # What sshd says while serve is stuck or slow waits in the kernel, up to this many messages; beyond them, sessions wait. It is a
 # setting of the network namespace, and is only ever raised.
 raise_backlog() {

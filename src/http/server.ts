@@ -3,6 +3,7 @@
  * has an end, and so has every size.
  */
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttps, Server as HttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -88,6 +89,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       : createHttps({ ...PARSER, ...waits, ...(tls === 'pending' ? {} : tls), ...MIN_VERSION }, serve);
   if (server instanceof HttpsServer) refusePlainHttp(server, waits.handshakeTimeout);
   server.timeout = waits.inactivityTimeout;
+  server.maxConnections = connectionLimit();
   // Node would silently drop headers above the count; `misshape` refuses them.
   server.maxHeadersCount = 0;
   server.on('clientError', broken.answer);
@@ -124,6 +126,12 @@ function refuse(response: ServerResponse, status: number, message: string): void
     connection: 'close',
   };
   response.writeHead(status, headers).end(body);
+}
+
+/** Half of this process's descriptors: the database, sshd's log and webhooks need some, whoever connects. */
+function connectionLimit(): number {
+  const limits = readFileSync('/proc/self/limits', 'utf8');
+  return Math.floor(Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Infinity) / 2);
 }
 
 async function listen(server: Server, { host, port }: HttpServerOptions): Promise<void> {

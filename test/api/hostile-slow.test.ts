@@ -1,13 +1,17 @@
 /** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { Waits } from '../../src/http/server.ts';
+import { issueKey } from '../support/berth.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { answersIn, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
+import { clientOf, startServe } from '../support/serve-process.ts';
 
 /** A hundredth of what the service waits, about. */
 const WAITS: Waits = {
@@ -128,4 +132,24 @@ test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while t
     assert.match(answers[0]?.body ?? '', /^\{"error":"[^"]+"\}$/);
   }
   assert.deepEqual(api.errors(), []);
+});
+
+test('silent connections take no more than half of the descriptors: all else goes on', async () => {
+  using place = scratch();
+  const { config, environment } = await fixedPorts(place);
+  await using serve = await startServe(config, environment, 400);
+  using before = clientOf(config, await issueKey(config));
+  const create = async (name: string): Promise<number> =>
+    (await before.send('POST', '/directories', { json: { directory: { name } } })).status;
+  assert.equal(await create('before'), 201);
+  using silent = new DisposableStack();
+  const sockets = Array.from({ length: 500 }, () => {
+    const socket = connect(config.api.port, '127.0.0.1').on('error', () => undefined);
+    silent.defer(() => socket.destroy());
+    return socket.resume();
+  });
+  await until('some are turned away', () => sockets.some(({ closed }) => closed));
+  const open = readdirSync(`/proc/${serve.pid}/fd`).length;
+  assert.ok(open < 350, `${open} of 400 are open`);
+  assert.equal(await create('meanwhile'), 201);
 });

@@ -127,6 +127,34 @@ test('dropped uploads and downloads, and logins over the limit, are counted', as
   });
 });
 
+test('a file that is read in a loop is two rows of the history, with all of its bytes', async () => {
+  using place = scratch({ BERTH_LOG_LEVEL: 'silent' });
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  {
+    await using connection = await berth.connect(directory);
+    const session = await sftpSession(connection);
+    await session.put('a', 'hello');
+    for (let i = 0; i < 300; i += 1) {
+      const reading = await session.open('a', 'r');
+      await new Promise((resolve) => session.raw.read(reading, Buffer.alloc(5), 0, 5, 0, resolve));
+      await session.close(reading);
+    }
+  }
+  let rows: Row[] = [];
+  await until('the session has ended in the history', async () => {
+    rows = await json(place.environment, 'transfers', '--directory', directory.username);
+    return rows.some((row) => row['event'] === 'session-closed');
+  });
+  const reads = rows.filter((row) => row['event'] === 'downloaded');
+  // Each minute that the loop took has two.
+  assert.ok(reads.length >= 2 && reads.length <= 6, `${reads.length} rows`);
+  assert.equal(
+    reads.reduce((sum, { bytes }) => sum + Number(bytes), 0),
+    1500,
+  );
+});
+
 test('sessions are shown while berth is down, with their directory; --follow tells of those that come and go', async () => {
   using place = scratch();
   await using berth = await startBerth(place);

@@ -18,9 +18,18 @@ export interface ServeProcess extends AsyncDisposable {
   kill(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts it; returns once it answers on its port, which has to be a fixed one. Leaves nothing behind when it does not. */
-export async function startServe(config: Config, environment: Record<string, string>): Promise<ServeProcess> {
-  const child = spawn(process.execPath, [MAIN, 'serve'], {
+/**
+ * Starts it, with so many descriptors at most if that is said; returns once it answers on its port, which has to be a fixed one. Leaves nothing
+ * behind when it does not.
+ */
+export async function startServe(
+  config: Config,
+  environment: Record<string, string>,
+  descriptors?: number,
+): Promise<ServeProcess> {
+  const limited = descriptors === undefined ? [] : ['prlimit', `--nofile=${descriptors}`];
+  const [command = '', ...args] = [...limited, process.execPath, MAIN, 'serve'];
+  const child = spawn(command, args, {
     env: { PATH: process.env['PATH'], ...coverage(), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

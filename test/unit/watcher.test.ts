@@ -145,3 +145,33 @@ test('beside a file that changes all the time each new file is seen, and the end
   await until('each is seen', () => names.every((name) => reported.includes(`a/busy/${name}`)));
   await until('the end is seen', () => reported.filter((path) => path === 'a/busy/log').length > looked);
 });
+
+test('names that chokidar cannot look at, however many, are one line of the log a minute', async () => {
+  using place = scratch();
+  const lines: string[] = [];
+  const root = join(place.dir, 'a');
+  mkdirSync(root);
+  const unclear: string[] = [];
+  const watcher = new Watcher({
+    log: createLog('warn', { write: (line) => void lines.push(line) }),
+    filesRoot: (username) => join(place.dir, username),
+    limit: 1,
+    changed: () => undefined,
+    missing: () => undefined,
+    unclear: ({ id }) => void unclear.push(id),
+  });
+  await using _closed = { [Symbol.asyncDispose]: () => watcher.close() };
+  watcher.begin(1);
+  watcher.use(jail('a'));
+  const name = (number: number): Buffer =>
+    Buffer.concat([Buffer.from(`${root}/${String(number).padStart(5, '0')}`), Buffer.alloc(250, 0xff)]);
+  let made = 0;
+  await until('the watcher has failed', () => {
+    writeFileSync(name(made++), '');
+    return lines.length > 0;
+  });
+  for (let i = 0; i < 100; i += 1) writeFileSync(name(made++), '');
+  const known = unclear.length;
+  await until('all are seen', () => unclear.length >= known + 100);
+  assert.equal(lines.length, 1, lines.join(''));
+});

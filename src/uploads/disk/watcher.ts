@@ -27,6 +27,9 @@ const LIMITS: Record<string, string> = {
     'no inotify instances or open files left: raise fs.inotify.max_user_instances or the limit of open files; until then slow scans find what changes',
 };
 
+/** Between two lines about single paths of a jail, in ms: its user can cause as many failures as they like. */
+const QUIET = 60_000;
+
 export class Watcher {
   readonly #options: WatcherOptions;
   /** What ends each watch, by directory. */
@@ -34,6 +37,8 @@ export class Watcher {
   readonly #closing = new Set<Promise<void>>();
   /** Jails that have too many folders to be watched. */
   readonly #crowded = new Map<string, Jail>();
+  /** How many single paths failed since the line about one of them, by directory. */
+  readonly #failures = new Map<string, number>();
   /** False once the kernel has refused a watch. */
   #hasAllWatches = true;
   #isLimited = false;
@@ -122,10 +127,25 @@ export class Watcher {
     const { log, unclear } = this.#options;
     const code = errorCode(error) ?? '';
     const advice = LIMITS[code];
-    if (advice === undefined) log.warn({ err: error, username: jail.sftp_username }, 'the watcher failed on one path');
+    if (advice === undefined) this.#failedOnPath(jail, error);
     else if (this.#hasAllWatches) log.error(advice);
     if (advice !== undefined) this.#hasAllWatches = false;
     // Without watches, rounds of scans cover all; any other trouble hid something in this jail alone.
     if (code !== 'ENOSPC') unclear(jail);
+  }
+
+  /** Of a name of 255 bytes that are not UTF-8, say: in UTF-8 it is longer than a name may be. */
+  #failedOnPath({ id, sftp_username: username }: Jail, error: unknown): void {
+    const { log } = this.#options;
+    const before = this.#failures.get(id);
+    this.#failures.set(id, (before ?? -1) + 1);
+    if (before !== undefined) return;
+    log.warn({ err: error, username }, 'the watcher failed on one path');
+    const tellOthers = (): void => {
+      const more = this.#failures.get(id);
+      this.#failures.delete(id);
+      if (more) log.warn({ username, more }, 'the watcher failed on more paths');
+    };
+    setTimeout(tellOthers, QUIET).unref();
   }
 }

@@ -85,6 +85,7 @@ export class Interpreter {
       if (entry) this.#ledger.release(handle, isDoubtful ? undefined : dropped);
       else if (!isDoubtful) note({ event: 'download-dropped', directoryId: jail.id, at, by, path, openedAt });
     }
+    session.reads.end().forEach(note);
     ended(session, at);
     if (session.serves) note({ event: 'session-closed', directoryId: jail.id, at, by, openedAt: session.openedAt });
   }
@@ -168,7 +169,7 @@ export class Interpreter {
     const handle = session.take(event.name, path);
     // A handle that only reads says so also when the file was empty.
     if (event.read > 0 || (handle && !handle.entry)) {
-      this.#options.note({
+      const rows = session.reads.add({
         event: event.forced ? 'download-dropped' : 'downloaded',
         directoryId: jail.id,
         at,
@@ -177,6 +178,7 @@ export class Interpreter {
         bytes: event.read,
         openedAt: handle?.openedAt,
       });
+      rows.forEach(this.#options.note);
     }
     const unheard = { ...UNHEARD, path, inode: event.written > 0 ? this.#inodeOf(jail, path, 0) : undefined };
     const writer = handle ?? (event.written > 0 ? this.#openWriter(session, unheard) : undefined);

@@ -3,6 +3,7 @@ import type { Micros } from '../../clock.ts';
 import type { Jail } from '../jails.ts';
 import type { BySession, Handle } from '../record/evidence.ts';
 import type { Change } from '../record/namespace.ts';
+import { Reads } from './reads.ts';
 
 /** What a session asked for last, which sshd's next refusal may be the answer to. */
 export type Asked =
@@ -25,6 +26,7 @@ export class Session {
   isComplaining = false;
   /** A write through a handle up to this order may have been refused without a word. */
   doubtedUpTo = 0;
+  readonly reads = new Reads();
   /** By the name that sshd logs, oldest first; '' for those that were open before the log was. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #doubtful: Handle[] = [];

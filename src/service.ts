@@ -38,6 +38,7 @@ import { startUploads, type Uploads } from './uploads/start.ts';
 import { startUpkeep } from './upkeep.ts';
 import { version } from './version.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
+import { addressRule } from './webhooks/address-rule.ts';
 import { Dispatcher } from './webhooks/dispatcher.ts';
 import { createSender } from './webhooks/send.ts';
 import { trustedWith } from './webhooks/trusted.ts';
@@ -169,6 +170,7 @@ async function openApi(
     rules,
     uploads: uploadList(database.reads),
     listTurn: listTurns(),
+    mayReach: addressRule(config.webhooks.allow),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),

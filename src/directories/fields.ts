@@ -121,6 +121,13 @@ export function isAuthChange(fields: Fields): boolean {
   return Object.hasOwn(fields, 'auth_mode') || Object.hasOwn(fields, 'public_key');
 }
 
+/** The names of the fields that a request of each kind can set; others are ignored. */
+export const SETTABLE = {
+  create: Object.keys(NewDirectory.entries),
+  basics: Object.keys(BasicFields.entries),
+  auth: Object.keys(AuthFields.entries),
+};
+
 function checked<S extends v.GenericSchema>(schema: S, fields: Fields): v.InferOutput<S> {
   const result = v.safeParse(schema, fields);
   if (result.success) return result.output;

@@ -11,11 +11,13 @@ import type { ListTurn } from './list-turns.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
 import { listUploads } from './uploads.ts';
+import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies extends AccessDependencies {
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
   readonly listTurn: ListTurn;
+  readonly mayReach: MayReach;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }
@@ -25,9 +27,10 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
   const queries = directoryQueries(rules.database.reads);
-  const directories = directoryEndpoints(queries, rules);
+  const directories = directoryEndpoints(queries, rules, deps.mayReach);
   const { identify, authorized: api } = createAccess(deps);
-  const app = new Hono<ApiEnv>();
+  // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
+  const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 
   app.get('/healthz', health(deps.checkHealth, log));
   app.get('/api/v1/directories', api(directories.list));

@@ -8,18 +8,26 @@ const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
+/** What a request says of a directory. */
+export interface DirectoryFields {
+  /** The object named `directory` in the body (specification, POST and PATCH). */
+  readonly fields: Fields;
+  /** The names of what stands beside it, where nothing counts. */
+  readonly beside: readonly string[];
+}
+
 /**
- * The object named `directory` in the body (specification, POST and PATCH).
+ * The directory that the body is about.
  * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
  * {ValidationError} when the body is JSON without such an object.
  */
-export async function readDirectoryFields(incoming: IncomingMessage): Promise<Fields> {
+export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
   checkType(incoming);
   const body = parse(await readBounded(incoming));
-  const directory = isObject(body) ? body['directory'] : undefined;
+  const { directory, ...beside } = isObject(body) ? body : {};
   if (directory === undefined || directory === null) throw new ValidationError({ directory: ["can't be blank"] });
   if (!isObject(directory)) throw new ValidationError({ directory: ['is invalid'] });
-  return directory;
+  return { fields: directory, beside: Object.keys(beside) };
 }
 
 function checkType({ headers }: IncomingMessage): void {

@@ -14,8 +14,9 @@ import { fullDirectory, listItem } from './directory-json.ts';
 import type { ApiEnv } from './observe.ts';
 import { readPage } from './page.ts';
 import { dataResponse } from './responses.ts';
+import { lockedOut, type MayReach, notApplied, unreachable, warning } from './warnings.ts';
 
-export function directoryEndpoints(directories: DirectoryQueries, rules: CreateDependencies) {
+export function directoryEndpoints(directories: DirectoryQueries, rules: CreateDependencies, mayReach: MayReach) {
   const list: Endpoint<'/'> = async (c, { accountId }) => {
     const externalId = c.req.query('external_id');
     const { rows, headers } = await readPage(c, (page) => directories.list(accountId, { ...page, externalId }));
@@ -23,12 +24,13 @@ export function directoryEndpoints(directories: DirectoryQueries, rules: CreateD
   };
 
   const create: Endpoint<'/'> = async (c, principal) => {
-    const fields = await readDirectoryFields(c.env.incoming);
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
     const { directory, password } = await createDirectory(rules, principal.accountId, fields, askerOf(c, principal));
     return dataResponse(fullDirectory(directory, password), 201, {
       location: `/api/v1/directories/${directory.id}`,
       // The only response with the password.
       'cache-control': 'no-store',
+      ...warning(notApplied('create', fields, beside)),
     });
   };
 
@@ -38,11 +40,15 @@ export function directoryEndpoints(directories: DirectoryQueries, rules: CreateD
   /** Auth settings in a request are applied alone and need the admin role (specification, PATCH). */
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const fields = await readDirectoryFields(c.env.incoming);
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
     const isAuth = isAuthChange(fields);
     if (isAuth) requireAdmin(principal);
     const change = isAuth ? updateAuth : updateBasics;
-    return dataResponse(fullDirectory(await change(rules, principal.accountId, id, fields, askerOf(c, principal))));
+    const directory = await change(rules, principal.accountId, id, fields, askerOf(c, principal));
+    const found = isAuth
+      ? [notApplied('auth', fields, beside), lockedOut(directory)]
+      : [notApplied('basics', fields, beside), unreachable(fields, mayReach)];
+    return dataResponse(fullDirectory(directory), 200, warning(...found));
   };
 
   const destroy: Endpoint<'/:id'> = async (c, principal) => {

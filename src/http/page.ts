@@ -18,7 +18,7 @@ export function requestedPage(c: Context<ApiEnv>): RequestedPage {
   const after = c.req.query('after');
   const text = c.req.query('limit');
   if (text === undefined) return { limit: undefined, after };
-  if (!/^\d{1,9}$/.test(text)) throw new ValidationError({ limit: ['is invalid'] });
+  if (!/^-?\d{1,9}$/.test(text)) throw new ValidationError({ limit: ['is invalid'] });
   const limit = Number(text);
   if (limit < 1) throw new ValidationError({ limit: ['must be greater than or equal to 1'] });
   if (limit > MAX_LIMIT) throw new ValidationError({ limit: [`must be less than or equal to ${MAX_LIMIT}`] });

@@ -10,16 +10,20 @@ const MAX_HEADERS = 100;
 const SINGLE = new Set(['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding']);
 
 export interface Misshape {
-  readonly status: 400 | 417 | 431;
+  readonly status: 400 | 417 | 431 | 505;
   readonly message: string;
 }
 
 const BAD: Misshape = { status: 400, message: 'Bad request' };
 const UNEXPECTED: Misshape = { status: 417, message: 'Expectation failed' };
+const VERSION: Misshape = { status: 505, message: 'HTTP version not supported' };
 const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
 
 /** What is wrong with the request's shape, undefined for a plain one. */
 export function misshape({ rawHeaders, headers, url = '', httpVersion }: IncomingMessage): Misshape | undefined {
+  // Node's parser takes these in a request line; a line without a version is 0.9, too.
+  if (httpVersion === '0.9') return BAD;
+  if (httpVersion === '2.0') return VERSION;
   if (rawHeaders.length > 2 * MAX_HEADERS) return TOO_MANY;
   const seen = new Set<string>();
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -70,7 +70,7 @@ test('422: a limit that is no number from 1 to 1000, an after of nobody', async 
   const cases: [string, object][] = [
     ['limit=0', { limit: ['must be greater than or equal to 1'] }],
     ['limit=1001', { limit: ['must be less than or equal to 1000'] }],
-    ['limit=-1', { limit: ['is invalid'] }],
+    ['limit=-1', { limit: ['must be greater than or equal to 1'] }],
     ['limit=two', { limit: ['is invalid'] }],
     ['after=nobody', { after: ['is invalid'] }],
     [`after=${theirs.id}`, { after: ['is invalid'] }],

@@ -21,6 +21,7 @@ import { type HttpServer, startHttpServer, type Waits } from '../../src/http/ser
 import { loadTlsPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
+import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import type { Scratch } from './scratch.ts';
@@ -97,6 +98,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     rules,
     uploads: uploadList(database.reads),
     listTurn: listTurns(options.listPatience),
+    mayReach: addressRule(['10.1.0.0/16']),
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
     lastUsed,
     rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),

@@ -27,8 +27,11 @@ export async function startServe(
   environment: Record<string, string>,
   descriptors?: number,
 ): Promise<ServeProcess> {
-  const limited = descriptors === undefined ? [] : ['prlimit', `--nofile=${descriptors}`];
-  const [command = '', ...args] = [...limited, process.execPath, MAIN, 'serve'];
+  const berth = [MAIN, 'serve'];
+  const [command, args] =
+    descriptors === undefined
+      ? [process.execPath, berth]
+      : ['prlimit', [`--nofile=${descriptors}`, process.execPath, ...berth]];
   const child = spawn(command, args, {
     env: { PATH: process.env['PATH'], ...coverage(), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],

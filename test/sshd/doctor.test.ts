@@ -99,6 +99,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const { username } = await berth.directory();
   await berth.service().covered;
   const counts = (): string => countsIn(config);
+  await until('the first directory’s mark has gone', () => counts().split(',')[3] === '0');
   const before = counts();
   const well = await ask(config, { login: true });
   assert.deepEqual(problems(well.lines), []);

@@ -12,13 +12,22 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' |
 
 const SECRET_FIELDS = ['password', 'sftp_password', 'password_hash', 'webhook_secret', 'key', 'authorization'];
 
+/** What waits while standard error takes nothing, in bytes; lines beyond that are dropped. */
+const WAITING = 1 << 20;
+
+/** Standard error. What it does not take, since its disk is full say, ends nothing, and waits for the next line that it takes. */
+function standardError() {
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: WAITING });
+  return stderr.on('error', () => undefined);
+}
+
 /** A logger that writes to standard error, so that a command's standard output stays its result. */
 export function createLog(level: LogLevel, destination?: DestinationStream): Log {
   const options = { level, base: null, redact: { paths: SECRET_FIELDS.flatMap((f) => [f, `*.${f}`]), remove: true } };
   if (destination) return pino(options, destination);
   if (process.stderr.isTTY)
     return pino(options, pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' }));
-  return pino(options, pino.destination({ dest: 2, sync: true }));
+  return pino(options, standardError());
 }
 
 const PRIORITIES: Readonly<Record<number, number>> = {
@@ -32,7 +41,7 @@ const PRIORITIES: Readonly<Record<number, number>> = {
 
 /** Standard error where that is the journal: each line with its priority. pino tells a stream that asks for it the level of each. */
 export function journalStream(): DestinationStream {
-  const stderr = pino.destination({ dest: 2, sync: true });
+  const stderr = standardError();
   return {
     [Symbol.for('pino.metadata')]: true,
     lastLevel: 30,

@@ -20,12 +20,13 @@ export interface ServeProcess extends AsyncDisposable {
 
 /**
  * Starts it, with so many descriptors at most if that is said; returns once it answers on its port, which has to be a fixed one. Leaves nothing
- * behind when it does not.
+ * behind when it does not. `stderr`: a descriptor that takes it.
  */
 export async function startServe(
   config: Config,
   environment: Record<string, string>,
   descriptors?: number,
+  stderr: 'pipe' | number = 'pipe',
 ): Promise<ServeProcess> {
   const berth = [MAIN, 'serve'];
   const [command, args] =
@@ -34,11 +35,11 @@ export async function startServe(
       : ['prlimit', [`--nofile=${descriptors}`, process.execPath, ...berth]];
   const child = spawn(command, args, {
     env: { PATH: process.env['PATH'], ...coverage(), ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', stderr],
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+    stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   }
   const ended = once(child, 'exit');
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;

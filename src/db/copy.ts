@@ -4,9 +4,6 @@ import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import { sync } from '../sync.ts';
 
-/** All of it in one step: another process that writes would make a copy in several steps begin anew. */
-const EVERYTHING = 0x7fffffff;
-
 /**
  * Writes what is committed in `sqlite` to `target`, 0600, in place of any file there. On the disk when it returns; when it
  * fails, `target` is as it was and nothing else is left.
@@ -17,7 +14,8 @@ export async function copyDatabase(sqlite: Sqlite.Database, target: string): Pro
   try {
     // SQLite would make it readable for all.
     closeSync(openSync(fresh, 'w', 0o600));
-    await sqlite.backup(fresh, { progress: () => EVERYTHING });
+    // Row by row: pages that are free may still hold what an earlier berth deleted.
+    sqlite.prepare('vacuum into ?').run(fresh);
     sync(fresh);
     renameSync(fresh, target);
     sync(dirname(target));

@@ -38,6 +38,8 @@ export interface Upkeep {
 export function startUpkeep(options: UpkeepOptions): Upkeep {
   const { background } = options;
   const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
+  // The disk has to have room for it.
+  const reserve = background.start('reserve', { every: RETRY, atOnce: true }, () => options.database.reserve.refill());
   const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
   const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
   const unwatched = background.start('unwatched-sessions', { every: SWEEP }, () => options.local.endUnwatched());
@@ -51,7 +53,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [coverage, history, clock, unapplied, unwatched]) await loop.close();
+      for (const loop of [coverage, history, clock, unapplied, unwatched, reserve]) await loop.close();
       resolve();
     },
   };

@@ -12,6 +12,7 @@ import { OperatorError } from '../errors.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
 import { migrate, type Migrations } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
+import { type Reserve, reserveBeside } from './reserve.ts';
 import type { Tables } from './schema.ts';
 import { queriesOn } from './sqlite.ts';
 
@@ -20,6 +21,9 @@ export interface Database {
   readonly db: Kysely<Tables>;
   /** Reads of what is committed. */
   readonly reads: Kysely<Tables>;
+  readonly reserve: Reserve;
+  /** Takes the write-ahead log into the file and empties it, unless somebody reads: it holds what was deleted, too. */
+  emptyLog(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -47,6 +51,7 @@ export async function openDatabase(
     writer.pragma('journal_mode = wal');
     writer.pragma('synchronous = full');
     writer.pragma('foreign_keys = on');
+    writer.pragma('secure_delete = on'); // what is deleted holds secrets
     const db = queriesOn(writer);
     await migrate({ db, sqlite: writer, file }, known);
     const reader = connect(file, { readonly: true });
@@ -54,6 +59,9 @@ export async function openDatabase(
     return {
       db,
       reads: queriesOn(reader),
+      reserve: reserveBeside(file),
+      // In turn with transactions, in which SQLite refuses it.
+      emptyLog: () => db.connection().execute(async () => void sqlite.pragma('wal_checkpoint(truncate)')),
       // The last one takes the log into the file.
       async close() {
         reader.close();

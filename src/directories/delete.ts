@@ -1,12 +1,12 @@
 /**
  * Deletes a directory: gone for every caller from the commit, its credentials and sessions ended before the answer, its
  * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
- * never used again: `principals` keeps them.
+ * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { RowRemoval } from './row-removal.ts';
-import { refusingWhenFull } from './storage-full.ts';
+import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
 import { markUnapplied } from './unapplied.ts';
 import type { UpdateDependencies } from './update.ts';
 
@@ -24,7 +24,14 @@ export async function deleteDirectory(
   id: string,
   asker?: Asker,
 ): Promise<void> {
-  await refusingWhenFull(() => takeAway(deps, accountId, id, asker && { asker, action: 'delete' }));
+  const work = (): Promise<void> => takeAway(deps, accountId, id, asker && { asker, action: 'delete' });
+  await refusingWhenFull(() =>
+    evenWhenFull(deps, { accountId, id }, work, async (directory) => {
+      // It goes as soon as there is room for that, unless this process ends before.
+      await deps.host.remove(directory);
+      deps.removal.add(id);
+    }),
+  );
 }
 
 /** Marks the directory as deleted, takes it from the host, and leaves its rows to the background. */

@@ -26,6 +26,8 @@ export interface DirectoryHost {
   apply(directory: HostedDirectory): Promise<void>;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
+  /** Takes the credentials away and ends the live sessions: nobody is in there any more. The files stay. Repeatable. */
+  shutOut(directory: Pick<HostedDirectory, 'sftp_username'>): Promise<void>;
   /**
    * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
@@ -44,6 +46,17 @@ export function hostedUnapplied(
     .innerJoin('unapplied', 'unapplied.directory_id', 'directories.id')
     .select([...HOSTED, 'deleted_at'])
     .execute();
+}
+
+/** A live directory of that account. */
+export function hostedById(reads: Kysely<Tables>, accountId: string, id: string): Promise<HostedDirectory | undefined> {
+  return reads
+    .selectFrom('directories')
+    .select(HOSTED)
+    .where('id', '=', id)
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
 }
 
 /** Live directories in the order of their ids, after one: for a host to compare with what it has. */

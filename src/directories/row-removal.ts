@@ -44,6 +44,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
       await host.settle([]); // the mark goes with the rows
       while (!signal.aborted && !(await removeBatch(database, id))) await setImmediate();
       pending.delete(id);
+      if (pending.size === 0) await database.emptyLog();
     } catch (error) {
       log.warn({ err: error, directory_id: id }, "could not remove a deleted directory's rows, will try again");
       setTimeout(retryAfterMs, id, { signal, ref: false }).then(enqueue, () => undefined);

@@ -1,8 +1,14 @@
 /** A full disk, whoever meets it first: the file system or the database. */
 import { BerthError, errorCode } from '../errors.ts';
+import { type HostedDirectory, hostedById } from './host.ts';
+import type { Applying } from './unapplied.ts';
 
 /** ENOSPC also stands for no inodes left; EDQUOT for a quota of the file system. */
 const CODES = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
+
+function isFull(error: unknown): boolean {
+  return CODES.has(errorCode(error) ?? '');
+}
 
 /**
  * What `work` returns.
@@ -12,7 +18,36 @@ export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!CODES.has(errorCode(error) ?? '')) throw error;
+    if (!isFull(error)) throw error;
     throw new BerthError('storage_full', 'Not enough storage space', { cause: error });
+  }
+}
+
+/**
+ * `work` takes access to a directory away, and may be repeated. Who writes there has perhaps filled the disk and goes on: so
+ * when it is full, credentials and sessions go first, then `work` has the room of the reserve. `failed` is called when even
+ * that is not enough.
+ * @returns what `work` does; undefined when the directory has gone all the same.
+ */
+export async function evenWhenFull<T>(
+  { database, host }: Applying,
+  { accountId, id }: { readonly accountId: string; readonly id: string },
+  work: () => Promise<T>,
+  failed: (directory: HostedDirectory) => Promise<void>,
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isFull(error)) throw error;
+  }
+  const directory = await hostedById(database.reads, accountId, id);
+  if (!directory) return undefined;
+  await host.shutOut(directory);
+  database.reserve.release();
+  try {
+    return await work();
+  } catch (error) {
+    if (isFull(error)) await failed(directory);
+    throw error;
   }
 }

@@ -3,7 +3,8 @@
  * it, and uploads do not touch it.
  *
  * Settings that the host knows are committed together with a mark, then applied; when that fails, the caller gets the
- * error, and the host follows as soon as it can (`unapplied.ts`). Repeating the request applies it anew.
+ * error, and the host follows as soon as it can (`unapplied.ts`). Repeating the request applies it anew. On a full disk a change
+ * of credentials ends the directory's sessions, which may be what fills it.
  */
 import type { Updateable } from 'kysely';
 import type { Clock } from '../clock.ts';
@@ -11,8 +12,8 @@ import type { DirectoriesTable } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
-import { HOSTED } from './host.ts';
-import { refusingWhenFull } from './storage-full.ts';
+import { HOSTED, hostedById } from './host.ts';
+import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
 import { type Applying, markUnapplied } from './unapplied.ts';
 
 export interface UpdateDependencies extends Applying {
@@ -69,7 +70,8 @@ async function change(
   changes: Changes,
 ): Promise<DirectoriesTable> {
   const forHost = HOSTED.some((column) => Object.hasOwn(changes, column));
-  return refusingWhenFull(async () => {
+  const revokes = Object.hasOwn(changes, 'auth_mode') || Object.hasOwn(changes, 'public_key');
+  const work = async (): Promise<DirectoriesTable> => {
     const directory = await deps.database.db.transaction().execute(async (tx) => {
       const before = await tx
         .selectFrom('directories')
@@ -78,7 +80,7 @@ async function change(
         .where('account_id', '=', accountId)
         .where('deleted_at', 'is', null)
         .executeTakeFirst();
-      if (!before) throw new BerthError('directory_not_found', 'Directory not found');
+      if (!before) return notFound();
       if (forHost) await markUnapplied(tx, id);
       if (Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value)) return before;
       const now = deps.clock.now();
@@ -90,5 +92,18 @@ async function change(
     });
     if (forHost) await deps.host.apply(directory);
     return directory;
+  };
+  return refusingWhenFull(async () => {
+    if (!revokes) return work();
+    const done = await evenWhenFull(deps, { accountId, id }, work, async () => {
+      // As the row is now: unless it was changed, nothing is.
+      const directory = await hostedById(deps.database.reads, accountId, id);
+      if (directory) await deps.host.apply(directory).catch(() => undefined);
+    });
+    return done ?? notFound();
   });
+}
+
+function notFound(): never {
+  throw new BerthError('directory_not_found', 'Directory not found');
 }

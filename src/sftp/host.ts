@@ -51,6 +51,12 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
     }
   }
 
+  async function shutOut({ sftp_username: username }: { readonly sftp_username: string }): Promise<void> {
+    removeCredentials(paths, username);
+    const left = await endSessions(paths, username);
+    if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
+  }
+
   return {
     // Waits for nothing but a further socket, so a later change of the same directory cannot overtake this one half-way.
     async apply(directory) {
@@ -68,10 +74,9 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
       );
     },
 
+    shutOut,
     async remove({ sftp_username: username }) {
-      removeCredentials(paths, username);
-      const left = await endSessions(paths, username);
-      if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
+      await shutOut({ sftp_username: username });
       trash.discard(username);
     },
 

@@ -10,6 +10,7 @@ import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
+import { hostedById } from '../../src/directories/host.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { updateAuth } from '../../src/directories/update.ts';
@@ -59,6 +60,14 @@ const operations: Record<string, () => Promise<void>> = {
     dieAfter(Number(step));
     await updateAuth(deps, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
     await applyUnapplied({ ...deps, log });
+  },
+  /** How a deletion begins when the disk is full. */
+  async 'shut out'() {
+    const deps = rules(systemClock());
+    const row = await hostedById(database.reads, account, directory);
+    dieAfter(Number(step));
+    if (row) await deps.host.shutOut(row);
+    deps.database.reserve.release();
   },
   async delete() {
     const deps = rules(systemClock());

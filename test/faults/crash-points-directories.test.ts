@@ -57,6 +57,19 @@ test('a change of the way to log in, cut off after any step: the new way works a
   }
 });
 
+test('a deletion on a full disk, cut off before its commit: the directory is there as if nobody had asked', async (t) => {
+  await using place = await crashPlace();
+  const deaths = await place.deaths('shut out', {});
+  assert.ok(deaths.length >= 4, `only ${deaths.length} steps`);
+  await place.nextStart();
+  for (const { step, last, directory } of deaths) {
+    await t.test(`after step ${step}, ${last}: it can be used`, async () => {
+      const row = await place.row(directory?.id ?? '');
+      assert.ok(row && place.isApplied(row));
+    });
+  }
+});
+
 test('delete, cut off after any step: nothing is left of it, and all of its neighbour', async (t) => {
   await using place = await crashPlace();
   const files = (name: string): string => join(place.paths.jail(name), 'files', 'data.csv');

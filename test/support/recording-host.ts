@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { DirectoryHost, HostedDirectory } from '../../src/directories/host.ts';
 
 export interface RecordingHost extends DirectoryHost {
-  /** `apply <username> <mode> <key or -> <max>` and `remove <username>`, in order. */
+  /** `apply <username> <mode> <key or -> <max>` and `shut out <username>` and `remove <username>`, in order. */
   readonly calls: string[];
   /** Directories that it serves, by username. */
   readonly served: Map<string, HostedDirectory>;
@@ -28,6 +28,7 @@ export function recordingHost(): RecordingHost {
       served.set(sftp_username, directory);
     },
     isApplied: (directory) => isDeepStrictEqual(served.get(directory.sftp_username), directory),
+    shutOut: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
     settle: async () => undefined,
     async remove({ sftp_username }) {
       calls.push(`remove ${sftp_username}`);

@@ -1,27 +1,43 @@
 /** Free space and inodes on the file systems that hold the database and the customers' files. */
-import { statfsSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 
 /** Free shares of a file system below which it is nearly full, and full. */
 const LOW = 0.1;
 const FULL = 0.02;
+/** The same where customers can fill the database's disk: it is full sooner than anybody looks. */
+const LOW_SHARED = 0.25;
 /** This much is enough, however large the file system. */
 const ENOUGH_BYTES = 50 * 2 ** 30;
 const ENOUGH_INODES = 1_000_000;
 
-export const checkDisk: Check = ({ stateDir, jailDir }) =>
-  [...new Set([stateDir, jailDir])].flatMap((folder) => {
-    const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
-    const text = `${folder}: ${gib(bavail * bsize)} of ${gib(blocks * bsize)} GiB free`;
-    const space = judge(text, bavail / blocks, bavail * bsize >= ENOUGH_BYTES);
-    // Some file systems have no fixed number of inodes, and say 0.
-    const inodes = judge(
-      `${folder}: ${ffree} of ${files} inodes free`,
-      ffree / files,
-      files === 0 || ffree >= ENOUGH_INODES,
-    );
-    return inodes.verdict === 'ok' ? [space] : [space, inodes];
-  });
+export const checkDisk: Check = ({ stateDir, jailDir }) => [
+  ...[...new Set([stateDir, jailDir])].flatMap(checkRoom),
+  ...shared(stateDir, jailDir),
+];
+
+function checkRoom(folder: string): Finding[] {
+  const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
+  const text = `${folder}: ${gib(bavail * bsize)} of ${gib(blocks * bsize)} GiB free`;
+  const space = judge(text, bavail / blocks, bavail * bsize >= ENOUGH_BYTES);
+  // Some file systems have no fixed number of inodes, and say 0.
+  const inodes = judge(
+    `${folder}: ${ffree} of ${files} inodes free`,
+    ffree / files,
+    files === 0 || ffree >= ENOUGH_INODES,
+  );
+  return inodes.verdict === 'ok' ? [space] : [space, inodes];
+}
+
+/** Where customers can fill the database's disk, the API stops with their uploads. */
+function shared(stateDir: string, jailDir: string): Finding[] {
+  if (statSync(stateDir).dev !== statSync(jailDir).dev) return [];
+  const { bavail, blocks, bsize } = statfsSync(stateDir);
+  const isEnough = bavail * bsize >= ENOUGH_BYTES || bavail / blocks >= LOW_SHARED;
+  const text = `${stateDir} and ${jailDir} share a disk: when uploads have filled it, the API can only delete`;
+  const remedy = 'give BERTH_JAIL_DIR a file system of its own, or a quota';
+  return isEnough ? [ok(text)] : [warn(text, remedy)];
+}
 
 function judge(text: string, share: number, isEnough: boolean): Finding {
   if (isEnough || share >= LOW) return ok(text);

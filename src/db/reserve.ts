@@ -1,0 +1,32 @@
+/**
+ * Room on the database's disk for the commit that takes somebody's access away: a file, given back when the disk is full, and
+ * made again when there is room. Customers who fill the disk that they share with the database could otherwise not be stopped.
+ */
+import { rmSync, statfsSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+/** Some twenty times what a deletion writes to the database's log, and to the folders on the same disk. */
+const BYTES = 1 << 20;
+
+export interface Reserve {
+  /** Gives the room back, if it is there. */
+  release(): void;
+  /** Makes the file, unless it is there or the disk is too full for it. */
+  refill(): Promise<void>;
+}
+
+export function reserveBeside(database: string): Reserve {
+  const file = `${database}.reserve`;
+  return {
+    release: () => rmSync(file, { force: true }),
+    async refill() {
+      if (statSync(file, { throwIfNoEntry: false })?.size === BYTES) return;
+      const { bavail, bsize } = statfsSync(dirname(file));
+      if (bavail * bsize < 4 * BYTES) return;
+      await using written = await open(file, 'w', 0o600);
+      await written.writeFile(Buffer.alloc(BYTES));
+      await written.sync(); // until then a file system may only have promised the room
+    },
+  };
+}

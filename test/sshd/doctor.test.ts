@@ -69,7 +69,7 @@ const problems = (lines: readonly Line[]): Line[] =>
 /** How many rows there are of what a doctor that logs in makes. */
 function countsIn({ databaseFile }: Config): string {
   const sqlite = new Sqlite(databaseFile, { readonly: true });
-  const tables = ['directories', 'api_keys', 'files', 'unapplied', 'accounts', 'audit', 'transfers'];
+  const tables = ['directories', 'api_keys', 'files', 'accounts', 'audit', 'transfers'];
   const rows = tables.map((table) => sqlite.prepare(`select count(*) from ${table}`).pluck().get());
   sqlite.close();
   return rows.join();

@@ -9,7 +9,7 @@ import { receiver } from '../../support/receiver.ts';
 import { directory, outboxPlace } from '../outbox-place.ts';
 
 const { dead, each } = JSON.parse(process.argv[2] ?? '') as { dead: string[]; each: number };
-/** Attempts under way when the crowd has what it can get: two for each dead receiver but the refused ones. */
+/** Attempts begun when the crowd has what it can get: two for each dead receiver but the refused ones. */
 const crowded = Math.floor(dead.length * 1.4);
 
 /** At the start of each turn: what came due while this process stood still, all of it at once, is nothing that a running one has. */
@@ -27,9 +27,8 @@ const dispatcher = place.start();
 dispatcher.wake();
 await until('the dead have all the attempts that they can get', async () => {
   const { count } = await place.database.db
-    .selectFrom('deliveries')
+    .selectFrom('attempts')
     .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('state', '=', 'running')
     .executeTakeFirstOrThrow();
   return count >= crowded;
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { openReads } from '../../src/db/open.ts';
 import { ScanThread } from '../../src/uploads/disk/scan-thread.ts';
 import type { Found } from '../../src/uploads/disk/scan-worker.ts';
@@ -14,7 +15,11 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 
 const FILES = 250;
 
-async function filledPlace({ config }: Scratch, taken: (found: readonly Found[]) => void = () => undefined) {
+async function filledPlace(
+  { config }: Scratch,
+  taken: (found: readonly Found[]) => void = () => undefined,
+  idle?: number,
+) {
   await fill(config, await firstAccount(config), { directories: 3, filesEach: FILES });
   const { reads, close } = openReads(config.databaseFile);
   const jails = await new JailQueries(reads).after('', 10);
@@ -32,6 +37,7 @@ async function filledPlace({ config }: Scratch, taken: (found: readonly Found[])
       }
     },
     tooDeep: () => undefined,
+    idle,
   });
   const end = { [Symbol.asyncDispose]: () => thread.close() };
   return { jails, filesRoot: jailFiles(config.jailDir), thread, found, lots: () => lots, ...end };
@@ -86,4 +92,13 @@ test('ends when it is told to in the middle of a scan', async () => {
   await using at = await filledPlace(place);
   const scanning = at.thread.scan(Array.from({ length: 1000 }, () => at.jails).flat());
   await Promise.all([assert.rejects(scanning, /ended/), at.thread.close()]);
+});
+
+test('scans that begin while an idle thread ends have a thread of their own', async () => {
+  using place = scratch();
+  await using at = await filledPlace(place, undefined, 0);
+  for (let pause = 0; pause < 20; pause += 1) {
+    assert.equal((await at.thread.scan(at.jails)).length, at.jails.length);
+    await wait(pause % 5);
+  }
 });

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Jail } from '../jails.ts';
 import type { Found, FromScanWorker, Scanned, ScanWorkerData, ToScanWorker } from './scan-worker.ts';
 
-/** How long it stays without work, in ms: its memory is that of a second JavaScript engine. */
+/** How long it stays without work, in ms, since its memory is that of a second JavaScript engine. */
 const IDLE = 5000;
 
 const HEAP = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
@@ -13,13 +13,15 @@ export interface ScanThreadOptions extends ScanWorkerData {
   /** Takes what was found; the scan waits for it. */
   take(found: readonly Found[]): Promise<void>;
   tooDeep(jail: Jail): void;
+  /** How long the thread stays without work, in ms; five seconds when left out. */
+  readonly idle?: number | undefined;
 }
 
 export class ScanThread {
   readonly #options: ScanThreadOptions;
   #worker: Worker | undefined;
   #ended = Promise.resolve();
-  #scanning: PromiseWithResolvers<readonly Scanned[]> | undefined;
+  #scanning: (PromiseWithResolvers<readonly Scanned[]> & { readonly worker: Worker }) | undefined;
   #idle: NodeJS.Timeout | undefined;
   /** Why the thread has ended. */
   #failure: unknown;
@@ -31,14 +33,14 @@ export class ScanThread {
   /** Scans these, one after the other. One call at a time. */
   async scan(jails: readonly Jail[]): Promise<readonly Scanned[]> {
     clearTimeout(this.#idle);
-    this.#worker ??= this.#start();
-    this.#scanning = Promise.withResolvers();
+    const worker = (this.#worker ??= this.#start());
+    this.#scanning = { worker, ...Promise.withResolvers() };
     try {
       this.#send({ kind: 'scan', jails });
       return await this.#scanning.promise;
     } finally {
       this.#scanning = undefined;
-      this.#idle = setTimeout(() => this.#end(), IDLE).unref();
+      this.#idle = setTimeout(() => this.#end(), this.#options.idle ?? IDLE).unref();
     }
   }
 
@@ -60,7 +62,8 @@ export class ScanThread {
     this.#ended = new Promise((resolve) => {
       worker.once('exit', () => {
         if (this.#worker === worker) this.#worker = undefined;
-        this.#scanning?.reject(this.#failure);
+        // One that ends for want of work may do so while the next one scans.
+        if (this.#scanning?.worker === worker) this.#scanning.reject(this.#failure);
         resolve();
       });
     });

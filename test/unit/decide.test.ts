@@ -217,6 +217,9 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
 
   ['as it is recorded', { ...ON_DISK, row: ROW }],
   ['its times were set', { stat: { ...FILE, mtime: 1_000_000 }, row: ROW, wasSet: true }, 'change r'],
+  ['its size was set, or it was opened anew', { stat: LONGER, row: ROW, wasSet: true }, 'wait barrier'],
+  ['its size was set, and no open is heard', { stat: LONGER, seen: LONGER, row: ROW, wasSet: true }, 'change r'],
+  ['it is written, whatever was set', { stat: LONGER, seen: LONGER, row: ROW, wasSet: true, isReopened: true }],
   ['its jail was copied to another disk', { stat: { ...FILE, inode: 8 }, row: ROW }, 'change r'],
   [
     'its jail was restored, with times in whole seconds',

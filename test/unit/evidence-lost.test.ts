@@ -1,4 +1,6 @@
 /** What becomes of a file of which the log has not told all. */
+import { mkdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { recordingPlace } from '../support/recording-place.ts';
 
@@ -29,4 +31,27 @@ test('with the clock an hour behind the file’s times, scans without a pause do
   } finally {
     clearInterval(scans);
   }
+});
+
+test('a folder takes the name of one that was renamed: no row is lost', async () => {
+  await using at = await recordingPlace();
+  for (const folder of ['d', 'e']) mkdirSync(join(at.files, folder));
+  for (const [path, size] of [
+    ['d/a', 5],
+    ['e/a', 7],
+  ] as const) {
+    at.write(path, 'x'.repeat(size));
+    at.told(1, `open "${path}" ${WRITE}`, `close "${path}" bytes read 0 written ${size}`);
+  }
+  await at.comesTo(['d/a 5', 'e/a 7'], ['d/a 5 uploaded', 'e/a 7 uploaded']);
+  at.touch('e');
+  for (const [from, to] of [
+    ['d', 'e/g'],
+    ['e', 'd'],
+  ] as const) {
+    renameSync(join(at.files, from), join(at.files, to));
+    at.told(1, `rename old "${from}" new "${to}"`);
+  }
+  at.touch('d/g/a');
+  await at.settles(['d/a 5', 'e/a 7'], ['d/a 7 uploaded', 'd/g/a 5 uploaded']);
 });

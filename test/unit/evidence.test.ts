@@ -281,3 +281,16 @@ story(
   ['a 5'],
   ['a 5 uploaded'],
 );
+
+story(
+  'the file of an upload has replaced another before the other’s lines are heard: each once, by its size',
+  {},
+  (at) => {
+    write(at, 'b', 'xxxxx');
+    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.told(2, `open "b" ${WRITE}`, 'close "b" bytes read 0 written 7');
+    at.told(1, 'rename old "a" new "b"');
+  },
+  ['a 5', 'b 7'],
+  ['b 5 uploaded'],
+);

@@ -136,6 +136,7 @@ function unchanged(look: Look, stat: FileStat): Decision | undefined {
   // Times or a size were set, or the whole jail was copied.
   const wasTouched = row.mtime !== UNSEEN && row.inode === stat.inode && look.wasSet;
   if (!isOwn && !wasTouched && !isCopy(row, stat)) return undefined;
+  if (wasTouched && mayBeWritten(look, row, stat)) return look.isReopened ? NOTHING : { wait: 'barrier' };
   const isCurrent = isOwn && row.inode >= 0;
   const isAbandoned = row.state === 'waiting' && row.session_pid !== null && !look.livePids.includes(row.session_pid);
   if (!isAbandoned) return isCurrent ? NOTHING : { ...NOTHING, change: { of: row, to: stat } };
@@ -148,11 +149,20 @@ function unchanged(look: Look, stat: FileStat): Decision | undefined {
   };
 }
 
+/** Whether another size than the recorded one may come from a handle, whose open has perhaps not been heard. */
+function mayBeWritten({ seen, isReopened }: Look, row: Recorded, stat: FileStat): boolean {
+  if (row.size_bytes === stat.size_bytes) return false;
+  return isReopened || !seen || !isSame(seen, stat);
+}
+
 /** The file is recorded under an earlier name: the row follows it. One that waited for a final name is complete now. */
 function moved(look: Look, stat: FileStat): Decision | undefined {
   const { twin, rename } = look;
   if (!twin) return restored(look, stat);
-  const isExplained = isSame(twin, stat) || (look.wasSet && isFileOf(twin, stat));
+  const wasSet = look.wasSet && isFileOf(twin, stat);
+  const isWritten = wasSet && mayBeWritten(look, twin, stat);
+  if (isWritten && !look.isReopened) return { wait: 'barrier' };
+  const isExplained = isSame(twin, stat) || (wasSet && !isWritten);
   // Without a rename it may be another file, which got the inode of one that has gone.
   if (!isExplained && !(rename && isFileOf(twin, stat))) return undefined;
   const to = isExplained ? stat : {};

@@ -7,6 +7,7 @@ import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow, Files } from './files.ts';
 import { fileStat, isFileOf } from './file-stat.ts';
 import type { Entry } from './namespace.ts';
+import type { Unmatched } from './unmatched.ts';
 
 /** Rows in one transaction. */
 const STEP = 100;
@@ -23,7 +24,7 @@ export interface FolderMove {
 const BEGINNING: FolderMove = { former: 0, after: '', moved: 0, lost: 0 };
 
 /** Takes one step. `former` is past the last former name when nothing is left. */
-export async function moveRows(files: Files, root: string, entry: Entry): Promise<FolderMove> {
+export async function moveRows(files: Files, root: string, entry: Entry, unmatched: Unmatched): Promise<FolderMove> {
   const { move = BEGINNING } = entry.progress;
   const folder = entry.formerly[move.former];
   if (folder === undefined) return move;
@@ -35,7 +36,11 @@ export async function moveRows(files: Files, root: string, entry: Entry): Promis
     const path = to + from.slice(folder.length);
     if (isAt(root, row, bytesOf(path))) {
       const replaced = await files.at(path);
-      if (replaced && replaced.id !== row.id) await files.remove(replaced);
+      if (replaced && replaced.id !== row.id) {
+        // Its file may have been moved on, with a folder whose rows have yet to follow.
+        unmatched.addRow(replaced);
+        await files.remove(replaced);
+      }
       if (replaced?.id !== row.id) await files.update(row, { path: bytesOf(path) });
       moved += 1;
     } else if (!isAt(root, row, row.path)) lost += 1;

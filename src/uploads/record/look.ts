@@ -88,9 +88,11 @@ function find(entry: Entry, root: string): { path?: FilePath; stats?: Stats | un
     const { path } = entry;
     return { path, stats: lstatBeneath(root, bytesOf(path)) };
   }
-  const { path, inode } = entry.closes.at(-1) ?? {};
+  const { path, inode, bytes } = entry.closes.at(-1) ?? {};
   const stats = path === undefined || inode === undefined ? undefined : lstatBeneath(root, bytesOf(path));
-  return path !== undefined && stats?.ino === inode ? { path, stats } : {};
+  // Whose inode was seen may have been another file's, which was renamed onto it.
+  const isIt = stats?.ino === inode && (bytes === undefined || bytes === stats?.size);
+  return path !== undefined && isIt ? { path, stats } : {};
 }
 
 /** How long looks have seen the same, in ms. */

@@ -56,7 +56,7 @@ export async function lookAndWrite(
   for (const entry of entries) {
     const sight = await lookAt(entry, files, now, options);
     const isFolder = sight.isFolder && sight.closes.length === 0;
-    if (isFolder) written.push(await followFolder(files, sight, directory, options.filesRoot(directory.sftp_username)));
+    if (isFolder) written.push(await followFolder(files, sight, directory, options));
     else written.push(await writeFile(tx, files, sight, directory, options.unmatched));
   }
   await files.flush();
@@ -122,10 +122,18 @@ function uploadEvent(directory: UploadDirectory, { path, bytes, at }: Announceme
 }
 
 /** Rows below a folder's former names follow it. A row at its own path is of a file that has gone. */
-async function followFolder(files: Files, sight: Sight, directory: UploadDirectory, root: string): Promise<Written> {
+async function followFolder(
+  files: Files,
+  sight: Sight,
+  directory: UploadDirectory,
+  { filesRoot, unmatched }: LookOptions,
+): Promise<Written> {
   const { entry, row, rename } = sight;
-  if (row) await files.remove(row);
-  const move = await moveRows(files, root, entry);
+  if (row) {
+    unmatched.addRow(row);
+    await files.remove(row);
+  }
+  const move = await moveRows(files, filesRoot(directory.sftp_username), entry, unmatched);
   if (move.former < entry.formerly.length) return { ...NOTHING, entry, outcome: { kind: 'go on', move } };
   const isMoved = rename !== undefined && move.moved > 0;
   const history = isMoved ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];

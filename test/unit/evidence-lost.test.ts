@@ -1,5 +1,5 @@
 /** What becomes of a file of which the log has not told all. */
-import { mkdirSync, renameSync } from 'node:fs';
+import { mkdirSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { recordingPlace } from '../support/recording-place.ts';
@@ -54,4 +54,15 @@ test('a folder takes the name of one that was renamed: no row is lost', async ()
   }
   at.touch('d/g/a');
   await at.settles(['d/a 5', 'e/a 7'], ['d/a 7 uploaded', 'd/g/a 5 uploaded']);
+});
+
+test('a folder is not renamed onto the one above it: what is known of the files in that one stays', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'd', 'g'), { recursive: true });
+  at.write('d/a', 'xxxxx');
+  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
+  truncateSync(join(at.files, 'd', 'a'), 7);
+  at.told(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
+  await at.comesTo(['d/a 5'], ['d/a 7 uploaded']);
 });

@@ -158,8 +158,9 @@ export class Namespace {
     const undo = (): void => {
       if (entry.isAttached && entry.path === to) detach(entry);
       entry.formerly = formerly;
-      this.#putBack(entry, from);
+      // First: it may be the folder that `from` lies in.
       if (replaced) this.#putBack(replaced, to);
+      this.#putBack(entry, from);
     };
     return { entry, to, replaced, undo };
   }

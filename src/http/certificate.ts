@@ -104,11 +104,19 @@ function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
 
 /** What clients may call this machine, as openssl writes it; link-local addresses are nobody's URL. */
 function ownNames(name: string): string[] {
-  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
-  const all = new Set(['localhost', '127.0.0.1', '::1', hostname(), name, ...own]);
+  const all = new Set(['localhost', '127.0.0.1', '::1', hostname(), name, ...ownAddresses()]);
   return [...all]
     .filter((each) => /^[\w.:-]+$/.test(each) && !/^fe80:/i.test(each))
     .map((each) => (isIP(each) ? `IP:${each}` : `DNS:${each}`));
+}
+
+/** None where the service may not ask for them: older units did not let it. */
+function ownAddresses(): string[] {
+  try {
+    return Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+  } catch {
+    return [];
+  }
 }
 
 /** Made beside its place and renamed, the key first: a crash leaves no certificate without its key. */

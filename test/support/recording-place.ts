@@ -15,7 +15,7 @@ import { until } from './poll.ts';
 import { recording, type RecordingOptions } from './recording.ts';
 import { scratch } from './scratch.ts';
 
-export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld'> {
+export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'lag'> {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;
 }
@@ -64,6 +64,8 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     files: filesRoot(jail.sftp_username),
     jail,
     parting,
+    announced,
+    rows,
     /** When all that was told has been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
       await parting.recorder.drained();

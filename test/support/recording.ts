@@ -1,4 +1,5 @@
 /** The ledger and the recorder on a database and a folder, without sshd: lines of the log are given by the test. */
+import { setTimeout as wait } from 'node:timers/promises';
 import { lstatBeneath } from '../../src/beneath.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import type { Database } from '../../src/db/open.ts';
@@ -19,11 +20,13 @@ export interface RecordingOptions {
   readonly isTemporary?: IsTemporary;
   /** Whether a process holds the file open, by the kernel's word. */
   readonly isHeld?: () => boolean;
+  /** How long the log takes to be heard, in ms. */
+  readonly lag?: number;
 }
 
 export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
-  const { isTemporary = () => false, isHeld = () => false } = options;
+  const { isTemporary = () => false, isHeld = () => false, lag = 0 } = options;
   const log = createLog('silent');
   const sessions = new Sessions();
   const rescanned: string[] = [];
@@ -36,7 +39,7 @@ export function recording(options: RecordingOptions) {
     exists: isHeld,
     livePids: (id) => sessions.pidsOf(id),
     isHeld: async () => isHeld(),
-    caughtUp: async () => undefined,
+    caughtUp: () => wait(lag),
     rescan: (id) => void rescanned.push(id),
     transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
     recorded: () => undefined,

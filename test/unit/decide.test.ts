@@ -67,6 +67,11 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
   ['closed, and not on the disk for certain', { stat: FILE, closes: [CLOSE] }, 'wait sync'],
   ['closed and on the disk', { ...ON_DISK, closes: [CLOSE] }, 'announce a 4', 'put uploaded 4'],
   [
+    'closed, and a recorded file has come to its place by a rename that is still to be heard',
+    { stat: LONGER, twin: { ...ROW, ...LONGER, path: Buffer.from('b') }, closes: [CLOSE] },
+    'wait barrier',
+  ],
+  [
     'closed twice before the look: each upload is announced',
     { ...ON_DISK, closes: [{ ...CLOSE, bytes: 2 }, CLOSE] },
     'announce a 2',

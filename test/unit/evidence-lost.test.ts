@@ -2,6 +2,7 @@
 import { mkdirSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../support/poll.ts';
 import { recordingPlace } from '../support/recording-place.ts';
 
 const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
@@ -65,4 +66,31 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   truncateSync(join(at.files, 'd', 'a'), 7);
   at.told(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
   await at.comesTo(['d/a 5'], ['d/a 7 uploaded']);
+});
+
+test('a size was set, and the log is heard after that has been forgotten: the row has it all the same', async () => {
+  await using at = await recordingPlace({ lag: 3500 });
+  at.write('a', 'xxxxx');
+  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  truncateSync(join(at.files, 'a'), 7);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.told(1, 'set "a" size 7', 'rename old "a" new "b"');
+  await at.comesTo(['a 5'], ['b 7 uploaded']);
+});
+
+test('sweeps that find the same file without its session again and again do not put it off', async () => {
+  await using at = await recordingPlace({ isTemporary: (path) => path.endsWith('.part') });
+  at.write('a.part', 'xxxxx');
+  at.told(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+  await at.comesTo([], ['a.part 5 waiting']);
+  at.told(1, 'remove name "a.part"'); // its refusal is not heard
+  at.gone(1);
+  const sweep = () => at.parting.ledger.sessionEnded(at.jail, 'a.part', { by: undefined, at: 1 });
+  const sweeps = setInterval(sweep, 10);
+  try {
+    await until('it is announced', async () => (await at.announced()).length === 1);
+  } finally {
+    clearInterval(sweeps);
+  }
 });

@@ -30,8 +30,10 @@ export function decide(look: Look): Decision {
 }
 
 /** The file that was closed is elsewhere; what is there now is told by its own evidence. */
-function isAnother({ wasSet }: Look, stat: FileStat, close: Close): boolean {
+function isAnother({ wasSet, twin }: Look, stat: FileStat, close: Close): boolean {
   const { inode, bytes, openedAt } = close;
+  // Recorded under another name, and unchanged since: it came by a rename that is still to be heard.
+  if (twin && isSame(twin, stat) && bytes !== undefined && bytes !== stat.size_bytes) return true;
   // Whose inode was seen may have been another file's, which had its name for a moment.
   if (inode !== undefined && inode !== stat.inode && !isLike(close, stat)) return true;
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !wasSet;

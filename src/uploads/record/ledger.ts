@@ -133,6 +133,7 @@ export class Ledger {
   /** The session that left a file under a temporary name is over. */
   sessionEnded(jail: Jail, path: FilePath, end: Removal): void {
     const entry = this.#entryOf(jail, path);
+    if (entry.sessionEnd) return; // each sweep says so
     entry.sessionEnd = end;
     this.#news(entry);
   }

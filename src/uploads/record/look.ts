@@ -48,6 +48,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
   const row = path === undefined ? undefined : await files.at(path);
   const isAsRecorded = row !== undefined && stat !== undefined && isSame(row, stat);
   const { progress } = entry;
+  progress.wasSet ||= entry.setUntil > performance.now();
   const isUnexplained = progress.isUnexplained ?? false;
   const cutClose = stat && path !== undefined && isUnexplained ? unmatched.cutCloseOf(id, path) : undefined;
   const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
@@ -70,7 +71,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     sessionEnd: entry.sessionEnd,
     isFresh: entry.looks < FRESH_LOOKS,
     isReopened: [...entry.writers].some(({ isDoubtful }) => !isDoubtful),
-    wasSet: entry.setUntil > performance.now(),
+    wasSet: progress.wasSet,
     // Of what has no name the log says nothing more.
     seen: path === undefined ? null : progress.seen,
     synced: progress.synced,

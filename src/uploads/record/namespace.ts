@@ -18,6 +18,8 @@ const FORMER_LIMIT = 8;
 export interface Progress {
   /** What was there before the write barrier; null for nothing. */
   seen?: FileStat | null;
+  /** A client set times or sizes shortly before the first look. */
+  wasSet?: boolean;
   /** What is on the disk for certain. */
   synced?: FileStat | undefined;
   /** No session explains it: nobody holds it open, and the log has nothing to say of it. */

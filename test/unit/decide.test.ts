@@ -68,7 +68,7 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
   ['closed and on the disk', { ...ON_DISK, closes: [CLOSE] }, 'announce a 4', 'put uploaded 4'],
   [
     'closed, and a recorded file has come to its place by a rename that is still to be heard',
-    { stat: LONGER, twin: { ...ROW, ...LONGER, path: Buffer.from('b') }, closes: [CLOSE] },
+    { stat: LATER, twin: { ...ROW, ...LATER, path: Buffer.from('b') }, closes: [CLOSE] },
     'wait barrier',
   ],
   [

@@ -6,7 +6,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { hostname, networkInterfaces } from 'node:os';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
@@ -110,13 +110,15 @@ function ownNames(name: string): string[] {
     .map((each) => (isIP(each) ? `IP:${each}` : `DNS:${each}`));
 }
 
-/** None where the service may not ask for them: older units did not let it. */
+/** Of this machine, as the kernel lists them in files: the unit allows no netlink, by which the others are asked for. */
 function ownAddresses(): string[] {
-  try {
-    return Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
-  } catch {
-    return [];
-  }
+  const read = (file: string): string => (existsSync(file) ? readFileSync(file, 'latin1') : '');
+  const ipv4 = read('/proc/net/fib_trie').matchAll(/\|-- ([\d.]+)\n *\/32 host LOCAL/g);
+  const ipv6 = read('/proc/net/if_inet6').matchAll(/^([\da-f]{32}) /gm);
+  return [
+    ...[...ipv4].map(([, address = '']) => address),
+    ...[...ipv6].map(([, hex = '']) => hex.replace(/.{4}(?!$)/g, '$&:')),
+  ];
 }
 
 /** Made beside its place and renamed, the key first: a crash leaves no certificate without its key. */

@@ -5,6 +5,7 @@
  * (`crowded`), and scanned instead.
  */
 import { relative } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { watch } from 'chokidar';
 import { lstatBeneath } from '../../beneath.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
@@ -15,6 +16,9 @@ const FOLDERS = 1000;
 /** Looks at one file within a window, in ms, that are let through; chokidar asks once or twice for each event. */
 const LOOKS = 20;
 const WINDOW = 1000;
+
+/** How long a watch may take to end, in ms: folders that change places all the time can keep chokidar at it for ever. */
+const CLOSE_PATIENCE = 5000;
 
 /** What chokidar makes of bytes that are not UTF-8. */
 const REPLACEMENT = '\u{fffd}';
@@ -71,7 +75,7 @@ export function watchJail(root: string, events: JailEvents): () => Promise<void>
   return async () => {
     isCrowded = true;
     hot.close();
-    await watcher.close();
+    await Promise.race([watcher.close(), wait(CLOSE_PATIENCE, undefined, { ref: false })]);
   };
 }
 

@@ -179,7 +179,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
       if (about !== 'other') unmatched.addCutClose(jail.id, start, end);
       scanner.request(jail.id);
     },
-    ended({ jail, by }, at) {
+    ended({ jail, by, hasUndone }, at) {
+      if (hasUndone) scanner.request(jail.id);
       const failed = (error: unknown) => log.warn({ err: error }, 'the next sweep repeats it');
       waiting.sessionEnded(jail, by, at).catch(failed);
     },

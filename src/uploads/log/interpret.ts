@@ -191,7 +191,10 @@ export class Interpreter {
     const { asked, isComplaining } = session;
     if (isComplaining || asked?.kind === 'other') return;
     if (asked?.kind === 'open') return this.#openRefused(session, asked.handle);
-    if (asked?.kind === 'change' && this.#wasRefused(session.jail, asked.change, status)) return asked.change.undo();
+    if (asked?.kind === 'change' && this.#wasRefused(session.jail, asked.change, status)) {
+      session.hasUndone = true;
+      return asked.change.undo();
+    }
     // The answer to something that is not logged. A write that found only some room gets this, without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#order;
   }

@@ -24,6 +24,8 @@ export class Session {
   asked: Asked | undefined;
   /** sshd has said why it will refuse the request that it refuses next. */
   isComplaining = false;
+  /** A rename or a removal of its was undone: names may be wrong that others used meanwhile. */
+  hasUndone = false;
   /** A write through a handle up to this order may have been refused without a word. */
   doubtedUpTo = 0;
   readonly reads = new Reads();

@@ -134,6 +134,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
   const livePids = (id: string) => sessions.pidsOf(id);
+  const caughtUp = (id: string) => follower.caughtUp(id);
 
   const recording = startRecording({
     ...options,
@@ -143,7 +144,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     isHeld,
     livePids,
     exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
-    caughtUp: (id) => follower.caughtUp(id),
+    caughtUp,
     rescan: (id) => scanner.request(id),
   });
   const { ledger, notes, recorder, schedule, unmatched } = recording;
@@ -187,7 +188,6 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   });
   const live = (jail: Jail) => watcher.use(jail);
   const lost = ({ id }: Jail) => scanner.request(id);
-  const caughtUp = (id: string) => follower.caughtUp(id);
   const unheard = new UnheardSessions({
     ...options,
     filesRoot,

@@ -8,6 +8,7 @@ import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
 import { directory, hostOf, openSockets, PASSWORD } from '../support/sftp-user.ts';
 import { startSshd } from '../support/sshd.ts';
+import { sshdWithUser } from '../support/sshd-user.ts';
 
 test('a session starts in /files and can reach nothing outside its jail', async () => {
   using place = scratch();
@@ -47,11 +48,9 @@ test('a session starts in /files and can reach nothing outside its jail', async 
 
 test('the process of a session is its user alone, with no other group, capability or open folder of the machine', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
-  await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+  await using at = await sshdWithUser(place);
+  const { row, login } = at;
+  await using connection = await connect(login);
   await connection.sftp();
   const id = String(row.uid);
   const own = readdirSync('/proc')

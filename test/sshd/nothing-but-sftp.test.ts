@@ -12,16 +12,12 @@ import { sftp, ssh } from '../support/openssh-client.ts';
 import { OPEN, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 import { connect } from '../support/sftp-client.ts';
-import { directory, hostOf, PASSWORD } from '../support/sftp-user.ts';
-import { startSshd } from '../support/sshd.ts';
+import { sshdWithUser } from '../support/sshd-user.ts';
 
 test('a command, a shell and a terminal are not to be had', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
-  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  await using at = await sshdWithUser(place);
+  const { login } = at;
   // The forced command answers instead: an SFTP server that reads nothing and ends.
   for (const command of [['echo', 'I am in'], ['sh', '-c', 'echo I am in'], []]) {
     const { output } = await ssh(place.dir, login, ['-tt'], ...command);
@@ -34,16 +30,13 @@ test('a command, a shell and a terminal are not to be had', async () => {
 
 test('no port, socket, agent or display is forwarded, in either direction', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
+  await using at = await sshdWithUser(place);
+  const { login } = at;
   let reached = 0;
   await using target = createServer(() => reached++).listen(0, '127.0.0.1');
   await once(target, 'listening');
   const address = target.address();
   assert.ok(address !== null && typeof address === 'object');
-  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
   await using connection = await connect({ ...login, agent: join(place.dir, 'no-agent') });
   const { client } = connection;
 
@@ -64,11 +57,9 @@ test('no port, socket, agent or display is forwarded, in either direction', asyn
 
 test('a session holds at most some thousand files open, each session of a connection by itself', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
-  await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+  await using at = await sshdWithUser(place);
+  const { login } = at;
+  await using connection = await connect(login);
   const greedy = await rawSftp(connection);
   assert.ok(await greedy.put('file', 'x'));
   const handles = [];
@@ -81,11 +72,9 @@ test('a session holds at most some thousand files open, each session of a connec
 
 test('a connection has four sessions at once, and as many one after the other as it likes', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
-  await using connection = await connect({ port: sshd.port, username: row.sftp_username, password: PASSWORD });
+  await using at = await sshdWithUser(place);
+  const { login } = at;
+  await using connection = await connect(login);
   const sessions = [];
   for (let i = 0; i < 4; i++) sessions.push(await connection.sftp());
   await assert.rejects(connection.sftp());
@@ -100,11 +89,8 @@ test('a connection has four sessions at once, and as many one after the other as
 
 test('no link can be made, of either kind', async () => {
   using place = scratch();
-  await using sshd = await startSshd(place);
-  await using host = hostOf(sshd.paths);
-  const row = directory();
-  await host.apply(row);
-  const login = { port: sshd.port, username: row.sftp_username, password: PASSWORD };
+  await using at = await sshdWithUser(place);
+  const { sshd, row, login } = at;
   const { code, output } = await sftp(place.dir, login, [
     'put /etc/hostname file',
     '-ln -s /etc/passwd soft',

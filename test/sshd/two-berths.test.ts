@@ -12,16 +12,21 @@ import { startBerth, webhookOf } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
-test('a live session of another berth holds up nothing here, and its own berth takes it up', async () => {
-  using ours = scratch();
-  using theirs = scratch();
-  await using berth = await startBerth(ours);
-  await using other = await startBerth(theirs);
-  const directory = await berth.directory();
-  const namesake = await other.directory();
-  await using connection = await other.connect(namesake);
-  const session = await sftpSession(connection);
+/** Two berths on this machine, with a directory each and a session that writes in the second one's. */
+async function neighbours() {
+  await using parts = new AsyncDisposableStack();
+  const berth = parts.use(await startBerth(parts.use(scratch())));
+  const other = parts.use(await startBerth(parts.use(scratch())));
+  const [directory, namesake] = [await berth.directory(), await other.directory()];
+  const session = await sftpSession(parts.use(await other.connect(namesake)));
   const handle = await session.open('theirs', 'w');
+  const owned = parts.move();
+  return { berth, other, directory, namesake, session, handle, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+test('a live session of another berth holds up nothing here, and its own berth takes it up', async () => {
+  await using both = await neighbours();
+  const { berth, other, directory, session, handle } = both;
   await session.write(handle, 'half');
 
   await Promise.all([berth.stop(), other.stop()]);
@@ -36,17 +41,10 @@ test('a live session of another berth holds up nothing here, and its own berth t
 });
 
 test('a delete ends no session of another berth that has given out the same UID', async () => {
-  using ours = scratch();
-  using theirs = scratch();
-  await using berth = await startBerth(ours);
-  await using other = await startBerth(theirs);
-  const directory = await berth.directory();
-  const namesake = await other.directory();
+  await using both = await neighbours();
+  const { berth, other, directory, namesake, session, handle } = both;
   assert.equal(statSync(directory.files).uid, statSync(namesake.files).uid);
   await using doomed = await berth.connect(directory);
-  await using connection = await other.connect(namesake);
-  const session = await sftpSession(connection);
-  const handle = await session.open('theirs', 'w');
 
   assert.equal((await berth.send('DELETE', `/directories/${directory.id}`)).status, 204);
   await doomed.closed;

@@ -12,7 +12,13 @@ export async function createAccount(
   { database, clock }: { database: Database; clock: Clock },
   { name, plan }: { name: string; plan: Plan },
 ): Promise<AccountsTable> {
-  const account = { id: randomUUID(), name: checkedName(name, 'account'), plan, inserted_at: clock.now() };
+  const account = {
+    id: randomUUID(),
+    name: checkedName(name, 'account'),
+    plan,
+    inserted_at: clock.now(),
+    deleted_at: null,
+  };
   await database.db.insertInto('accounts').values(account).execute();
   return account;
 }

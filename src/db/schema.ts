@@ -14,6 +14,8 @@ export interface AccountsTable {
   name: string;
   plan: Plan;
   inserted_at: Micros;
+  /** Set by `berth account delete`. Its keys are refused at once; the row goes when its directories have gone. */
+  deleted_at: Micros | null;
 }
 
 export interface ApiKeysTable {
@@ -51,18 +53,43 @@ export interface DirectoriesTable {
   password_hash: string;
   webhook_url: string | null;
   webhook_secret: string;
+  /** The one that is to follow: until then `webhook-signature` carries both. */
+  next_webhook_secret: string | null;
   max_connections: number;
   /** The sum of `files.size_bytes`, kept by the same transactions that change it. */
   storage_bytes: number;
   retention_days: number;
   auth_mode: AuthMode;
-  /** One line: type and base64, no options, no comment. */
+  /**
+   * The lines of `public_keys`, newest first, as sshd reads them: type and base64, no options, no comment. Kept by the
+   * transactions that change those, as is the next, the fingerprint of the newest.
+   */
   public_key: string | null;
   public_key_fingerprint: string | null;
+  /** 1: nobody gets in. */
+  suspended: 0 | 1;
+  /** From then on nobody gets in. */
+  expires_at: Micros | null;
+  /** JSON text: CIDRs from which one gets in; an empty list means from everywhere. */
+  allowed_networks: string;
+  /** What the kernel lets the directory's UID hold, in bytes; null for no limit. */
+  quota_bytes: number | null;
   inserted_at: Micros;
   updated_at: Micros;
   /** Set by DELETE. The row goes when the jail has gone; until then nothing but the clean-up sees it. */
   deleted_at: Micros | null;
+}
+
+export interface PublicKeysTable {
+  directory_id: string;
+  /** `SHA256:` and base64. */
+  fingerprint: string;
+  type: string;
+  comment: string | null;
+  /** Type and base64. */
+  line: string;
+  inserted_at: Micros;
+  last_used_at: Micros | null;
 }
 
 /**
@@ -109,6 +136,8 @@ export interface DeliveriesTable {
   id: string;
   directory_id: string;
   account_id: string;
+  /** The row of `files` that it tells about; null in rows of an earlier berth. */
+  upload_id: string | null;
   url: string;
   /** `<account id> <origin>`: deliveries to one destination share its turn. */
   destination: string;
@@ -123,6 +152,8 @@ export interface DeliveriesTable {
   /** `queued`: since when it is due. `waiting`: when it will be. `running`: when the lease ends. Else null. */
   due_at: Micros | null;
   finished_at: Micros | null;
+  /** When a replay of it was asked for that is not in the outbox yet. */
+  replay_at: Micros | null;
 }
 
 export interface AttemptsTable {
@@ -196,6 +227,25 @@ export interface AuditTable {
   changes: string;
 }
 
+/** Files that the API puts into a directory: written before the file is there, so that it is never taken for an upload. */
+export interface PlacementsTable {
+  directory_id: string;
+  inode: number;
+  inserted_at: Micros;
+}
+
+/** Answers kept for an Idempotency-Key, for 24 h. */
+export interface KeptAnswersTable {
+  /** A hash of the API key's id and the Idempotency-Key. */
+  id: string;
+  account_id: string;
+  /** A hash of the request. */
+  request: string;
+  /** Encrypted, with a key that is derived from the API key and the Idempotency-Key. */
+  answer: Buffer;
+  inserted_at: Micros;
+}
+
 /** One row. */
 export interface ClockTable {
   /** The wall time that was last seen; 0 when none was. */
@@ -209,11 +259,14 @@ export interface Tables {
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
   directories: DirectoriesTable;
+  public_keys: PublicKeysTable;
   unapplied: UnappliedTable;
   files: FilesTable;
   deliveries: DeliveriesTable;
   attempts: AttemptsTable;
   transfers: TransfersTable;
   audit: AuditTable;
+  placements: PlacementsTable;
+  kept_answers: KeptAnswersTable;
   clock: ClockTable;
 }

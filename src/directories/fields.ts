@@ -58,7 +58,7 @@ const webhookUrl = v.nullable(
 
 const maxConnections = integer(1, 1000);
 
-const NewDirectory = v.object({
+export const NewDirectory = v.object({
   name,
   description: v.optional(optionalText(2000), null),
   external_id: v.optional(optionalText(255), null),
@@ -67,7 +67,7 @@ const NewDirectory = v.object({
   retention_days: v.optional(integer(0, 36_500), 0),
 });
 
-const BasicFields = v.object({
+export const BasicFields = v.object({
   name: v.optional(name),
   description: v.optional(optionalText(2000)),
   webhook_url: v.optional(webhookUrl),
@@ -76,7 +76,7 @@ const BasicFields = v.object({
   max_connections: v.optional(maxConnections),
 });
 
-const AuthFields = v.object({
+export const AuthFields = v.object({
   auth_mode: v.optional(
     v.pipe(v.unknown(), present, v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], INVALID)),
   ),

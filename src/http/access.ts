@@ -14,7 +14,7 @@ import type { ApiEnv } from './observe.ts';
 import type { RateLimit } from './rate-limits.ts';
 
 /** An endpoint; `Path` holds its parameters, such as `/:id`. */
-export type Endpoint<Path extends string> = (
+export type Endpoint<Path extends string = string> = (
   c: Context<ApiEnv, Path>,
   principal: Principal,
 ) => Response | Promise<Response>;

@@ -1,16 +1,16 @@
-/** The API's routes (specification, "Endpoints"). Each gets what it needs here, and nothing more. */
+/** The API's routes. The endpoints of each topic get what they need here, and nothing more. */
 import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
 import type { Log } from '../log.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
-import { directoryEndpoints } from './directories.ts';
+import { directoryRoutes } from './endpoints/directories.ts';
+import { uploadRoutes } from './endpoints/uploads.ts';
 import { health, type HealthCheck } from './health.ts';
 import type { ListTurn } from './list-turns.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
-import { listUploads } from './uploads.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies extends AccessDependencies {
@@ -27,19 +27,16 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
   const queries = directoryQueries(rules.database.reads);
-  const directories = directoryEndpoints(queries, rules, deps.mayReach);
   const { identify, authorized: api } = createAccess(deps);
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 
   app.get('/healthz', health(deps.checkHealth, log));
-  app.get('/api/v1/directories', api(directories.list));
-  app.post('/api/v1/directories', api(directories.create));
-  app.get('/api/v1/directories/:id', api(directories.show));
-  app.patch('/api/v1/directories/:id', api(directories.update));
-  app.delete('/api/v1/directories/:id', api(directories.destroy));
-  app.get('/api/v1/directories/:id/uploads', api(listUploads(queries, deps.uploads, deps.listTurn)));
-  app.delete('/api/v1/directories/:id/public_key', api(directories.destroyPublicKey));
+  const routes = [
+    ...directoryRoutes(queries, rules, deps.mayReach),
+    ...uploadRoutes(queries, deps.uploads, deps.listTurn),
+  ];
+  for (const { method, path, endpoint } of routes) app.on(method, path, api(endpoint));
 
   app.notFound(async (c) => {
     await identify(c.env);

@@ -3,10 +3,17 @@
  * `Link` header (RFC 8288) names the next page while there is one.
  */
 import type { Context } from 'hono';
+import * as v from 'valibot';
 import { ValidationError } from '../errors.ts';
 import type { ApiEnv } from './observe.ts';
 
 const MAX_LIMIT = 1000;
+
+/** Both as openapi.json has them. */
+export const PAGE = {
+  limit: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_LIMIT))),
+  after: v.optional(v.string()),
+};
 
 export interface RequestedPage {
   readonly limit: number | undefined;

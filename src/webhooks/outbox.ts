@@ -60,6 +60,7 @@ function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
     id: randomUUID(),
     directory_id: directory.id,
     account_id: directory.account_id,
+    upload_id: null,
     url,
     destination: `${directory.account_id} ${origin(url)}`,
     body,
@@ -69,6 +70,7 @@ function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
     inserted_at: uploadedAt,
     due_at: uploadedAt,
     finished_at: null,
+    replay_at: null,
   };
 }
 

@@ -86,7 +86,7 @@ for (let count = 1; count < names.length; count += 1) {
       const after = sqlite.prepare(`select * from ${table}`).all() as Rows;
       // Later migrations may add columns.
       assert.deepEqual(
-        after.map((row) => ({ ...row, ...rows[0] })),
+        after.map((row, i) => ({ ...row, ...rows[i] })),
         after,
         table,
       );

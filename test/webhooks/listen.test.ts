@@ -126,6 +126,8 @@ test('the secret is looked up in the database, and no database is made where the
       storage_bytes: 0,
       retention_days: 0,
       auth_mode: 'password',
+      suspended: 0,
+      allowed_networks: '[]',
       inserted_at: 1,
       updated_at: 1,
     })

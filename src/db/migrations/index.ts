@@ -3,9 +3,11 @@ import type { Migration } from 'kysely/migration';
 import * as initial from './001-initial.ts';
 import * as history from './002-history.ts';
 import * as clock from './003-clock.ts';
+import * as api from './004-api.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
   '002-history': history,
   '003-clock': clock,
+  '004-api': api,
 };

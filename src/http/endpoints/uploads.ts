@@ -1,18 +1,21 @@
 /** GET /api/v1/directories/:id/uploads */
-import { formatMicros } from '../clock.ts';
-import type { DirectoryQueries } from '../directories/view.ts';
-import { displayName, type UploadList, type UploadRow } from '../uploads/upload-list.ts';
-import type { Endpoint } from './access.ts';
-import { ownDirectory } from './directories.ts';
-import type { ListTurn } from './list-turns.ts';
-import { readPage, requestedPage } from './page.ts';
-import { dataResponse } from './responses.ts';
+import * as v from 'valibot';
+import { formatMicros } from '../../clock.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
+import type { Endpoint } from '../access.ts';
+import type { ListTurn } from '../list-turns.ts';
+import { ownDirectory } from '../own-directory.ts';
+import { PAGE, readPage, requestedPage } from '../page.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Upload } from '../schemas.ts';
 
 /** Rows that are read, serialized and sent at once, which takes some 1 ms. A list may have any number of them. */
 const LOT = 200;
 
-export function listUploads(directories: DirectoryQueries, uploads: UploadList, turn: ListTurn): Endpoint<'/:id'> {
-  return async (c, principal) => {
+export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: ListTurn): Route[] {
+  const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { limit, after } = requestedPage(c);
     const first = (): Promise<UploadRow[]> => uploads.list(id, { limit: LOT, after });
@@ -27,6 +30,16 @@ export function listUploads(directories: DirectoryQueries, uploads: UploadList, 
     const { rows, headers } = await readPage(c, (page) => uploads.list(id, { ...page, limit: page.limit ?? limit }));
     return dataResponse(json(rows), 200, headers);
   };
+  return [
+    route('GET', '/api/v1/directories/:id/uploads', list, {
+      id: 'listUploads',
+      tag: 'Uploads',
+      summary: 'List the files in a directory, newest first',
+      query: v.object(PAGE),
+      answer: { status: 200, description: 'The files', schema: data(v.array(Upload)) },
+      refusals: [404, 422],
+    }),
+  ];
 }
 
 /**

@@ -1,0 +1,67 @@
+/**
+ * What the API of today needs: several keys, access that can be suspended, quotas, secrets in two steps, replays, files
+ * that were put for the customer, and the answers kept for an Idempotency-Key.
+ */
+import { type Kysely, sql } from 'kysely';
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await db.schema.alterTable('accounts').addColumn('deleted_at', 'bigint').execute();
+
+  for (const [column, type] of [
+    ['suspended', sql`integer not null default 0`],
+    ['expires_at', sql`bigint`],
+    ['allowed_networks', sql`text not null default '[]'`],
+    ['quota_bytes', sql`bigint`],
+    ['next_webhook_secret', sql`text`],
+  ] as const)
+    await db.schema.alterTable('directories').addColumn(column, type).execute();
+  await db.schema
+    .createIndex('directories_expiring')
+    .on('directories')
+    .column('expires_at')
+    .where(sql.ref('expires_at'), 'is not', null)
+    .execute();
+
+  await db.schema
+    .createTable('public_keys')
+    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id').onDelete('cascade'))
+    .addColumn('fingerprint', 'text', (c) => c.notNull())
+    .addColumn('type', 'text', (c) => c.notNull())
+    .addColumn('comment', 'text')
+    .addColumn('line', 'text', (c) => c.notNull())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .addColumn('last_used_at', 'bigint')
+    .addPrimaryKeyConstraint('public_keys_pk', ['directory_id', 'fingerprint'])
+    .execute();
+  await sql`
+    insert into public_keys (directory_id, fingerprint, type, line, inserted_at)
+    select id, public_key_fingerprint, substr(public_key, 1, instr(public_key, ' ') - 1), public_key, updated_at
+    from directories where public_key is not null`.execute(db);
+
+  await db.schema.alterTable('deliveries').addColumn('upload_id', 'text').execute();
+  await db.schema.alterTable('deliveries').addColumn('replay_at', 'bigint').execute();
+  await db.schema
+    .createIndex('deliveries_to_replay')
+    .on('deliveries')
+    .columns(['replay_at', 'inserted_at'])
+    .where(sql.ref('replay_at'), 'is not', null)
+    .execute();
+
+  await db.schema
+    .createTable('placements')
+    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id').onDelete('cascade'))
+    .addColumn('inode', 'bigint', (c) => c.notNull())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .addPrimaryKeyConstraint('placements_pk', ['directory_id', 'inode'])
+    .execute();
+
+  await db.schema
+    .createTable('kept_answers')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('account_id', 'text', (c) => c.notNull())
+    .addColumn('request', 'text', (c) => c.notNull())
+    .addColumn('answer', 'blob', (c) => c.notNull())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .execute();
+  await db.schema.createIndex('kept_answers_by_age').on('kept_answers').column('inserted_at').execute();
+}

@@ -1,0 +1,120 @@
+/** The specification's endpoints of directories: request in, one rule of the domain, response out. */
+import * as v from 'valibot';
+import { type CreateDependencies, createDirectory } from '../../directories/create.ts';
+import { deleteDirectory } from '../../directories/delete.ts';
+import { AuthFields, BasicFields, isAuthChange, NewDirectory } from '../../directories/fields.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { removePublicKey, updateAuth, updateBasics } from '../../directories/update.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readDirectoryFields } from '../body.ts';
+import { fullDirectory, listItem } from '../directory-json.ts';
+import { askerOf, ownDirectory } from '../own-directory.ts';
+import { PAGE, readPage } from '../page.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
+import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../warnings.ts';
+
+export function directoryRoutes(directories: DirectoryQueries, rules: CreateDependencies, mayReach: MayReach): Route[] {
+  const list: Endpoint = async (c, { accountId }) => {
+    const externalId = c.req.query('external_id');
+    const { rows, headers } = await readPage(c, (page) => directories.list(accountId, { ...page, externalId }));
+    return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
+  };
+
+  const create: Endpoint = async (c, principal) => {
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
+    const { directory, password } = await createDirectory(rules, principal.accountId, fields, askerOf(c, principal));
+    return dataResponse(fullDirectory(directory, password), 201, {
+      location: `/api/v1/directories/${directory.id}`,
+      // The only response with the password.
+      'cache-control': 'no-store',
+      ...warning(notApplied('create', fields, beside)),
+    });
+  };
+
+  const show: Endpoint<'/:id'> = async (c, principal) =>
+    dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))));
+
+  /** Auth settings in a request are applied alone and need the admin role (specification, PATCH). */
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { fields, beside } = await readDirectoryFields(c.env.incoming);
+    const isAuth = isAuthChange(fields);
+    if (isAuth) requireAdmin(principal);
+    const change = isAuth ? updateAuth : updateBasics;
+    const directory = await change(rules, principal.accountId, id, fields, askerOf(c, principal));
+    const found = isAuth
+      ? [notApplied('auth', fields, beside), lockedOut(directory)]
+      : [notApplied('basics', fields, beside), unreachable(fields, mayReach)];
+    return dataResponse(fullDirectory(directory), 200, warning(...found));
+  };
+
+  const destroy: Endpoint<'/:id'> = async (c, principal) => {
+    await deleteDirectory(rules, principal.accountId, c.req.param('id'), askerOf(c, principal));
+    return c.body(null, 204);
+  };
+
+  const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    return dataResponse(fullDirectory(await removePublicKey(rules, principal.accountId, id, askerOf(c, principal))));
+  };
+
+  const shown = { description: 'The directory', schema: data(Directory) };
+  return [
+    route('GET', '/api/v1/directories', list, {
+      id: 'listDirectories',
+      tag: 'Directories',
+      summary: 'List directories, newest first',
+      query: v.object({
+        external_id: v.optional(v.string()),
+        ...PAGE,
+      }),
+      answer: { status: 200, description: 'The directories', schema: data(v.array(ListItem)) },
+      refusals: [422],
+    }),
+    route('POST', '/api/v1/directories', create, {
+      id: 'createDirectory',
+      tag: 'Directories',
+      summary: 'Create a directory',
+      body: { schema: v.object({ directory: NewDirectory }), example: { directory: { name: 'Acme Corp' } } },
+      answer: { status: 201, description: 'The directory, live, with its password', schema: data(CreatedDirectory) },
+      refusals: [400, 413, 415, 422, 507],
+    }),
+    route('GET', '/api/v1/directories/:id', show, {
+      id: 'getDirectory',
+      tag: 'Directories',
+      summary: 'Fetch a directory',
+      answer: { status: 200, ...shown },
+      refusals: [404],
+    }),
+    route('PATCH', '/api/v1/directories/:id', update, {
+      id: 'updateDirectory',
+      tag: 'Directories',
+      summary: 'Change a directory',
+      description: 'With `auth_mode` or `public_key` only these two are applied, and the admin role is needed.',
+      body: {
+        schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
+        example: { directory: { webhook_url: 'https://example.com/hook' } },
+      },
+      answer: { status: 200, ...shown },
+      refusals: [400, 404, 413, 415, 422, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id', destroy, {
+      id: 'deleteDirectory',
+      tag: 'Directories',
+      summary: 'Delete a directory, its files and its credentials',
+      answer: { status: 204, description: 'It has gone' },
+      refusals: [404, 507],
+    }),
+    route('DELETE', '/api/v1/directories/:id/public_key', destroyPublicKey, {
+      id: 'deletePublicKey',
+      tag: 'Access',
+      summary: 'Go back to the password',
+      role: 'admin',
+      answer: { status: 200, ...shown },
+      refusals: [404, 507],
+    }),
+  ];
+}

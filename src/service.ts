@@ -30,6 +30,7 @@ import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
+import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
 import { addressOf } from './sftp/sessions.ts';
@@ -162,7 +163,7 @@ function openUploads(
 
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
-  { config, database, background, metrics, clock, log }: Ground,
+  { config, paths, database, background, metrics, clock, log }: Ground,
   { rules, checkHealth }: Pick<AppDependencies, 'rules' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<{ port: number; reload(): void }> {
@@ -171,6 +172,7 @@ async function openApi(
     uploads: uploadList(database.reads),
     listTurn: listTurns(),
     mayReach: addressRule(config.webhooks.allow),
+    hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),

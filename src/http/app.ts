@@ -6,6 +6,7 @@ import type { Log } from '../log.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
+import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { health, type HealthCheck } from './health.ts';
 import type { ListTurn } from './list-turns.ts';
@@ -18,6 +19,7 @@ export interface AppDependencies extends AccessDependencies {
   readonly uploads: UploadList;
   readonly listTurn: ListTurn;
   readonly mayReach: MayReach;
+  readonly hostKeys: HostKeys;
   readonly checkHealth: HealthCheck;
   readonly log: Log;
 }
@@ -35,6 +37,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const routes = [
     ...directoryRoutes(queries, rules, deps.mayReach),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
+    ...hostKeyRoutes(deps.hostKeys),
   ];
   for (const { method, path, endpoint } of routes) app.on(method, path, api(endpoint));
 

@@ -41,6 +41,13 @@ export const Upload = v.strictObject({
   uploaded_at: Timestamp,
 });
 
+export const HostKey = v.strictObject({
+  type: v.string(),
+  fingerprint: v.string(),
+  known_hosts: v.string(),
+  sshfp: v.pipe(v.array(v.string()), v.readonly()),
+});
+
 /** `{"data": …}` (specification, "Endpoints"). */
 export function data<const S extends v.GenericSchema>(schema: S) {
   return v.strictObject({ data: schema });

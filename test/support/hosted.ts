@@ -20,6 +20,8 @@ import { createAddressLimit, createRateLimit } from '../../src/http/rate-limits.
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
@@ -99,6 +101,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     uploads: uploadList(database.reads),
     listTurn: listTurns(options.listPatience),
     mayReach: addressRule(['10.1.0.0/16']),
+    hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, rules.sftp),
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
     lastUsed,
     rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),

@@ -1,0 +1,42 @@
+/** GET /api/v1/host_keys: by what a customer's client recognizes this server before it sends a password. */
+import * as v from 'valibot';
+import type { Endpoint } from '../access.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, HostKey } from '../schemas.ts';
+
+/** The keys that sshd presents now. */
+export type HostKeys = () => Promise<readonly v.InferOutput<typeof HostKey>[]>;
+
+const EXAMPLE = {
+  type: 'ssh-ed25519',
+  fingerprint: 'SHA256:VzDG2xd/cWYkA98qGaqGQ3euXQ3YyCqENS0GSXEulrE',
+  known_hosts:
+    '[sftp.example.com]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAaDNrOq1pLOaZadnxTWp5XDLt/9ogLqCnXJNh2DulMM',
+  sshfp: [
+    'sftp.example.com. IN SSHFP 4 1 4d767d2c6593db5a90fd7724259045a2c1af822d',
+    'sftp.example.com. IN SSHFP 4 2 5730c6db177f71662403df2a19aa864377ae5d0dd8c82a84352d0649712e96b1',
+  ],
+};
+
+export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
+  const list: Endpoint = async () => dataResponse(JSON.stringify(await hostKeys()));
+  return [
+    route('GET', '/api/v1/host_keys', list, {
+      id: 'listHostKeys',
+      tag: 'Service',
+      summary: "List the SFTP server's host keys",
+      description:
+        'Give customers `known_hosts` or `fingerprint` together with their password: so they recognize the server at ' +
+        'their first login. While the keys are being rotated the list has two of a type, the one in use first; clients ' +
+        'should trust both. `sshfp` is empty when the host is an address.',
+      answer: {
+        status: 200,
+        description: 'The keys',
+        schema: data(v.array(HostKey)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [],
+    }),
+  ];
+}

@@ -1,0 +1,80 @@
+/**
+ * sshd's host keys as clients come to know them: fingerprint, line of known_hosts, SSHFP records. Only the public files
+ * are read.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import { errorCode } from '../errors.ts';
+
+export interface PublicHostKey {
+  /** As SSH calls it: `ssh-ed25519`, … */
+  readonly type: string;
+  /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
+  readonly fingerprint: string;
+  /** A line of known_hosts (sshd(8)): the port is in it unless it is 22. */
+  readonly known_hosts: string;
+  /** Records for the host's zone; none when the host is an address. */
+  readonly sshfp: readonly string[];
+}
+
+/** SSHFP's numbers of the algorithms (RFC 4255, RFC 6594, RFC 7479). */
+const ALGORITHMS: Readonly<Record<string, number>> = { 'ssh-rsa': 1, 'ecdsa-sha2': 3, 'ssh-ed25519': 4 };
+/** And of the digests. */
+const DIGESTS = { sha1: 1, sha256: 2 };
+
+/** The order in which keys are shown: the one that today's clients use first. */
+const ORDER = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
+
+/** All keys that sshd presents; those that are to follow come after those in use (`host-key-rotation.ts`). */
+export async function publicHostKeys(
+  folder: string,
+  server: { readonly host: string; readonly port: number },
+): Promise<PublicHostKey[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  });
+  const current = names.filter((name) => /^ssh_host_(?!next_)\w+_key\.pub$/.test(name));
+  const next = names.filter((name) => /^ssh_host_next_\w+_key\.pub$/.test(name));
+  const keys = await Promise.all([current, next].map((files) => readKeys(folder, files, server)));
+  return keys.flat();
+}
+
+async function readKeys(
+  folder: string,
+  files: readonly string[],
+  server: { readonly host: string; readonly port: number },
+): Promise<PublicHostKey[]> {
+  const texts = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+  const keys = texts.flatMap((text) => {
+    const [, type = '', base64 = ''] = /^([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?: |\n|$)/.exec(text) ?? [];
+    return type === '' ? [] : shown(type, base64, server);
+  });
+  return keys.toSorted((a, b) => ORDER.indexOf(a.type) - ORDER.indexOf(b.type));
+}
+
+function shown(
+  type: string,
+  base64: string,
+  { host: name, port }: { readonly host: string; readonly port: number },
+): PublicHostKey {
+  const blob = Buffer.from(base64, 'base64');
+  const host = name.toLowerCase();
+  return {
+    type,
+    fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
+    known_hosts: `${port === 22 ? host : `[${host}]:${port}`} ${type} ${base64}`,
+    sshfp: isIP(host) === 0 ? sshfpRecords(host, type, blob) : [],
+  };
+}
+
+/** As `ssh-keygen -r` prints them. A name with a dot in it is a whole one, and ends in a dot so that no zone is added. */
+function sshfpRecords(host: string, type: string, blob: Buffer): string[] {
+  const algorithm = ALGORITHMS[type.replace(/-nistp\d+$/, '')];
+  const owner = host.includes('.') && !host.endsWith('.') ? `${host}.` : host;
+  return Object.entries(DIGESTS).map(
+    ([digest, number]) => `${owner} IN SSHFP ${algorithm} ${number} ${createHash(digest).update(blob).digest('hex')}`,
+  );
+}

@@ -3,14 +3,13 @@
  * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
-import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
+import { type ChangeDependencies, notFound } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
 import { markUnapplied } from './unapplied.ts';
-import type { UpdateDependencies } from './update.ts';
 
-export interface DeleteDependencies extends UpdateDependencies {
+export interface DeleteDependencies extends ChangeDependencies {
   readonly removal: RowRemoval;
 }
 
@@ -51,7 +50,7 @@ export async function takeAway(
       .where('deleted_at', 'is', null)
       .returning(['id', 'sftp_username', 'uid'])
       .executeTakeFirst();
-    if (!deleted) throw new BerthError('directory_not_found', 'Directory not found');
+    if (!deleted) return notFound();
     await markUnapplied(tx, id);
     if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
     return deleted;

@@ -38,7 +38,13 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'auth_mode',
   'public_key_fingerprint',
 ]);
-const NAMED: ReadonlySet<string> = new Set<Column>(['description', 'metadata', 'webhook_url', 'public_key']);
+const NAMED: ReadonlySet<string> = new Set<Column>([
+  'description',
+  'metadata',
+  'webhook_url',
+  'public_key',
+  'password_hash',
+]);
 
 export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
   await tx

@@ -7,6 +7,7 @@ import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
+import { passwordRoutes } from './endpoints/password.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { health, type HealthCheck } from './health.ts';
 import type { ListTurn } from './list-turns.ts';
@@ -36,6 +37,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.get('/healthz', health(deps.checkHealth, log));
   const routes = [
     ...directoryRoutes(queries, rules, deps.mayReach),
+    ...passwordRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
   ];

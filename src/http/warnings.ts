@@ -37,6 +37,10 @@ export function lockedOut({
   return 'auth_mode is public_key and no public_key is stored: nobody can log in';
 }
 
+export function passwordUnused({ auth_mode }: Pick<ShownDirectory, 'auth_mode'>): string | undefined {
+  return auth_mode === 'public_key' ? 'auth_mode is public_key: the password is kept for another mode' : undefined;
+}
+
 /** A name's addresses are known when a webhook is sent; a literal's now. */
 export function unreachable({ webhook_url: url }: Fields, mayReach: MayReach): string | undefined {
   const host = typeof url === 'string' ? (URL.parse(url)?.hostname.replace(/^\[|\]$/g, '') ?? '') : '';

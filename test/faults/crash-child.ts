@@ -13,6 +13,7 @@ import { deleteDirectory } from '../../src/directories/delete.ts';
 import { hostedById } from '../../src/directories/host.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
+import { renewPassword } from '../../src/directories/password.ts';
 import { updateAuth } from '../../src/directories/update.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
@@ -59,6 +60,12 @@ const operations: Record<string, () => Promise<void>> = {
     const deps = rules(systemClock());
     dieAfter(Number(step));
     await updateAuth(deps, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
+    await applyUnapplied({ ...deps, log });
+  },
+  async password() {
+    const deps = rules(systemClock());
+    dieAfter(Number(step));
+    await renewPassword(deps, account, directory);
     await applyUnapplied({ ...deps, log });
   },
   /** How a deletion begins when the disk is full. */

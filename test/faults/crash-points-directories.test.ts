@@ -57,6 +57,23 @@ test('a change of the way to log in, cut off after any step: the new way works a
   }
 });
 
+test('a new password, cut off after any step: the old one is dead, and what is stored is what lets in', async (t) => {
+  await using place = await crashPlace();
+  const deaths = await place.deaths('password', {});
+  assert.ok(deaths.length >= 6, `only ${deaths.length} steps`);
+  await place.nextStart();
+  for (const { step, last, directory } of deaths) {
+    await t.test(`after step ${step}, ${last}: the row's hash is in force`, async () => {
+      assert.ok(directory);
+      const row = await place.row(directory.id);
+      assert.ok(row && place.isApplied(row));
+      assert.notEqual(row.password_hash, directory.password_hash);
+      const secret = readFileSync(join(place.paths.userdb, `${row.sftp_username}.user-privileged`), 'utf8');
+      assert.equal(secret.includes(directory.password_hash), false);
+    });
+  }
+});
+
 test('a deletion on a full disk, cut off before its commit: the directory is there as if nobody had asked', async (t) => {
   await using place = await crashPlace();
   const deaths = await place.deaths('shut out', {});

@@ -1,0 +1,89 @@
+/**
+ * How a directory is changed, whatever of it: a transaction with the audit and a mark, then the host, which can be repeated.
+ * `updated_at` moves when the request changed something: one that repeats what is there leaves it.
+ *
+ * When the host fails after the commit, the caller gets the error, and the host follows as soon as it can (`unapplied.ts`).
+ * Repeating the request applies it anew.
+ */
+import type { Transaction, Updateable } from 'kysely';
+import type { Clock } from '../clock.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
+import { type Asker, insertAudit } from '../history/audit.ts';
+import { HOSTED, hostedById } from './host.ts';
+import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { type Applying, markUnapplied } from './unapplied.ts';
+
+export interface ChangeDependencies extends Applying {
+  readonly clock: Clock;
+}
+
+/** Which directory, and the request behind the change, for the audit. */
+export interface Target {
+  readonly accountId: string;
+  readonly id: string;
+  readonly asker: Asker | undefined;
+}
+
+export type Changes = Updateable<DirectoriesTable>;
+
+/** What to set, found in the transaction that sets it. May run twice, so what it writes has to be repeatable. */
+export type Plan = (tx: Transaction<Tables>, before: DirectoriesTable) => Changes | Promise<Changes>;
+
+/**
+ * @returns the directory as it is afterwards.
+ * @throws {BerthError} `directory_not_found`, `storage_full`; what `plan` throws.
+ */
+export function changeDirectory(deps: ChangeDependencies, target: Target, plan: Plan): Promise<DirectoriesTable> {
+  return refusingWhenFull(() => changeOnce(deps, target, plan));
+}
+
+/**
+ * The same for a change that takes access away: on a full disk it ends the directory's sessions, which may be what fills it.
+ */
+export async function revokeAccess(deps: ChangeDependencies, target: Target, plan: Plan): Promise<DirectoriesTable> {
+  const { accountId, id } = target;
+  return refusingWhenFull(async () => {
+    const work = (): Promise<DirectoriesTable> => changeOnce(deps, target, plan);
+    const done = await evenWhenFull(deps, { accountId, id }, work, async () => {
+      // As the row is now: unless it was changed, nothing is.
+      const directory = await hostedById(deps.database.reads, accountId, id);
+      if (directory) await deps.host.apply(directory).catch(() => undefined);
+    });
+    return done ?? notFound();
+  });
+}
+
+async function changeOnce(
+  { database, host, clock }: ChangeDependencies,
+  { accountId, id, asker }: Target,
+  plan: Plan,
+): Promise<DirectoriesTable> {
+  const { directory, forHost } = await database.db.transaction().execute(async (tx) => {
+    const before = await tx
+      .selectFrom('directories')
+      .selectAll()
+      .where('id', '=', id)
+      .where('account_id', '=', accountId)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (!before) return notFound();
+    const changes = await plan(tx, before);
+    const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
+    if (applies) await markUnapplied(tx, id);
+    const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);
+    if (isRepeated) return { directory: before, forHost: applies };
+    const now = clock.now();
+    const changed = { ...changes, updated_at: now };
+    await tx.updateTable('directories').set(changed).where('id', '=', id).execute();
+    const after = changes as Partial<DirectoriesTable>;
+    if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
+    return { directory: { ...before, ...changed } as DirectoriesTable, forHost: applies };
+  });
+  if (forHost) await host.apply(directory);
+  return directory;
+}
+
+export function notFound(): never {
+  throw new BerthError('directory_not_found', 'Directory not found');
+}

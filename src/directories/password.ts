@@ -1,0 +1,21 @@
+/** A new password for a directory, whose old one may have been lost or leaked. */
+import type { DirectoriesTable } from '../db/schema.ts';
+import type { Asker } from '../history/audit.ts';
+import { type ChangeDependencies, revokeAccess } from './change.ts';
+import { generatePassword } from './identity.ts';
+
+/**
+ * In force at the next login, and the old one refused; live sessions go on. A directory whose mode knows no password keeps
+ * it for a mode that does.
+ * @param asker the request behind it, for the audit.
+ * @throws {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function renewPassword(
+  deps: ChangeDependencies,
+  accountId: string,
+  id: string,
+  asker?: Asker,
+): Promise<{ directory: DirectoriesTable; password: string }> {
+  const { password, hash: password_hash } = generatePassword();
+  return { directory: await revokeAccess(deps, { accountId, id, asker }, () => ({ password_hash })), password };
+}

@@ -1,0 +1,39 @@
+/** POST /api/v1/directories/:id/password */
+import type { ChangeDependencies } from '../../directories/change.ts';
+import { renewPassword } from '../../directories/password.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { fullDirectory } from '../directory-json.ts';
+import { askerOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { CreatedDirectory, data } from '../schemas.ts';
+import { passwordUnused, warning } from '../warnings.ts';
+
+export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+  const renew: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const { directory, password } = await renewPassword(rules, principal.accountId, id, askerOf(c, principal));
+    return dataResponse(fullDirectory(directory, password), 200, {
+      // The only response with this password.
+      'cache-control': 'no-store',
+      ...warning(passwordUnused(directory)),
+    });
+  };
+
+  return [
+    route('POST', '/api/v1/directories/:id/password', renew, {
+      id: 'renewPassword',
+      tag: 'Access',
+      summary: 'Replace the password by a new one',
+      description:
+        'The answer is that of creating a directory, and the only one that shows the new password: it also makes up for a create answer that was lost. ' +
+        'From the next login on the new password counts and the old one is refused; live sessions go on. ' +
+        'While `auth_mode` is `public_key` nobody logs in with either: the new one is kept for when the mode changes, and a `Warning` header says so.',
+      role: 'admin',
+      answer: { status: 200, description: 'The directory with its new password', schema: data(CreatedDirectory) },
+      refusals: [404, 507],
+    }),
+  ];
+}

@@ -6,6 +6,7 @@ export type ErrorCode =
   | 'plan_required'
   | 'not_authorized'
   | 'directory_not_found'
+  | 'in_flight'
   | 'directory_limit'
   | 'malformed_json'
   | 'incomplete_body'

@@ -163,7 +163,7 @@ function openUploads(
 
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
-  { config, paths, database, background, metrics, clock, log }: Ground,
+  { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
   { rules, checkHealth }: Pick<AppDependencies, 'rules' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<{ port: number; reload(): void }> {
@@ -179,6 +179,7 @@ async function openApi(
     addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
     clientAddress: clientAddress(config.trustedProxies),
     checkHealth,
+    clockLead,
     log,
   });
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);

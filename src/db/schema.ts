@@ -236,12 +236,12 @@ export interface PlacementsTable {
 
 /** Answers kept for an Idempotency-Key, for 24 h. */
 export interface KeptAnswersTable {
-  /** A hash of the API key's id and the Idempotency-Key. */
+  /** Derived from the API key and the Idempotency-Key, as is what encrypts the answer. */
   id: string;
   account_id: string;
-  /** A hash of the request. */
+  /** A keyed hash of the request. */
   request: string;
-  /** Encrypted, with a key that is derived from the API key and the Idempotency-Key. */
+  /** Encrypted (`history/kept-answers.ts`). */
   answer: Buffer;
   inserted_at: Micros;
 }

@@ -9,6 +9,7 @@ import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
+import type { KeptAnswer, Removal } from '../history/kept-answers.ts';
 import { type DeleteDependencies, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
@@ -26,8 +27,15 @@ export interface CreateDependencies extends DeleteDependencies {
   readonly sftp: { readonly host: string; readonly port: number };
 }
 
+export interface Created {
+  readonly directory: DirectoriesTable;
+  /** Nobody knows it later. */
+  readonly password: string;
+}
+
 /**
  * @param asker the request behind it, for the audit.
+ * @param answer keeps the answer to it, if it has an Idempotency-Key.
  * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more, or
  * `storage_full`, and then nothing of it is left.
  */
@@ -36,7 +44,8 @@ export async function createDirectory(
   accountId: string,
   fields: Fields,
   asker?: Asker,
-): Promise<{ directory: DirectoriesTable; password: string }> {
+  answer?: KeptAnswer<Created>,
+): Promise<Created> {
   const valid = newDirectory(fields);
   const { password, hash: password_hash } = generatePassword();
   const slug = slugOf(valid.name);
@@ -73,13 +82,14 @@ export async function createDirectory(
       await tx.insertInto('directories').values(row).execute();
       await markUnapplied(tx, row.id);
       if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
+      await answer?.keep(tx, { directory: row, password });
       return row;
     }),
   );
   try {
     await refusingWhenFull(() => deps.host.apply(directory));
   } catch (error) {
-    await undo(deps, directory, asker);
+    await undo(deps, directory, asker, answer?.withdraw());
     throw error;
   }
   return { directory, password };
@@ -125,11 +135,17 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  * A deletion that a full database does not stop: the rows then go when there is room. The mark stays until this has
  * succeeded, so it is repeated; the caller gets the first error.
  */
-async function undo(deps: CreateDependencies, directory: DirectoriesTable, asker?: Asker): Promise<void> {
+async function undo(
+  deps: CreateDependencies,
+  directory: DirectoriesTable,
+  asker?: Asker,
+  removeAnswer?: Removal,
+): Promise<void> {
   try {
-    await takeAway(deps, directory.account_id, directory.id, asker && { asker, action: 'undo-create' });
+    const audited = asker && ({ asker, action: 'undo-create' } as const);
+    await takeAway(deps, directory.account_id, directory.id, audited, removeAnswer);
   } catch {
-    deps.removal.add(directory.id);
+    deps.removal.add(directory.id, removeAnswer);
     await deps.host.remove(directory).catch(() => undefined);
   }
 }

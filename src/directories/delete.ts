@@ -4,6 +4,7 @@
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
 import { type Asker, insertAudit } from '../history/audit.ts';
+import type { Removal } from '../history/kept-answers.ts';
 import { type ChangeDependencies, notFound } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
@@ -33,12 +34,16 @@ export async function deleteDirectory(
   );
 }
 
-/** Marks the directory as deleted, takes it from the host, and leaves its rows to the background. */
+/**
+ * Marks the directory as deleted, takes it from the host, and leaves its rows to the background.
+ * @param also what else belongs into the transaction.
+ */
 export async function takeAway(
   deps: DeleteDependencies,
   accountId: string,
   id: string,
   audited?: { readonly asker: Asker; readonly action: 'delete' | 'undo-create' },
+  also?: Removal,
 ): Promise<void> {
   const directory = await deps.database.db.transaction().execute(async (tx) => {
     const now = deps.clock.now();
@@ -53,6 +58,7 @@ export async function takeAway(
     if (!deleted) return notFound();
     await markUnapplied(tx, id);
     if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
+    await also?.(tx);
     return deleted;
   });
   await deps.host.remove(directory);

@@ -9,6 +9,7 @@ import type { Transaction } from 'kysely';
 import PQueue from 'p-queue';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
+import type { Removal } from '../history/kept-answers.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryHost } from './host.ts';
 
@@ -16,8 +17,8 @@ import type { DirectoryHost } from './host.ts';
 const BATCH = 1000;
 
 export interface RowRemoval {
-  /** Takes on a directory that nothing will write to any more. */
-  add(directoryId: string): void;
+  /** Takes on a directory that nothing will write to any more. `also` runs in the transaction that removes its row. */
+  add(directoryId: string, also?: Removal): void;
   /** Whether that directory's rows are still to go. */
   has(directoryId: string): boolean;
   /** Resolves when nothing is left to do but what waits to be tried again. */
@@ -34,7 +35,7 @@ export interface RowRemovalOptions {
 }
 
 export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }: RowRemovalOptions): RowRemoval {
-  const pending = new Set<string>();
+  const pending = new Map<string, Removal | undefined>();
   const queue = new PQueue({ concurrency: 1 });
   const stop = new AbortController();
   const { signal } = stop;
@@ -42,7 +43,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
   async function remove(id: string): Promise<void> {
     try {
       await host.settle([]); // the mark goes with the rows
-      while (!signal.aborted && !(await removeBatch(database, id))) await setImmediate();
+      while (!signal.aborted && !(await removeBatch(database, id, pending.get(id)))) await setImmediate();
       pending.delete(id);
       if (pending.size === 0) await database.emptyLog();
     } catch (error) {
@@ -53,9 +54,9 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
 
   const enqueue = (id: string): void => void queue.add(() => remove(id));
   return {
-    add(id) {
+    add(id, also) {
       if (signal.aborted || pending.has(id)) return;
-      pending.add(id);
+      pending.set(id, also);
       enqueue(id);
     },
     has: (id) => pending.has(id),
@@ -68,13 +69,14 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
 }
 
 /** One batch; true when it was the last. */
-async function removeBatch({ db }: Database, id: string): Promise<boolean> {
+async function removeBatch({ db }: Database, id: string, also?: Removal): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const files = await removeSome(tx, 'files', id);
     const deliveries = await removeSome(tx, 'deliveries', id);
     if (files === BATCH || deliveries === BATCH) return false;
     await tx.deleteFrom('unapplied').where('directory_id', '=', id).execute();
     await tx.deleteFrom('directories').where('id', '=', id).execute();
+    await also?.(tx);
     return true;
   });
 }

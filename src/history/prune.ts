@@ -1,12 +1,13 @@
 /**
  * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, audit rows, and deliveries that are finished, with their
- * attempts. A bounded batch at a time, so that nobody waits long.
+ * attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
  */
 import { setTimeout } from 'node:timers/promises';
 import { DAY, type Micros } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
+import { ANSWER_LIFE } from './kept-answers.ts';
 
 /** Rows in one transaction: a few ms. */
 const BATCH = 500;
@@ -22,17 +23,26 @@ export interface PruningOptions {
 
 export async function pruneHistory(options: PruningOptions, signal: AbortSignal): Promise<void> {
   const { database, clockLead, log, historyDays: days } = options;
-  const before = (await clockLead()).now - days * DAY;
-  let rows = 0;
-  for (const table of ['transfers', 'audit', 'deliveries'] as const) {
-    for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
-      removed =
-        table === 'deliveries' ? await removeDeliveries(database, before) : await remove(database, table, before);
-      rows += removed;
-      if (removed > 0) await setTimeout(PAUSE, undefined, { signal }).catch(() => undefined);
-    }
-  }
+  const { now } = await clockLead();
+  const before = now - days * DAY;
+  const all = (batch: () => Promise<number>): Promise<number> => inBatches(batch, signal);
+  const rows =
+    (await all(() => remove(database, 'transfers', before))) +
+    (await all(() => remove(database, 'audit', before))) +
+    (await all(() => removeDeliveries(database, before)));
   if (rows > 0) log.info({ rows, days }, 'old history removed');
+  await all(() => removeAnswers(database, now - ANSWER_LIFE));
+}
+
+/** Runs `batch` until it removes less than it could. Returns how many rows went. */
+async function inBatches(batch: () => Promise<number>, signal: AbortSignal): Promise<number> {
+  let rows = 0;
+  for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
+    removed = await batch();
+    rows += removed;
+    if (removed > 0) await setTimeout(PAUSE, undefined, { signal }).catch(() => undefined);
+  }
+  return rows;
 }
 
 async function remove({ db }: Database, table: 'transfers' | 'audit', before: Micros): Promise<number> {
@@ -40,6 +50,21 @@ async function remove({ db }: Database, table: 'transfers' | 'audit', before: Mi
     .deleteFrom(table)
     .where('id', 'in', (from) =>
       from.selectFrom(table).select('id').where('at', '<', before).orderBy('at').limit(BATCH),
+    )
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
+async function removeAnswers({ db }: Database, before: Micros): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('kept_answers')
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('kept_answers')
+        .select('id')
+        .where('inserted_at', '<', before)
+        .orderBy('inserted_at')
+        .limit(BATCH),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);

@@ -3,24 +3,40 @@
  * need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
  * pays for it.
  */
+import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../accounts/last-used.ts';
 import { allowsApi } from '../accounts/plans.ts';
 import { BerthError } from '../errors.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { ApiEnv } from './observe.ts';
 import type { RateLimit } from './rate-limits.ts';
+
+/**
+ * For the rule behind a POST: keeps the answer that `render` makes of its result, when its client sent an
+ * Idempotency-Key (`idempotency.ts`).
+ */
+export type Keep = <Result>(render: (result: Result) => Response) => KeptAnswer<Result> | undefined;
+
+export const keepNothing: Keep = () => undefined;
 
 /** An endpoint; `Path` holds its parameters, such as `/:id`. */
 export type Endpoint<Path extends string = string> = (
   c: Context<ApiEnv, Path>,
   principal: Principal,
+  keep: Keep,
 ) => Response | Promise<Response>;
 
 /** RFC 6750, section 2.1; schemes are case-insensitive. */
 const BEARER = /^Bearer +([^\s,]+) *$/i;
+
+/** What the request carries as its key, whether or not it is one. */
+export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
+  return BEARER.exec(headers.authorization ?? '')?.[1];
+}
 
 export interface AccessDependencies {
   readonly authenticate: Authenticate;
@@ -37,7 +53,7 @@ export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, 
    * @throws {BerthError} `rate_limited`.
    */
   async function identify({ incoming, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> {
-    const key = BEARER.exec(incoming.headers.authorization ?? '')?.[1];
+    const key = apiKeyOf(incoming);
     const principal = key === undefined ? undefined : await authenticate(key);
     if (principal) {
       notes.principal = principal;
@@ -53,7 +69,7 @@ export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, 
       c.env.notes.route = routePath(c);
       const principal = await identify(c.env);
       if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-      if (allowsApi(principal.plan)) return endpoint(c, principal);
+      if (allowsApi(principal.plan)) return endpoint(c, principal, keepNothing);
       throw new BerthError(
         'plan_required',
         'API access requires a Pro or Business plan. Change the plan of the account to use it.',

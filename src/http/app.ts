@@ -2,6 +2,7 @@
 import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
+import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
@@ -10,6 +11,7 @@ import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { health, type HealthCheck } from './health.ts';
+import { createRepeatable } from './idempotency.ts';
 import type { ListTurn } from './list-turns.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
@@ -22,6 +24,7 @@ export interface AppDependencies extends AccessDependencies {
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
   readonly checkHealth: HealthCheck;
+  readonly clockLead: ClockLead;
   readonly log: Log;
 }
 
@@ -31,6 +34,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { rules, log } = deps;
   const queries = directoryQueries(rules.database.reads);
   const { identify, authorized: api } = createAccess(deps);
+  const repeatable = createRepeatable({ ...rules, clockLead: deps.clockLead });
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 
@@ -41,7 +45,9 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
   ];
-  for (const { method, path, endpoint } of routes) app.on(method, path, api(endpoint));
+  for (const { method, path, endpoint } of routes) {
+    app.on(method, path, api(method === 'POST' ? repeatable(endpoint) : endpoint));
+  }
 
   app.notFound(async (c) => {
     await identify(c.env);

@@ -23,7 +23,7 @@ export interface DirectoryFields {
  */
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
   checkType(incoming);
-  const body = parse(await readBounded(incoming));
+  const body = parse(await readBody(incoming));
   const { directory, ...beside } = isObject(body) ? body : {};
   if (directory === undefined || directory === null) throw new ValidationError({ directory: ["can't be blank"] });
   if (!isObject(directory)) throw new ValidationError({ directory: ['is invalid'] });
@@ -38,6 +38,19 @@ function checkType({ headers }: IncomingMessage): void {
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
     throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
   }
+}
+
+/** Bodies that were asked for: more than one may need what can be read once. */
+const bodies = new WeakMap<IncomingMessage, Promise<Buffer>>();
+
+/**
+ * The bytes of the body.
+ * @throws {BerthError} `body_too_large`, `incomplete_body`.
+ */
+export function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const body = bodies.get(incoming) ?? readBounded(incoming);
+  bodies.set(incoming, body);
+  return body;
 }
 
 /** By events, since an iterator takes twice the time for a body in chunks of a byte. */

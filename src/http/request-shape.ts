@@ -6,8 +6,15 @@
 import type { IncomingMessage } from 'node:http';
 
 const MAX_HEADERS = 100;
-/** Of a second one, Node drops these; other servers take the last, or both. */
-const SINGLE = new Set(['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding']);
+/** Of a second one, Node drops these or puts both together; other servers take the last, or both. */
+const SINGLE = new Set([
+  'host',
+  'authorization',
+  'content-type',
+  'content-length',
+  'transfer-encoding',
+  'idempotency-key',
+]);
 
 export interface Misshape {
   readonly status: 400 | 417 | 431 | 505;

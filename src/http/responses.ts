@@ -13,11 +13,18 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   plan_required: 403,
   not_authorized: 403,
   directory_not_found: 404,
+  in_flight: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
   directory_limit: 422,
   rate_limited: 429,
   storage_full: 507,
+};
+
+const HEADERS: Partial<Record<ErrorCode, Record<string, string>>> = {
+  // RFC 9110, section 11.6.1: a 401 names the scheme.
+  unauthenticated: { 'www-authenticate': 'Bearer' },
+  in_flight: { 'retry-after': '1' },
 };
 
 /** `data` is JSON text. */
@@ -34,9 +41,7 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
   if (error instanceof ValidationError) return json(JSON.stringify({ errors: error.fields }), 422);
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
-    // RFC 9110, section 11.6.1: a 401 names the scheme.
-    const headers = error.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : undefined;
-    return refusal(STATUS[error.code], error.message, headers);
+    return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
   }
   if (errorCode(error) === 'SQLITE_BUSY') {
     log.error(

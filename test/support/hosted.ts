@@ -7,6 +7,7 @@ import { createAuthenticate } from '../../src/accounts/authenticate.ts';
 import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
 import { createBackground } from '../../src/background.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import { createClockLead } from '../../src/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
@@ -108,6 +109,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
     clientAddress: clientAddress(options.trustedProxies ?? []),
     checkHealth: options.checkHealth ?? (async () => undefined),
+    clockLead: createClockLead({ database, clock, log }),
     log,
   });
   const tls = options.tls === 'proxy' ? 'proxy' : await loadTlsPair(config.tls);

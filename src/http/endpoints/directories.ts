@@ -1,6 +1,6 @@
 /** The specification's endpoints of directories: request in, one rule of the domain, response out. */
 import * as v from 'valibot';
-import { type CreateDependencies, createDirectory } from '../../directories/create.ts';
+import { type CreateDependencies, createDirectory, type Created } from '../../directories/create.ts';
 import { deleteDirectory } from '../../directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory } from '../../directories/fields.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
@@ -22,15 +22,16 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
   };
 
-  const create: Endpoint = async (c, principal) => {
+  const create: Endpoint = async (c, principal, keep) => {
     const { fields, beside } = await readDirectoryFields(c.env.incoming);
-    const { directory, password } = await createDirectory(rules, principal.accountId, fields, askerOf(c, principal));
-    return dataResponse(fullDirectory(directory, password), 201, {
-      location: `/api/v1/directories/${directory.id}`,
-      // The only response with the password.
-      'cache-control': 'no-store',
-      ...warning(notApplied('create', fields, beside)),
-    });
+    const answer = ({ directory, password }: Created): Response =>
+      dataResponse(fullDirectory(directory, password), 201, {
+        location: `/api/v1/directories/${directory.id}`,
+        // The only response with the password.
+        'cache-control': 'no-store',
+        ...warning(notApplied('create', fields, beside)),
+      });
+    return answer(await createDirectory(rules, principal.accountId, fields, askerOf(c, principal), keep(answer)));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>

@@ -1,0 +1,82 @@
+/**
+ * Answers that are kept for an Idempotency-Key, for 24 hours. Each is encrypted by secrets that its API key and its
+ * Idempotency-Key give together (HKDF, RFC 5869; AES-256-GCM): the database alone opens none, and does not even tell
+ * what was asked.
+ */
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import type { Kysely, Transaction } from 'kysely';
+import { DAY, type Micros } from '../clock.ts';
+import { compiled } from '../db/compiled.ts';
+import type { KeptAnswersTable, Tables } from '../db/schema.ts';
+
+/** How long an answer is given again. */
+export const ANSWER_LIFE: Micros = DAY;
+
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** By which a rule keeps the answer to its request in the transaction of its change. */
+export interface KeptAnswer<Result> {
+  keep(tx: Transaction<Tables>, result: Result): Promise<void>;
+  /** For a change that is undone: from now on the answer is given to nobody; what is returned removes it. */
+  withdraw(): Removal;
+}
+
+export type Removal = (tx: Transaction<Tables>) => Promise<void>;
+
+/** Where the answer to one request is kept, and what opens it. */
+export interface Place {
+  readonly id: string;
+  /** Tells this request from others with the same Idempotency-Key. */
+  readonly request: string;
+  seal(text: string): Buffer;
+  /** @throws when it is not what was sealed for this request. */
+  open(sealed: Buffer): string;
+}
+
+/** @param request whatever tells it from others, in any number of parts. */
+export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): Place {
+  const secrets = Buffer.from(hkdfSync('sha256', apiKey, 'berth kept answer', idempotencyKey, 96));
+  const [key, macKey, id] = [secrets.subarray(0, 32), secrets.subarray(32, 64), secrets.toString('hex', 64)];
+  const mac = createHmac('sha256', macKey);
+  for (const part of request) mac.update(`${Buffer.byteLength(part)}:`).update(part);
+  const digest = mac.digest('hex');
+  const context = Buffer.from(id + digest);
+  return {
+    id,
+    request: digest,
+    seal(text) {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, key, nonce).setAAD(context);
+      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
+    },
+    open(sealed) {
+      const [nonce, rest] = [sealed.subarray(0, NONCE_BYTES), sealed.subarray(NONCE_BYTES)];
+      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      decipher.setAAD(context).setAuthTag(rest.subarray(0, TAG_BYTES));
+      return decipher.update(rest.subarray(TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+    },
+  };
+}
+
+const byId = compiled<{ id: string }>()((db, p) => db.selectFrom('kept_answers').selectAll().where('id', '=', p('id')));
+
+/** The row that is kept there, however old. */
+export function keptAt(reads: Kysely<Tables>, { id }: Pick<Place, 'id'>): Promise<KeptAnswersTable | undefined> {
+  return byId.first(reads, { id });
+}
+
+/** Replaces what is there: one that is too old. */
+export async function insertKept(tx: Transaction<Tables>, row: KeptAnswersTable): Promise<void> {
+  await tx
+    .insertInto('kept_answers')
+    .values(row)
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+    .execute();
+}
+
+export function removalOf({ id }: Pick<Place, 'id'>): Removal {
+  return async (tx) => void (await tx.deleteFrom('kept_answers').where('id', '=', id).execute());
+}

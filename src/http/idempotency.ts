@@ -1,0 +1,125 @@
+/**
+ * `Idempotency-Key` on POST: the same key and request within 24 hours gets the same answer, and nothing is done again.
+ *
+ * Promise: whenever this process dies, a change is there with its answer, or neither is. So a rule keeps the answer in its
+ * own transaction; nothing is written before. Refusals are not kept. Which requests are in flight, this process alone
+ * knows: after a crash, none is.
+ */
+import type { Clock } from '../clock.ts';
+import type { ClockLead } from '../clock-lead.ts';
+import type { Database } from '../db/open.ts';
+import type { KeptAnswersTable } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { ANSWER_LIFE, insertKept, keptAt, type Place, placeOf, removalOf } from '../history/kept-answers.ts';
+import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
+import { readBody } from './body.ts';
+
+const LONGEST = 255;
+const PRINTABLE = /^[\x20-\x7e]+$/;
+
+export interface IdempotencyDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly clockLead: ClockLead;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: string;
+}
+
+/** Makes endpoints of POST repeatable. One that keeps no answer itself has it kept when it is done. */
+export function createRepeatable({ database, clock, clockLead }: IdempotencyDependencies) {
+  const inFlight = new Set<string>();
+  /** Answers to changes that are undone, while they are still there. */
+  const withdrawn = new Set<string>();
+
+  async function isCurrent({ inserted_at }: KeptAnswersTable): Promise<boolean> {
+    // A clock that jumps makes nothing old.
+    return clock.now() - inserted_at < ANSWER_LIFE || (await clockLead()).now - inserted_at < ANSWER_LIFE;
+  }
+
+  async function isWithdrawn(place: Place): Promise<boolean> {
+    if (!withdrawn.has(place.id)) return false;
+    if (await keptAt(database.reads, place)) return true;
+    withdrawn.delete(place.id);
+    return false;
+  }
+
+  /** @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`. */
+  async function earlier(place: Place): Promise<Response | undefined> {
+    if (await isWithdrawn(place)) throw stillInFlight();
+    const row = await keptAt(database.reads, place);
+    if (!row || !(await isCurrent(row))) return undefined;
+    if (row.request !== place.request) {
+      throw new ValidationError({ idempotency_key: ['was used for another request'] });
+    }
+    const { headers, ...answer } = JSON.parse(place.open(row.answer)) as Answer;
+    return responseOf({ ...answer, headers: [...headers, ['idempotency-replayed', 'true']] });
+  }
+
+  async function firstTime(place: Place, accountId: string, perform: (keep: Keep) => ReturnType<Endpoint>) {
+    let isKept = false;
+    const rowOf = (answer: Answer): KeptAnswersTable => ({
+      id: place.id,
+      account_id: accountId,
+      request: place.request,
+      answer: place.seal(JSON.stringify(answer)),
+      inserted_at: clock.now(),
+    });
+    const response = await perform((render) => ({
+      async keep(tx, result) {
+        await insertKept(tx, rowOf(await answerOf(render(result))));
+        isKept = true;
+      },
+      withdraw() {
+        withdrawn.add(place.id);
+        return removalOf(place);
+      },
+    }));
+    if (isKept || !response.ok) return response;
+    const answer = await answerOf(response);
+    await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer)));
+    return responseOf(answer);
+  }
+
+  return function repeatable(endpoint: Endpoint): Endpoint {
+    return async (c, principal) => {
+      const { incoming } = c.env;
+      const [key, apiKey] = [incoming.headers['idempotency-key'], apiKeyOf(incoming)];
+      if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
+      const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
+      const place = placeOf(apiKey, checkedKey(String(key)), request);
+      if (inFlight.has(place.id)) throw stillInFlight();
+      inFlight.add(place.id);
+      try {
+        const perform = (keep: Keep) => endpoint(c, principal, keep);
+        return (await earlier(place)) ?? (await firstTime(place, principal.accountId, perform));
+      } finally {
+        await isWithdrawn(place).finally(() => inFlight.delete(place.id));
+      }
+    };
+  };
+}
+
+/** @throws {ValidationError} */
+function checkedKey(key: string): string {
+  const wrong = (message: string) => new ValidationError({ idempotency_key: [message] });
+  if (key === '') throw wrong("can't be blank");
+  if (key.length > LONGEST) throw wrong(`should be at most ${LONGEST} character(s)`);
+  if (!PRINTABLE.test(key)) throw wrong('is invalid');
+  return key;
+}
+
+function stillInFlight(): BerthError {
+  return new BerthError('in_flight', 'A request with this Idempotency-Key is still in progress');
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  return { status: response.status, headers: [...response.headers], body: await response.text() };
+}
+
+function responseOf({ status, headers, body }: Answer): Response {
+  return new Response(body === '' ? null : body, { status, headers: headers.map(([name, value]) => [name, value]) });
+}

@@ -1,0 +1,231 @@
+/** `Idempotency-Key`: what is asked again is answered again, and not done again. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { revokeKey } from '../../src/accounts/api-keys.ts';
+import type { ApiAnswer, Send } from '../support/api-client.ts';
+import { type Hosted, hosted } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
+import { rawExchange } from '../support/raw-http.ts';
+import { systemError } from '../support/recording-host.ts';
+import { scratch } from '../support/scratch.ts';
+
+const ACME = { directory: { name: 'Acme', metadata: { token: 'nobody-may-read-this' } } };
+
+const create = (send: Send, key: string, json: object = ACME): Promise<ApiAnswer> =>
+  send('POST', '/directories', { json, headers: { 'idempotency-key': key } });
+
+const names = async ({ send }: Pick<Hosted, 'send'>): Promise<string[]> =>
+  ((await send('GET', '/directories')).json as { data: { name: string }[] }).data.map(({ name }) => name);
+
+/** What a repetition has to have in common with the first answer. */
+function assertSame(repeated: ApiAnswer, first: ApiAnswer): void {
+  assert.deepEqual([repeated.status, repeated.text], [first.status, first.text]);
+  for (const name of ['location', 'content-type', 'cache-control', 'warning']) {
+    assert.equal(repeated.headers[name], first.headers[name], name);
+  }
+  assert.equal(repeated.headers['idempotency-replayed'], 'true');
+  assert.equal(first.headers['idempotency-replayed'], undefined);
+}
+
+test('the same key and request get the same answer, password and headers included; there is one directory', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const body = { directory: { name: 'Acme', webhook_url: 'https://example.com' } };
+  const first = await create(api.send, 'order-1', body);
+  assert.equal(first.status, 201);
+  assert.match(String(first.headers.warning), /webhook_url/);
+  for (let i = 0; i < 3; i += 1) assertSame(await create(api.send, 'order-1', body), first);
+  assert.deepEqual(await names(api), ['Acme']);
+  assert.equal(api.host.calls.length, 1, 'the host was asked once');
+  const { id } = (first.json as { data: { id: string } }).data;
+  await api.send('DELETE', `/directories/${id}`);
+  assertSame(await create(api.send, 'order-1', body), first);
+  assert.deepEqual(await names(api), [], 'an answer is that of its request, whatever came after');
+});
+
+test('another request with the key is refused: another body, another path', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  await create(api.send, 'order-1');
+  const spaced = { body: JSON.stringify(ACME, null, 1), headers: { 'content-type': 'application/json' } };
+  const others = [
+    create(api.send, 'order-1', { directory: { name: 'Other' } }),
+    api.send('POST', '/directories?x=1', { json: ACME, headers: { 'idempotency-key': 'order-1' } }),
+    api.send('POST', '/directories', { ...spaced, headers: { ...spaced.headers, 'idempotency-key': 'order-1' } }),
+  ];
+  for (const { status, json } of await Promise.all(others)) {
+    assert.deepEqual([status, json], [422, { errors: { idempotency_key: ['was used for another request'] } }]);
+  }
+  assert.deepEqual(await names(api), ['Acme']);
+});
+
+test('each API key has Idempotency-Keys of its own; without one, and on other methods, nothing is kept', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const second = await api.key(api.tenant.accountId, 'admin');
+  const other = await api.account('business');
+  const answers = [await create(api.send, 'k'), await create(second, 'k'), await create(other.send, 'k')];
+  assert.deepEqual(new Set(answers.map(({ text }) => text)).size, 3);
+  assertSame(await create(second, 'k'), answers[1] as ApiAnswer);
+  await api.send('POST', '/directories', { json: ACME });
+  await api.send('POST', '/directories', { json: ACME });
+  assert.equal((await names(api)).length, 4);
+  const [{ id } = { id: '' }] = ((await other.send('GET', '/directories')).json as { data: { id: string }[] }).data;
+  for (const name of ['Once', 'Twice']) {
+    const headers = { 'idempotency-key': 'k' };
+    const patched = await other.send('PATCH', `/directories/${id}`, { json: { directory: { name } }, headers });
+    assert.equal((patched.json as { data: { name: string } }).data.name, name);
+  }
+  assert.equal((await api.database.db.selectFrom('kept_answers').selectAll().execute()).length, 3);
+  await revokeKey({ database: api.database, clock: api.rules.clock }, other.keyId);
+  assert.equal((await create(other.send, 'k')).status, 401, 'a revoked key opens nothing');
+});
+
+test('a key has 1 to 255 printable ASCII characters, and is there once', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const wrong: [string, string][] = [
+    ['', "can't be blank"],
+    ['x'.repeat(256), 'should be at most 255 character(s)'],
+    ['a\tb', 'is invalid'],
+    ['caf\u00e9', 'is invalid'],
+  ];
+  for (const [key, message] of wrong) {
+    const { status, json } = await create(api.send, key);
+    assert.deepEqual([status, json], [422, { errors: { idempotency_key: [message] } }], JSON.stringify(key));
+  }
+  assert.deepEqual(await names(api), []);
+  for (const key of ['~', 'x'.repeat(255), '"quoted, with a space"']) {
+    const first = await create(api.send, key);
+    assert.equal(first.status, 201);
+    assertSame(await create(api.send, key), first);
+  }
+  const body = JSON.stringify(ACME);
+  const { answers } = await rawExchange(
+    api,
+    [
+      'POST /api/v1/directories HTTP/1.1',
+      'Host: localhost',
+      `Authorization: Bearer ${api.tenant.key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+      'Idempotency-Key: one',
+      'Idempotency-Key: two',
+      '',
+      body,
+    ].join('\r\n'),
+  );
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [400],
+  );
+});
+
+test('ten at once: one is done, the others are told that it is in flight, and then get its answer', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const apply = api.host.apply;
+  api.host.apply = async (directory) => {
+    await released;
+    await apply(directory);
+  };
+  const attempts = Array.from({ length: 10 }, () => create(api.send, 'order-1'));
+  const settled = new Set<ApiAnswer>();
+  for (const attempt of attempts) void attempt.then((answer) => settled.add(answer));
+  await until('nine are answered', () => settled.size === 9);
+  for (const { status, json, headers } of settled) {
+    const error = 'A request with this Idempotency-Key is still in progress';
+    assert.deepEqual([status, json, headers['retry-after']], [409, { error }, '1']);
+  }
+  release();
+  const first = (await Promise.all(attempts)).find(({ status }) => status === 201);
+  assert.ok(first);
+  for (let i = 0; i < 10; i += 1) assertSame(await create(api.send, 'order-1'), first);
+  assert.deepEqual(await names(api), ['Acme']);
+});
+
+test('refusals are not kept: the request is tried anew with the same key', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  assert.equal((await create(api.send, 'k', { directory: { name: ' ' } })).status, 422);
+  assert.equal((await create(api.send, 'k', {})).status, 422);
+  const headers = { 'idempotency-key': 'k' };
+  assert.equal((await api.send('POST', '/directories', { body: '{}', headers })).status, 415);
+  assert.equal((await api.send('POST', '/directories', { body: 'x'.repeat(65_537), headers })).status, 413);
+  assert.equal((await api.send('POST', '/nowhere', { json: ACME, headers })).status, 404);
+  const limited = await api.account('pro');
+  for (let i = 0; i < 25; i += 1) await create(limited.send, `fill-${i}`);
+  assert.equal((await create(limited.send, 'k')).status, 422);
+  const [{ id } = { id: '' }] = ((await limited.send('GET', '/directories')).json as { data: { id: string }[] }).data;
+  await limited.send('DELETE', `/directories/${id}`);
+  for (const { send } of [api, limited]) {
+    const first = await create(send, 'k');
+    assert.equal(first.status, 201);
+    assertSame(await create(send, 'k'), first);
+  }
+});
+
+test('a create that a full disk undoes leaves no answer; the same key then makes the directory', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  api.host.fail(systemError('ENOSPC'));
+  assert.equal((await create(api.send, 'k')).status, 507);
+  assert.equal((await create(api.send, 'k')).status, 507);
+  assert.deepEqual(await api.database.db.selectFrom('kept_answers').selectAll().execute(), []);
+  api.host.fail(undefined);
+  const first = await create(api.send, 'k');
+  assert.equal(first.status, 201);
+  assertSame(await create(api.send, 'k'), first);
+  assert.deepEqual(await names(api), ['Acme']);
+});
+
+test('a create whose undoing fails is in flight until it is undone: its answer is given to nobody', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { db } = api.database;
+  await sql`create trigger no_undo before update of deleted_at on directories begin select raise(abort, 'as if'); end`.execute(
+    db,
+  );
+  await sql`create trigger no_removal before delete on directories begin select raise(abort, 'as if'); end`.execute(db);
+  api.host.fail(systemError('ENOSPC'));
+  assert.equal((await create(api.send, 'k')).status, 507);
+  api.host.fail(undefined);
+  assert.equal((await db.selectFrom('kept_answers').selectAll().execute()).length, 1, 'it could not be removed');
+  assert.equal((await create(api.send, 'k')).status, 409);
+  await sql`drop trigger no_undo`.execute(db);
+  await sql`drop trigger no_removal`.execute(db);
+  let first: ApiAnswer | undefined;
+  await until('it can be done anew', async () => (first = await create(api.send, 'k')).status === 201);
+  assert.ok(first);
+  assertSame(await create(api.send, 'k'), first);
+  assert.deepEqual(await names(api), ['Acme']);
+});
+
+test('any sequence of keys and requests: a key gives what it gave first', async () => {
+  for (let seed = 1; seed <= 12; seed += 1) {
+    using place = scratch();
+    await using api = await hosted(place);
+    const known = new Map<string, { body: string; answer: ApiAnswer }>();
+    let made = 0;
+    let state = seed;
+    const below = (limit: number): number => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state % limit;
+    };
+    for (let i = 0; i < 40; i += 1) {
+      const [key, json] = [`key-${below(4)}`, { directory: { name: ['one', 'two', ' '][below(3)] } }];
+      const answer = await create(api.send, key, json);
+      const before = known.get(key);
+      if (!before) {
+        assert.equal(answer.status, json.directory.name === ' ' ? 422 : 201);
+        if (answer.status !== 201) continue;
+        known.set(key, { body: JSON.stringify(json), answer });
+        made += 1;
+      } else if (before.body === JSON.stringify(json)) assertSame(answer, before.answer);
+      else assert.equal(answer.status, 422, `seed ${seed}, request ${i}`);
+    }
+    assert.equal((await names(api)).length, made, `seed ${seed}`);
+  }
+});

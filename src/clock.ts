@@ -41,5 +41,14 @@ export function formatMicros(at: Micros): string {
   return `${new Date(ms).toISOString().slice(0, -1)}${rest}Z`;
 }
 
+const TIMESTAMP = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/;
+
+/** The moment of an ISO 8601 time with a zone, to the microsecond; undefined for any other text. */
+export function parseMicros(text: string): Micros | undefined {
+  const [, seconds, fraction = '', zone] = TIMESTAMP.exec(text) ?? [];
+  const ms = Date.parse(`${seconds}${zone}`);
+  return Number.isNaN(ms) ? undefined : ms * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6));
+}
+
 export const SECOND: Micros = 1_000_000;
 export const DAY: Micros = 86_400 * SECOND;

@@ -21,11 +21,11 @@ import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { firstPair, followCertificate } from './http/certificate.ts';
-import { listTurns } from './http/list-turns.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
+import { turns } from './http/turns.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { createDirectoryHost } from './sftp/host.ts';
@@ -46,6 +46,9 @@ import { trustedWith } from './webhooks/trusted.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
 const GRACE = 4000;
+
+/** Files that go out to one account at once: each holds a descriptor for as long as its client takes. */
+const DOWNLOADS = 16;
 
 export interface Service {
   /** The port that the API listens on. */
@@ -106,7 +109,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   const rules = { database, clock, host, removal, sftp: config.sftp };
   const checkHealth = (): Promise<void> => health(ground, uploads);
-  const api = await openApi(ground, { rules, checkHealth }, parts);
+  const api = await openApi(ground, { rules, files: uploads.files, checkHealth }, parts);
   const sources = {
     reads: database.reads,
     clock,
@@ -164,13 +167,15 @@ function openUploads(
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  { rules, checkHealth }: Pick<AppDependencies, 'rules' | 'checkHealth'>,
+  { rules, files, checkHealth }: Pick<AppDependencies, 'rules' | 'files' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<{ port: number; reload(): void }> {
   const app = createApp({
     rules,
     uploads: uploadList(database.reads),
-    listTurn: listTurns(),
+    files,
+    listTurn: turns({ atOnce: 1 }),
+    fileTurn: turns({ atOnce: DOWNLOADS }),
     mayReach: addressRule(config.webhooks.allow),
     hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
     authenticate: createAuthenticate(database.reads, config.environment),

@@ -4,6 +4,7 @@ import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
+import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
@@ -12,15 +13,18 @@ import { passwordRoutes } from './endpoints/password.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
-import type { ListTurn } from './list-turns.ts';
+import { fileRoutes } from './endpoints/files.ts';
 import type { ApiEnv } from './observe.ts';
 import { errorResponse, refusal } from './responses.ts';
+import type { Turn } from './turns.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies extends AccessDependencies {
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
-  readonly listTurn: ListTurn;
+  readonly files: DirectoryFiles;
+  readonly listTurn: Turn;
+  readonly fileTurn: Turn;
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
   readonly checkHealth: HealthCheck;
@@ -44,6 +48,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     ...passwordRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
+    ...fileRoutes(queries, deps.files, deps.fileTurn),
   ];
   for (const { method, path, endpoint } of routes) {
     app.on(method, path, api(method === 'POST' ? repeatable(endpoint) : endpoint));

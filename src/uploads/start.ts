@@ -9,6 +9,7 @@ import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
+import { type DirectoryFiles, directoryFiles } from './directory-files.ts';
 import { Durable } from './disk/durable.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
@@ -70,6 +71,7 @@ export interface UploadsState {
 
 export interface Uploads {
   readonly sockets: Pick<TransferLog, 'currentSocket' | 'moreSockets'>;
+  readonly files: DirectoryFiles;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
   /** Looks at every directory and watches it from then on, then applies retention. In the background. */
@@ -99,6 +101,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
   return {
     sockets: transferLog,
+    files: directoryFiles({ ...options, filesRoot, isHeld }),
     adoptSessions: () => unheard.adoptAll(),
     async coverAll() {
       await scanner.coverAll();

@@ -1,26 +1,46 @@
-/** The list of a directory's uploads, as the API shows it. */
+/** The uploads of a directory, as the API shows them: files that are complete. */
+import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
+import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { displayName } from './file-path.ts';
 
 export { displayName } from './file-path.ts';
 
-export type UploadRow = Pick<FilesTable, 'id' | 'path' | 'size_bytes' | 'uploaded_at'>;
+/** Rows that are looked through at once when not all of them are shown: some 1 ms. */
+const LOT = 500;
 
-export interface Page {
+const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at'] as const satisfies readonly (keyof FilesTable)[];
+
+export type UploadRow = Pick<FilesTable, (typeof COLUMNS)[number]>;
+/** With what tells whether its file is still the one that was uploaded. */
+export type RecordedUpload = UploadRow & Pick<FilesTable, 'inode' | 'mtime'>;
+
+export interface Filters {
+  /** What the shown filename begins with. */
+  readonly prefix?: string | undefined;
+  /** Uploaded then or later. */
+  readonly since?: Micros | undefined;
+}
+
+export interface Page extends Filters {
   /** Rows at most. */
   readonly limit: number;
   /** The upload after which to go on, by its id or, since it may have gone, by its place in the list. */
   readonly after?: string | Pick<UploadRow, 'uploaded_at' | 'id'> | undefined;
 }
 
-const newestFirst = compiled<{ directory: string; limit: number; uploaded_at: number; id: string }>()((db, p) =>
+type Place = Pick<UploadRow, 'uploaded_at' | 'id'>;
+
+/** In all states: many files of another one must not make a query long. */
+const newestFirst = compiled<Place & { directory: string; limit: number; since: Micros }>()((db, p) =>
   db
     .selectFrom('files')
-    .select(['id', 'path', 'size_bytes', 'uploaded_at'])
+    .select([...COLUMNS, 'state'])
     .where('directory_id', '=', p('directory'))
-    .where('state', '=', 'uploaded')
+    .where('uploaded_at', '>=', p('since'))
     .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '<', tuple(p('uploaded_at'), p('id'))))
     .orderBy('uploaded_at', 'desc')
     .orderBy('id', 'desc')
@@ -33,18 +53,46 @@ const NEWEST = { uploaded_at: Number.MAX_SAFE_INTEGER, id: '' };
 export interface UploadList {
   /** The files currently in a directory, newest first. @throws {ValidationError} when `after` is none of them. */
   list(directoryId: string, page: Page): Promise<UploadRow[]>;
+  /** @throws {BerthError} `upload_not_found`. */
+  byId(directoryId: string, id: string): Promise<RecordedUpload>;
 }
 
 export function uploadList(reads: Kysely<Tables>): UploadList {
   return {
-    async list(directory, { limit, after = NEWEST }) {
-      const { uploaded_at, id } = typeof after === 'string' ? await upload(reads, directory, after) : after;
-      return newestFirst.all(reads, { directory, limit, uploaded_at, id });
+    async list(directory, { limit, after = NEWEST, prefix = '', since = 0 }) {
+      let place: Place = typeof after === 'string' ? await placeOf(reads, directory, after) : after;
+      const found: UploadRow[] = [];
+      for (let lot = limit; ; lot = LOT) {
+        const rows = await newestFirst.all(reads, { directory, limit: lot, since, ...place });
+        const shown = rows.filter(({ state, path }) => state === 'uploaded' && startsWith(path, prefix));
+        found.push(...shown);
+        const last = rows.at(-1);
+        if (found.length >= limit || rows.length < lot || !last) return found.slice(0, limit);
+        place = { uploaded_at: last.uploaded_at, id: last.id };
+        await setImmediate();
+      }
     },
+    byId: (directory, id) => uploadOf(reads, directory, id),
   };
 }
 
-async function upload(reads: Kysely<Tables>, directory: string, id: string) {
+function startsWith(path: Buffer, prefix: string): boolean {
+  return prefix === '' || displayName(path).startsWith(prefix);
+}
+
+export async function uploadOf(reads: Kysely<Tables>, directory: string, id: string): Promise<RecordedUpload> {
+  const row = await reads
+    .selectFrom('files')
+    .select([...COLUMNS, 'inode', 'mtime'])
+    .where('id', '=', id)
+    .where('directory_id', '=', directory)
+    .where('state', '=', 'uploaded')
+    .executeTakeFirst();
+  if (!row) throw new BerthError('upload_not_found', 'Upload not found');
+  return row;
+}
+
+async function placeOf(reads: Kysely<Tables>, directory: string, id: string): Promise<Place> {
   const row = await reads
     .selectFrom('files')
     .select(['uploaded_at', 'id'])

@@ -109,3 +109,54 @@ test('422: a limit that is no number', async () => {
   const { status, json } = await api.send('GET', `/directories/${id}/uploads?limit=x`);
   assert.deepEqual([status, json], [422, { errors: { limit: ['is invalid'] } }]);
 });
+
+test('200: prefix and since narrow the list and its pages, whatever else lies between', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
+  for (let i = 0; i < 1200; i += 1) await addFile(api, id, Buffer.from(`out/${i}`), at + 10 + i, 'partial');
+  for (let i = 0; i < 6; i += 1)
+    await addFile(api, id, Buffer.from(`${i % 2 ? 'ä %&/' : 'b/'}${i}`), at + i, 'uploaded');
+  await addFile(api, id, Buffer.from([0x63, 0xff, 0x64]), at + 6, 'uploaded');
+  const names = async (query: string): Promise<string[]> => {
+    const found: string[] = [];
+    for (let path: string | undefined = `/directories/${id}/uploads?${query}`; path !== undefined;) {
+      const answer = await api.send('GET', path);
+      found.push(...dataOf<{ filename: string }[]>(answer).map(({ filename }) => filename));
+      path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+    }
+    return found;
+  };
+  const odd = ['ä %&/5', 'ä %&/3', 'ä %&/1'];
+  const prefix = `prefix=${encodeURIComponent('ä %&/')}`;
+  assert.deepEqual(await names(prefix), odd);
+  assert.deepEqual(await names(`${prefix}&limit=1`), odd);
+  assert.deepEqual(await names(`${prefix}&limit=1&since=2026-01-02T03:04:05.000003Z`), odd.slice(0, 2));
+  assert.deepEqual(await names('since=2026-01-02T04:04:05.000006%2B01:00'), ['c\u{FFFD}d']);
+  assert.deepEqual(await names(`prefix=${encodeURIComponent('c\u{FFFD}')}`), ['c\u{FFFD}d']);
+  assert.deepEqual(await names('prefix=out'), []);
+  for (const since of ['yesterday', '2026-01-02', '2026-13-02T00:00:00Z', '']) {
+    const { status, json } = await api.send('GET', `/directories/${id}/uploads?since=${since}`);
+    assert.deepEqual([status, json], [422, { errors: { since: ['is invalid'] } }], since);
+  }
+});
+
+test('200: one upload; 404 for what is none, is not complete or lies in another directory', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const other = await api.directory();
+  await addFile(api, id, Buffer.from('a'), 1, 'uploaded');
+  await addFile(api, id, Buffer.from('b'), 2, 'partial');
+  const rows = await api.database.db.selectFrom('files').select(['id', 'path']).orderBy('path').execute();
+  const [complete, partial] = rows.map((row) => row.id);
+  const { json } = await api.send('GET', `/directories/${id}/uploads/${complete}`);
+  const [listed] = dataOf<object[]>(await api.send('GET', `/directories/${id}/uploads`));
+  assert.deepEqual(json, { data: listed });
+  for (const path of [`${id}/uploads/${partial}`, `${id}/uploads/x`, `${other.id}/uploads/${complete}`]) {
+    const answer = await api.send('GET', `/directories/${path}`);
+    assert.deepEqual([answer.status, answer.json], [404, { error: 'Upload not found' }], path);
+  }
+  assert.equal((await (await api.account('pro')).send('GET', `/directories/${id}/uploads/${complete}`)).status, 404);
+});

@@ -16,13 +16,15 @@ import { createApp } from '../../src/http/app.ts';
 import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
 import { type AnsweredRequest, observed, requestNames } from '../../src/http/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
-import { listTurns } from '../../src/http/list-turns.ts';
 import { createAddressLimit, createRateLimit } from '../../src/http/rate-limits.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
+import { turns } from '../../src/http/turns.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
+import { directoryFiles } from '../../src/uploads/directory-files.ts';
+import { jailFiles } from '../../src/uploads/file-path.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
@@ -39,6 +41,10 @@ export interface HostedOptions {
   readonly waits?: Waits;
   /** How long a client that does not read a long list keeps its turn, in ms. */
   readonly listPatience?: number;
+  /** Files that go out to one account at once. */
+  readonly downloads?: number;
+  /** Whether a session holds that inode of a directory open for writing. */
+  readonly isHeld?: (directoryId: string, inode: number) => Promise<boolean>;
   readonly checkHealth?: HealthCheck;
   /** Stands between authentication and the database. */
   readonly authenticationReads?: (reads: Kysely<Tables>) => Kysely<Tables>;
@@ -100,7 +106,13 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const app = createApp({
     rules,
     uploads: uploadList(database.reads),
-    listTurn: listTurns(options.listPatience),
+    files: directoryFiles({
+      database,
+      filesRoot: jailFiles(config.jailDir),
+      isHeld: options.isHeld ?? (async () => false),
+    }),
+    listTurn: turns({ atOnce: 1, patience: options.listPatience }),
+    fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),
     mayReach: addressRule(['10.1.0.0/16']),
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, rules.sftp),
     authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),

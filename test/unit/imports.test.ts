@@ -38,7 +38,15 @@ const ALLOWED: Record<string, readonly string[]> = {
   sftp: ['directories/host.ts'],
   webhooks: [],
   uploads: ['history/transfers.ts', 'webhooks/dispatcher.ts', 'webhooks/outbox.ts'],
-  http: ['accounts', 'directories', 'history/audit.ts', 'history/kept-answers.ts', 'uploads/upload-list.ts'],
+  http: [
+    'accounts',
+    'directories',
+    'history/audit.ts',
+    'history/kept-answers.ts',
+    'uploads/content.ts',
+    'uploads/directory-files.ts',
+    'uploads/upload-list.ts',
+  ],
   listen: ['webhooks/signature.ts'],
   cli: ['accounts', 'backup', 'doctor', 'listen', 'prepare.ts', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
 };

@@ -1,43 +1,71 @@
-/** GET /api/v1/directories/:id/uploads */
+/** The uploads of a directory: the list, and one of them. */
+import type { Context } from 'hono';
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
+import { formatMicros, parseMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
+import { displayName, type Filters, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
+import { ValidationError } from '../../errors.ts';
 import type { Endpoint } from '../access.ts';
-import type { ListTurn } from '../list-turns.ts';
+import type { ApiEnv } from '../observe.ts';
 import { ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, requestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
+import type { Turn } from '../turns.ts';
+
+/** As openapi.json has them. */
+const FILTERS = {
+  prefix: v.optional(v.pipe(v.string(), v.description('What the filename begins with.'))),
+  since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('The uploads of that moment and later ones.'))),
+};
+
+/** Up to a lot of the list's rows, after one. */
+type ReadAfter = (after: UploadRow | undefined) => Promise<UploadRow[]>;
 
 /** Rows that are read, serialized and sent at once, which takes some 1 ms. A list may have any number of them. */
 const LOT = 200;
 
-export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: ListTurn): Route[] {
+export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: Turn): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { limit, after } = requestedPage(c);
-    const first = (): Promise<UploadRow[]> => uploads.list(id, { limit: LOT, after });
+    const filters = requestedFilters(c);
+    const read = (from: string | UploadRow | undefined, count = LOT): Promise<UploadRow[]> =>
+      uploads.list(id, { ...filters, limit: count, after: from });
     if (limit === undefined || limit > LOT) {
-      const rows = await first();
+      const rows = await read(after);
       if (rows.length < LOT) return dataResponse(json(rows));
       await turn(principal.accountId, c.env.outgoing);
       // It may have gone meanwhile.
       await ownDirectory(directories, principal, id);
     }
-    if (limit === undefined) return longResponse(uploads, id, await first());
-    const { rows, headers } = await readPage(c, (page) => uploads.list(id, { ...page, limit: page.limit ?? limit }));
+    if (limit === undefined) return longResponse(await read(after), read);
+    const { rows, headers } = await readPage(c, (page) => read(after, page.limit));
     return dataResponse(json(rows), 200, headers);
   };
+  const show: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(JSON.stringify(shown(await uploads.byId(id, c.req.param('upload_id')))));
+  };
+
   return [
     route('GET', '/api/v1/directories/:id/uploads', list, {
       id: 'listUploads',
       tag: 'Uploads',
       summary: 'List the files in a directory, newest first',
-      query: v.object(PAGE),
+      description:
+        'Filters narrow the list and its pages: `prefix` by what a filename begins with, `since` by the time of the upload.',
+      query: v.object({ ...PAGE, ...FILTERS }),
       answer: { status: 200, description: 'The files', schema: data(v.array(Upload)) },
       refusals: [404, 422],
+    }),
+    route('GET', '/api/v1/directories/:id/uploads/:upload_id', show, {
+      id: 'getUpload',
+      tag: 'Uploads',
+      summary: 'Fetch what is known of an upload',
+      answer: { status: 200, description: 'The upload', schema: data(Upload) },
+      refusals: [404],
     }),
   ];
 }
@@ -46,29 +74,34 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
  * The same response for a long list, read and sent a lot at a time, as fast as the client takes it: neither a slow
  * client nor a long list holds more than one lot in memory. Uploads that come meanwhile belong before what is sent.
  */
-function longResponse(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): Response {
-  return new Response(ReadableStream.from(parts(uploads, directoryId, first)), {
+function longResponse(first: readonly UploadRow[], read: ReadAfter): Response {
+  return new Response(ReadableStream.from(parts(first, read)), {
     headers: { 'content-type': 'application/json' },
   });
 }
 
-async function* parts(uploads: UploadList, directoryId: string, first: readonly UploadRow[]): AsyncGenerator<Buffer> {
+async function* parts(first: readonly UploadRow[], read: ReadAfter): AsyncGenerator<Buffer> {
   let rows = first;
   for (let before = '{"data":['; rows.length > 0; before = ',') {
     yield Buffer.from(before + json(rows).slice(1, -1));
-    rows = rows.length < LOT ? [] : await uploads.list(directoryId, { limit: LOT, after: rows.at(-1) });
+    rows = rows.length < LOT ? [] : await read(rows.at(-1));
   }
   yield Buffer.from(']}');
 }
 
-/** Four fields each (specification, "Upload"). */
 function json(rows: readonly UploadRow[]): string {
-  return JSON.stringify(
-    rows.map(({ id, path, size_bytes, uploaded_at }) => ({
-      id,
-      filename: displayName(path),
-      size_bytes,
-      uploaded_at: formatMicros(uploaded_at),
-    })),
-  );
+  return JSON.stringify(rows.map(shown));
+}
+
+/** Four fields (specification, "Upload"). */
+function shown({ id, path, size_bytes, uploaded_at }: UploadRow) {
+  return { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
+}
+
+/** @throws {ValidationError} when `since` is no time. */
+function requestedFilters(c: Context<ApiEnv>): Filters {
+  const text = c.req.query('since');
+  const since = text === undefined ? undefined : parseMicros(text);
+  if (text !== undefined && since === undefined) throw new ValidationError({ since: ['is invalid'] });
+  return { prefix: c.req.query('prefix'), since };
 }

@@ -1,0 +1,45 @@
+/** What the headers of a file's answer say, and what those of its request ask for (RFC 9110, sections 13 and 14). */
+import type { IncomingHttpHeaders } from 'node:http';
+
+/** Bytes from `start` up to and without `end`. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The one range that is asked for, and undefined for the whole: without a range, with several, with one that cannot be
+ * read, and when `If-Range` names other bytes than these.
+ * @returns 'unsatisfiable' when it lies outside.
+ */
+export function requestedSpan(
+  headers: IncomingHttpHeaders,
+  size: number,
+  etag: string,
+): Span | 'unsatisfiable' | undefined {
+  const condition = headers['if-range'];
+  if (condition !== undefined && condition !== etag) return undefined;
+  const [, first = '', last = ''] = /^bytes= *(\d*)-(\d*) *$/i.exec(headers.range ?? '') ?? [];
+  if (first === '' && last === '') return undefined;
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined;
+  const start = first === '' ? Math.max(size - Number(last), 0) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(Number(last) + 1, size);
+  return start < end ? { start, end } : 'unsatisfiable';
+}
+
+/** Whether the client has these bytes already. */
+export function isNoneMatch({ 'if-none-match': tags = '' }: IncomingHttpHeaders, etag: string): boolean {
+  // Tags of ours hold no comma and no quote.
+  return tags.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
+}
+
+/** `Content-Disposition` for any name: plain ASCII, and the name itself for those who read it (RFC 6266, RFC 8187). */
+export function attachment(name: string): string {
+  const safe = name.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029/\\]/gu, '_');
+  const plain = safe.replaceAll(/[^\x20-\x7e]|["%]/gu, '_');
+  const encoded = encodeURIComponent(safe).replaceAll(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}

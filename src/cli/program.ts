@@ -10,6 +10,7 @@ import { backupCommand, restoreCommand } from './backup.ts';
 import { clockCommand } from './clock.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
+import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
 import { listenCommand } from './listen.ts';
@@ -47,6 +48,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(restoreCommand(invocation))
     .addCommand(accountCommand(invocation))
     .addCommand(keyCommand(invocation))
+    .addCommand(hostKeyCommand(invocation))
     .addCommand(directoriesCommand(invocation))
     .addCommand(sessionsCommand(invocation))
     .addCommand(transfersCommand(invocation))

@@ -1,5 +1,6 @@
 /** What administrators read: directories, transfers, webhooks and API changes. No row holds a secret but a webhook's URL. */
 import { sql } from 'kysely';
+import type { Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, TransferEvent } from '../db/schema.ts';
 import { type Filter, matches } from './filter.ts';
@@ -41,6 +42,28 @@ export async function listDirectories({ db }: Database, filter: Filter): Promise
 export async function directoryOf({ db }: Database, username: string): Promise<DirectoryRow | undefined> {
   const query = db.selectFrom('directories').select(DIRECTORY_COLUMNS).where('sftp_username', '=', username);
   return query.executeTakeFirst();
+}
+
+/** The usernames of live directories to which nobody has logged in since then. */
+export async function unusedSince({ db }: Database, since: Micros): Promise<string[]> {
+  const rows = await db
+    .selectFrom('directories as d')
+    .select('d.sftp_username')
+    .where('d.deleted_at', 'is', null)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('transfers as t')
+            .select('t.id')
+            .whereRef('t.directory_id', '=', 'd.id')
+            .where('t.event', '=', 'session-opened')
+            .where('t.at', '>=', since),
+        ),
+      ),
+    )
+    .orderBy('d.sftp_username')
+    .execute();
+  return rows.map(({ sftp_username }) => sftp_username);
 }
 
 export interface TransferFilter extends Filter {

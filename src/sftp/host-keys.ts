@@ -13,7 +13,9 @@ import { ensureFolder } from './files.ts';
 
 const run = promisify(execFile);
 
-const TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
+export const KEY_TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
+
+export type KeyType = (typeof KEY_TYPES)[number];
 
 /**
  * Makes the missing ones of the three kinds, with OpenSSH's default sizes.
@@ -22,8 +24,8 @@ const TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
  */
 export async function ensureHostKeys(folder: string): Promise<string[]> {
   ensureFolder(folder, 0o700);
-  const missing = TYPES.filter((type) => !statSync(keyFile(folder, type), { throwIfNoEntry: false })?.size);
-  await Promise.all(missing.map((type) => makeKey(folder, type)));
+  const missing = KEY_TYPES.filter((type) => !isWhole(keyFile(folder, type)));
+  await Promise.all(missing.map((type) => makeKey(type, keyFile(folder, type))));
   return missing;
 }
 
@@ -38,23 +40,35 @@ export function logHostKeys(log: Log, made: readonly string[], isFirst: boolean)
   );
 }
 
-function keyFile(folder: string, type: string): string {
+export function keyFile(folder: string, type: KeyType): string {
   return join(folder, `ssh_host_${type}_key`);
 }
 
-async function makeKey(folder: string, type: string): Promise<void> {
-  const key = keyFile(folder, type);
-  // Complete before it has its name: a key that was cut off half-way would keep sshd from starting.
+/** Whether there is something in a file. */
+export function isWhole(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
+}
+
+/** Makes a key pair: complete before it has its names, the public file first. */
+export async function makeKey(type: KeyType, file: string): Promise<void> {
+  const folder = join(file, '..');
   const fresh = join(folder, `new_${type}_key`);
-  for (const file of [fresh, `${fresh}.pub`]) rmSync(file, { force: true });
+  for (const name of [fresh, `${fresh}.pub`]) rmSync(name, { force: true });
   try {
     await run('ssh-keygen', ['-q', '-t', type, '-N', '', '-C', 'berth', '-f', fresh]);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
     throw new OperatorError('ssh-keygen is missing: install the Debian package openssh-server', { cause: error });
   }
-  for (const file of [fresh, `${fresh}.pub`]) sync(file);
-  renameSync(`${fresh}.pub`, `${key}.pub`);
-  renameSync(fresh, key);
-  sync(folder);
+  for (const name of [fresh, `${fresh}.pub`]) sync(name);
+  moveKey(fresh, file);
+}
+
+/** Gives a key pair another name, in place of what had it: the public file first, each for good before the next. */
+export function moveKey(from: string, to: string): void {
+  for (const end of ['.pub', '']) {
+    // Missing when an earlier move was interrupted after it.
+    if (end === '' || isWhole(from + end)) renameSync(from + end, to + end);
+    sync(join(to, '..'));
+  }
 }

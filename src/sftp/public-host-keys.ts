@@ -19,6 +19,12 @@ export interface PublicHostKey {
   readonly sshfp: readonly string[];
 }
 
+/** Where clients find it. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** SSHFP's numbers of the algorithms (RFC 4255, RFC 6594, RFC 7479). */
 const ALGORITHMS: Readonly<Record<string, number>> = { 'ssh-rsa': 1, 'ecdsa-sha2': 3, 'ssh-ed25519': 4 };
 /** And of the digests. */
@@ -27,27 +33,26 @@ const DIGESTS = { sha1: 1, sha256: 2 };
 /** The order in which keys are shown: the one that today's clients use first. */
 const ORDER = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
 
-/** All keys that sshd presents; those that are to follow come after those in use (`host-key-rotation.ts`). */
-export async function publicHostKeys(
-  folder: string,
-  server: { readonly host: string; readonly port: number },
-): Promise<PublicHostKey[]> {
-  const names = await readdir(folder).catch((error: unknown) => {
-    if (errorCode(error) === 'ENOENT') return [];
-    throw error;
-  });
-  const current = names.filter((name) => /^ssh_host_(?!next_)\w+_key\.pub$/.test(name));
-  const next = names.filter((name) => /^ssh_host_next_\w+_key\.pub$/.test(name));
-  const keys = await Promise.all([current, next].map((files) => readKeys(folder, files, server)));
-  return keys.flat();
+export interface PublicHostKeys {
+  readonly inUse: readonly PublicHostKey[];
+  /** Those that are to follow (`host-key-rotation.ts`). */
+  readonly next: readonly PublicHostKey[];
 }
 
-async function readKeys(
-  folder: string,
-  files: readonly string[],
-  server: { readonly host: string; readonly port: number },
-): Promise<PublicHostKey[]> {
-  const texts = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+/** All keys that sshd presents. */
+export async function publicHostKeys(folder: string, server: Server): Promise<PublicHostKeys> {
+  const names = await orWithout(readdir(folder), []);
+  const files = (pattern: RegExp): string[] => names.filter((name) => pattern.test(name));
+  const [inUse, next] = await Promise.all([
+    readKeys(folder, files(/^ssh_host_(?!next_)\w+_key\.pub$/), server),
+    readKeys(folder, files(/^ssh_host_next_\w+_key\.pub$/), server),
+  ]);
+  return { inUse, next };
+}
+
+async function readKeys(folder: string, files: readonly string[], server: Server): Promise<PublicHostKey[]> {
+  // One that has gone meanwhile has been moved into the other's place (`host-key-rotation.ts`).
+  const texts = await Promise.all(files.map((name) => orWithout(readFile(join(folder, name), 'utf8'), '')));
   const keys = texts.flatMap((text) => {
     const [, type = '', base64 = ''] = /^([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?: |\n|$)/.exec(text) ?? [];
     return type === '' ? [] : shown(type, base64, server);
@@ -55,11 +60,7 @@ async function readKeys(
   return keys.toSorted((a, b) => ORDER.indexOf(a.type) - ORDER.indexOf(b.type));
 }
 
-function shown(
-  type: string,
-  base64: string,
-  { host: name, port }: { readonly host: string; readonly port: number },
-): PublicHostKey {
+function shown(type: string, base64: string, { host: name, port }: Server): PublicHostKey {
   const blob = Buffer.from(base64, 'base64');
   const host = name.toLowerCase();
   return {
@@ -77,4 +78,14 @@ function sshfpRecords(host: string, type: string, blob: Buffer): string[] {
   return Object.entries(DIGESTS).map(
     ([digest, number]) => `${owner} IN SSHFP ${algorithm} ${number} ${createHash(digest).update(blob).digest('hex')}`,
   );
+}
+
+/** What is read, or this when there is no such file. */
+async function orWithout<T>(read: Promise<T>, none: T): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return none;
+    throw error;
+  }
 }

@@ -13,6 +13,7 @@ import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 import { KEYS_GID } from './credentials.ts';
+import { hostKeyFiles, mendRotation } from './host-key-rotation.ts';
 import { ensureHostKeys, logHostKeys } from './host-keys.ts';
 import { type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
@@ -54,6 +55,8 @@ export async function prepareSshd(config: Config, log: Log = createLog(config.lo
   checkWatches(paths.jails);
   // First: in the container these files are /etc/passwd and such, without which ssh-keygen does not know whom it works for.
   await writeFiles(config, paths);
+  ensureFolder(paths.hostKeys, 0o700);
+  await mendRotation(paths.hostKeys);
   logHostKeys(log, await ensureHostKeys(paths.hostKeys), !existsSync(config.databaseFile));
   await writeAcceptedConfig(config, paths);
 }
@@ -104,7 +107,9 @@ async function testConfig(paths: Paths, file: string): Promise<string | undefine
 async function filledTemplate(file: string, config: Config, paths: Paths): Promise<string> {
   const values: Record<string, string> = {
     port: String(config.sftp.port),
-    hostKeys: paths.hostKeys,
+    hostKeys: hostKeyFiles(paths.hostKeys)
+      .map((key) => `HostKey ${key}`)
+      .join('\n'),
     sshd: paths.sshd,
     authorizedKeys: paths.authorizedKeys,
     keysGid: String(KEYS_GID),

@@ -41,10 +41,7 @@ test('200: each key as ssh-keygen shows it, and any key may ask', async () => {
     // ssh itself finds it under that host and port.
     const known = join(place.dir, 'known_hosts');
     writeFileSync(known, `${shown?.known_hosts}\n`);
-    assert.match(
-      keygen('-lF', '[sftp.example.com]:2222', '-f', known),
-      new RegExp(shown?.fingerprint.slice(7, 30) ?? ''),
-    );
+    assert.ok(keygen('-lF', '[sftp.example.com]:2222', '-f', known).includes(` ${shown?.fingerprint}\n`));
   }
 });
 
@@ -53,7 +50,7 @@ test('the host as known_hosts has it: no port when it is 22, lower case; no SSHF
   const folder = pathsOf(place.config).hostKeys;
   await ensureHostKeys(folder);
   const first = async (host: string, port: number): Promise<Shown | undefined> =>
-    (await publicHostKeys(folder, { host, port }))[0];
+    (await publicHostKeys(folder, { host, port })).inUse[0];
   assert.match((await first('SFTP.example.com', 22))?.known_hosts ?? '', /^sftp\.example\.com ssh-ed25519 AAAA/);
   assert.match((await first('2001:db8::1', 2222))?.known_hosts ?? '', /^\[2001:db8::1\]:2222 ssh-ed25519 /);
   assert.deepEqual((await first('2001:db8::1', 2222))?.sshfp, []);
@@ -66,7 +63,7 @@ test('no private key is opened, and what is no key is passed over', async () => 
   const folder = pathsOf(place.config).hostKeys;
   assert.deepEqual((await api.send('GET', '/host_keys')).json, { data: [] });
   await ensureHostKeys(folder);
-  // Opening a private key would fail now, since it is a folder's name or has gone.
+  // Opening a private key would fail now.
   for (const name of readdirSync(folder).filter((file) => !file.endsWith('.pub'))) rmSync(join(folder, name));
   writeFileSync(join(folder, 'ssh_host_rsa_key.pub'), '');
   writeFileSync(join(folder, 'ssh_host_ecdsa_key.pub'), '-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n');

@@ -22,9 +22,9 @@ test('packaging/berth.env names every setting, with its default', () => {
 test('the man page and the completion name every command', () => {
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const { stdout } = spawnSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
-  const commands = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}(\w+)/gm)].map(([, name = '']) => name);
+  const commands = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}([\w-]+)/gm)].map(([, name = '']) => name);
   assert.ok(commands.length > 5);
-  const page = read('packaging/berth.8');
+  const page = read('packaging/berth.8').replaceAll('\\-', '-');
   const words = /local words='([^']*)'/.exec(read('packaging/completion'))?.[1]?.split(' ') ?? [];
   assert.deepEqual(words.toSorted(), commands.toSorted());
   for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);

@@ -5,8 +5,10 @@ import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, HostKey } from '../schemas.ts';
 
-/** The keys that sshd presents now. */
-export type HostKeys = () => Promise<readonly v.InferOutput<typeof HostKey>[]>;
+type Keys = readonly v.InferOutput<typeof HostKey>[];
+
+/** The keys that sshd presents now: those in use, and those that are to follow. */
+export type HostKeys = () => Promise<{ readonly inUse: Keys; readonly next: Keys }>;
 
 const EXAMPLE = {
   type: 'ssh-ed25519',
@@ -20,7 +22,10 @@ const EXAMPLE = {
 };
 
 export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
-  const list: Endpoint = async () => dataResponse(JSON.stringify(await hostKeys()));
+  const list: Endpoint = async () => {
+    const { inUse, next } = await hostKeys();
+    return dataResponse(JSON.stringify([...inUse, ...next]));
+  };
   return [
     route('GET', '/api/v1/host_keys', list, {
       id: 'listHostKeys',

@@ -1,0 +1,162 @@
+/** `berth host-key …`: by what customers recognize this server, and how that is replaced without frightening them. */
+import { Command, Option } from 'commander';
+import type { Micros } from '../clock.ts';
+import type { Config } from '../config.ts';
+import { some } from '../doctor/finding.ts';
+import { OperatorError } from '../errors.ts';
+import { createLog } from '../log.ts';
+import { unusedSince } from '../reports/queries.ts';
+import {
+  beginRotation,
+  cancelRotation,
+  finishRotation,
+  lockRotation,
+  type NextKey,
+  nextKeys,
+  OFFERED_FOR,
+} from '../sftp/host-key-rotation.ts';
+import { KEY_TYPES, type KeyType } from '../sftp/host-keys.ts';
+import { type Paths, pathsOf } from '../sftp/paths.ts';
+import { type PublicHostKey, publicHostKeys } from '../sftp/public-host-keys.ts';
+import { reloadSshd } from '../sftp/reload-sshd.ts';
+import { prepareSshd } from '../sftp/sshd.ts';
+import { shortTime } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { fullTime, printRows, type RowStyle } from './rows.ts';
+
+const HELP = `
+A rotation has two steps. The first makes new keys, which sshd offers beside the old ones from then on: OpenSSH clients add
+them to their known_hosts by themselves at their next login (UpdateHostKeys). The second, a month later, takes the old keys
+away. Other clients ask their users once: tell them the new fingerprints before. Sessions go on all the while.
+
+Examples:
+  berth host-key list                      fingerprints, and lines for known_hosts with --json
+  berth host-key rotate                    the first step
+  berth host-key rotate --finish           the second, 30 days later
+  berth host-key rotate --finish --yes     the second now, because an old key is in the wrong hands`;
+
+interface Row extends PublicHostKey {
+  readonly state: 'in use' | 'next';
+  readonly offered_since: Micros | null;
+}
+
+const STYLE: RowStyle<Row> = {
+  columns: {
+    STATE: ({ state }) => state,
+    TYPE: ({ type }) => type,
+    'OFFERED SINCE': ({ offered_since }) => shortTime(offered_since),
+    FINGERPRINT: ({ fingerprint }) => fingerprint,
+  },
+  json: ({ offered_since, ...row }) => ({ ...row, offered_since: fullTime(offered_since) }),
+};
+
+interface RotateOptions {
+  readonly type?: KeyType;
+  readonly finish?: true;
+  readonly cancel?: true;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+export function hostKeyCommand(invocation: Invocation): Command {
+  const { config, print } = invocation;
+  const command = new Command('host-key')
+    .description("sshd's host keys, and new ones that clients learn by themselves")
+    .addHelpText('after', HELP);
+
+  command
+    .command('list')
+    .description('List the keys that sshd presents')
+    .option('--json', 'print JSON, with lines for known_hosts and SSHFP records')
+    .addHelpText('after', '\nExample:\n  berth host-key list')
+    .action(async ({ json }: { readonly json?: true }) => printRows(await rowsOf(config()), STYLE, { print, json }));
+
+  command
+    .command('rotate')
+    .description('Offer new keys beside the old ones, or with --finish take the old ones away')
+    .addOption(
+      new Option('--type <type>', 'only a key of this type').choices(KEY_TYPES).conflicts(['finish', 'cancel']),
+    )
+    .option('--finish', 'the new keys take the place of the old ones')
+    .addOption(new Option('--cancel', 'take the new keys away again').conflicts('finish'))
+    .option('--yes', 'finish although the new keys have been offered for less than 30 days')
+    .option('--json', 'print JSON: the keys that sshd presents then')
+    .addHelpText('after', HELP)
+    .action((options: RotateOptions) => rotate(invocation, options));
+
+  return command;
+}
+
+async function rotate(invocation: Invocation, options: RotateOptions): Promise<void> {
+  const { print, stderr } = invocation;
+  const config = invocation.config();
+  const paths = pathsOf(config);
+  const log = createLog(config.logLevel, { write: stderr });
+  await prepareSshd(config, log);
+  using _lock = lockRotation(paths.hostKeys);
+  const before = nextKeys(paths.hostKeys);
+  const done = await takeStep(invocation, config, options, before);
+  await prepareSshd(config, log);
+  const told = tell(paths);
+  if (options.json) return printRows(await rowsOf(config), STYLE, { print, json: true });
+  print(`${done}. ${told}.`);
+  printRows(await rowsOf(config), STYLE, { print, json: false });
+}
+
+/** @returns what has been done, in words. */
+async function takeStep(
+  invocation: Invocation,
+  config: Config,
+  { type, finish, cancel, yes }: RotateOptions,
+  before: readonly NextKey[],
+): Promise<string> {
+  const folder = pathsOf(config).hostKeys;
+  if (cancel) {
+    await cancelRotation(folder);
+    return before.length > 0 ? 'The new keys are gone, the old ones stay' : 'No rotation is under way';
+  }
+  if (!finish) {
+    await beginRotation(folder, type === undefined ? KEY_TYPES : [type]);
+    const until = shortTime(latest(nextKeys(folder)) + OFFERED_FOR);
+    return `New keys are offered beside the old ones: OpenSSH clients learn them at their next login. End this with berth host-key rotate --finish from ${until} on`;
+  }
+  // After a --finish that was interrupted sshd may still have to be told.
+  if (before.length === 0) return 'No rotation is under way';
+  if (!yes) await refuseEarly(invocation, config, latest(before));
+  await finishRotation(folder);
+  return 'The new keys have taken the place of the old ones, which are gone';
+}
+
+/** @throws {OperatorError} while clients may not have learnt the new keys. */
+async function refuseEarly({ clock }: Invocation, config: Config, since: Micros): Promise<void> {
+  const ready = since + OFFERED_FOR;
+  if (clock.now() >= ready) return;
+  const unused = await withDatabase(config, (database) => unusedSince(database, since));
+  const whom = unused.length === 0 ? 'everybody has logged in since' : `nobody has logged in since to ${some(unused)}`;
+  throw new OperatorError(
+    `the new keys are offered since ${shortTime(since)} only, and ${whom}. Clients that have not learnt them refuse to connect afterwards: wait until ${shortTime(ready)}, or add --yes`,
+  );
+}
+
+function latest(keys: readonly NextKey[]): Micros {
+  return Math.max(...keys.map(({ since }) => since));
+}
+
+function tell(paths: Paths): string {
+  const pid = reloadSshd(paths);
+  return pid === undefined
+    ? 'No sshd of berth runs here: it reads its keys at its next start'
+    : `sshd (process ${pid}) reads its keys anew; sessions go on`;
+}
+
+async function rowsOf(config: Config): Promise<Row[]> {
+  const folder = pathsOf(config).hostKeys;
+  const { inUse, next } = await publicHostKeys(folder, config.sftp);
+  const since = new Map(nextKeys(folder).map((key) => [key.type as string, key.since]));
+  const typeOf = ({ type }: PublicHostKey): string => /ed25519|ecdsa|rsa/.exec(type)?.[0] ?? '';
+  return [
+    ...inUse.map((key): Row => ({ state: 'in use', ...key, offered_since: null })),
+    ...next.map((key): Row => ({ state: 'next', ...key, offered_since: since.get(typeOf(key)) ?? null })),
+  ];
+}

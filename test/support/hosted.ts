@@ -62,6 +62,8 @@ export interface Hosted extends AsyncDisposable {
   readonly port: number;
   readonly ca: Buffer;
   readonly server: HttpServer;
+  /** The API's routes, as hono writes them: `GET /api/v1/directories/:id`. */
+  readonly routes: readonly string[];
   readonly database: Database;
   readonly rules: CreateDependencies;
   readonly host: RecordingHost;
@@ -151,6 +153,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     port: server.port,
     ca,
     server,
+    routes: app.routes.flatMap(({ method, path }) => (path.startsWith('/api/') ? [`${method} ${path}`] : [])),
     database,
     rules,
     host,

@@ -1,0 +1,36 @@
+/** What each endpoint has to refuse, by the specification and not by the code: the oracle of `refusals.test.ts`. */
+
+export interface Expected {
+  /** `some`: members may make some of its requests, which the endpoint's own test tells apart. */
+  readonly role: 'admin' | 'any' | 'some';
+  /** JSON that it takes; undefined for none. */
+  readonly right?: unknown;
+  /** JSON that gets 422; empty where it reads none. */
+  readonly wrongBodies: readonly unknown[];
+  /** What gets 422 behind the question mark. */
+  readonly wrongQueries?: readonly string[];
+}
+
+const PAGES = ['limit=0', 'limit=1001', 'limit=x', 'limit=-1', 'limit=', 'limit=1.5'];
+
+const NO_DIRECTORY = [{}, { directory: null }, { directory: [] }, { directory: 'x' }];
+
+export const ENDPOINTS: Readonly<Record<string, Expected>> = {
+  'GET /api/v1/directories': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
+  'POST /api/v1/directories': {
+    role: 'any',
+    right: { directory: { name: 'Acme' } },
+    wrongBodies: [...NO_DIRECTORY, { directory: {} }, { directory: { name: '' } }],
+  },
+  'GET /api/v1/directories/:id': { role: 'any', wrongBodies: [] },
+  'PATCH /api/v1/directories/:id': {
+    role: 'some',
+    right: { directory: { name: 'Acme' } },
+    wrongBodies: [...NO_DIRECTORY, { directory: { name: '' } }, { directory: { auth_mode: 'none' } }],
+  },
+  'DELETE /api/v1/directories/:id': { role: 'any', wrongBodies: [] },
+  'DELETE /api/v1/directories/:id/public_key': { role: 'admin', wrongBodies: [] },
+  'POST /api/v1/directories/:id/password': { role: 'admin', wrongBodies: [] },
+  'GET /api/v1/directories/:id/uploads': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
+  'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
+};

@@ -1,0 +1,205 @@
+/**
+ * Every endpoint refuses alike: 401, 429, 403 for the plan, 404, 403 for the role, what is wrong with the body, in that
+ * order. A route without a line in `ENDPOINTS` fails here.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ApiAnswer, Send } from '../support/api-client.ts';
+import { type Hosted, hosted } from '../support/hosted.ts';
+import { scratch } from '../support/scratch.ts';
+import { setClock } from '../support/set-clock.ts';
+import { ENDPOINTS, type Expected } from './endpoints.ts';
+
+const UNKNOWN = '00000000-0000-4000-8000-000000000000';
+const NEEDS_PLAN = 'API access requires a Pro or Business plan. Change the plan of the account to use it.';
+
+interface Endpoint extends Expected {
+  readonly name: string;
+  readonly method: string;
+  /** Below `/api/v1`, with the names of its parameters. */
+  readonly path: string;
+  readonly isJson: boolean;
+}
+
+/** Of the routes that there are. */
+function endpointsOf(api: Hosted): Endpoint[] {
+  return api.routes.map((name) => {
+    const [method = '', path = ''] = name.split(' ');
+    const expected = ENDPOINTS[name];
+    assert.ok(expected, `${name} is not in test/api/endpoints.ts`);
+    return { ...expected, name, method, path: path.slice('/api/v1'.length), isJson: expected.wrongBodies.length > 0 };
+  });
+}
+
+/** The path with that directory in it; what else it names is unknown. */
+function at({ path }: Endpoint, directory: string): string {
+  return path.replace(':id', directory).replace('*path', 'in/report.csv').replaceAll(/:\w+/g, UNKNOWN);
+}
+
+function refused({ status, json }: ApiAnswer, expected: number, error: unknown, what: string): void {
+  assert.deepEqual([status, json], [expected, { error }], what);
+}
+
+/** A body that no endpoint could use. */
+const BROKEN = { body: '{', headers: { 'content-type': 'text/plain' } };
+
+test('every line of the table is a route', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  assert.deepEqual(Object.keys(ENDPOINTS).toSorted(), [...api.routes].toSorted());
+});
+
+test('401 comes before everything', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (const endpoint of endpointsOf(api)) {
+    for (const authorization of [null, 'Bearer svc_live_unknown', `Basic ${api.tenant.key}`]) {
+      const answer = await api.send(endpoint.method, at(endpoint, id), { authorization, ...BROKEN });
+      refused(answer, 401, 'Invalid or missing API key', endpoint.name);
+      assert.equal(answer.headers['www-authenticate'], 'Bearer', endpoint.name);
+    }
+  }
+});
+
+test('429 comes next, whoever asks', async () => {
+  using place = scratch();
+  await using api = await hosted(place, {
+    clock: setClock(),
+    rateLimit: 1,
+    unauthenticated: { limit: 1, clock: () => 0 },
+  });
+  const { send: poor } = await api.account('free');
+  const member = await api.key(api.tenant.accountId, 'member');
+  const callers: Send[] = [api.send, member, poor, (method, path) => api.send(method, path, { authorization: null })];
+  for (const send of callers) await send('GET', '/directories');
+  for (const endpoint of endpointsOf(api)) {
+    for (const send of callers) {
+      refused(await send(endpoint.method, at(endpoint, UNKNOWN), BROKEN), 429, 'Rate limit exceeded', endpoint.name);
+    }
+  }
+});
+
+test('403 without the plan comes before what is asked about is looked at', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (const plan of ['free', 'starter'] as const) {
+    await api.database.db.updateTable('accounts').set({ plan }).execute();
+    for (const endpoint of endpointsOf(api)) {
+      for (const directory of [id, UNKNOWN]) {
+        refused(await api.send(endpoint.method, at(endpoint, directory), BROKEN), 403, NEEDS_PLAN, endpoint.name);
+      }
+    }
+  }
+});
+
+test("404 for what is not the account's own comes before the role and the body, and tells nothing", async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const stranger = await api.account('business');
+  const foreign = await api.directory({}, stranger.send);
+  const gone = await api.directory();
+  assert.equal((await api.send('DELETE', `/directories/${gone.id}`)).status, 204);
+  const member = await api.key(api.tenant.accountId, 'member');
+  for (const endpoint of endpointsOf(api).filter(({ path }) => path.includes(':id'))) {
+    for (const send of [api.send, member]) {
+      for (const directory of [foreign.id, gone.id, UNKNOWN, 'x', '%00', 'x'.repeat(300)]) {
+        const answer = await send(endpoint.method, at(endpoint, directory), BROKEN);
+        refused(answer, 404, 'Directory not found', `${endpoint.name} of ${directory}`);
+      }
+    }
+  }
+  const { status } = await stranger.send('GET', `/directories/${foreign.id}`);
+  assert.equal(status, 200, 'it is still there');
+});
+
+test('403 without the admin role comes before the body, and changes nothing', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const member = await api.key(api.tenant.accountId, 'member');
+  const before = await contents(api);
+  for (const endpoint of endpointsOf(api).filter(({ role }) => role === 'admin')) {
+    for (const request of [{}, BROKEN, { json: endpoint.right }]) {
+      refused(await member(endpoint.method, at(endpoint, id), request), 403, 'Not authorized', endpoint.name);
+    }
+  }
+  assert.deepEqual(await contents(api), before);
+});
+
+test('members may do what is not for admins', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  for (const endpoint of endpointsOf(api).filter(({ role }) => role === 'any')) {
+    const { id } = await api.directory();
+    const member = await api.key(api.tenant.accountId, 'member');
+    const { status, text } = await member(endpoint.method, at(endpoint, id), { json: endpoint.right });
+    assert.ok(status < 300 || (status === 404 && !text.includes('Directory')), `${endpoint.name}: ${status} ${text}`);
+  }
+});
+
+test('what is wrong with a JSON body: 415, 413, 400, 422, and nothing is changed', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const before = await contents(api);
+  for (const endpoint of endpointsOf(api).filter(({ isJson }) => isJson)) {
+    const path = at(endpoint, id);
+    const status = async (request: Parameters<Send>[2]): Promise<number> =>
+      (await api.send(endpoint.method, path, request)).status;
+    const json = { 'content-type': 'application/json' };
+    assert.equal(await status({ body: '{}', headers: { 'content-type': 'text/plain' } }), 415, endpoint.name);
+    assert.equal(await status({ body: 'x'.repeat(65_537), headers: json }), 413, endpoint.name);
+    assert.equal(await status({ body: '{"a":', headers: json }), 400, endpoint.name);
+    for (const wrong of [...endpoint.wrongBodies, null, 7, 'text', []]) {
+      await invalid(api.send(endpoint.method, path, { json: wrong }), `${endpoint.name} ${JSON.stringify(wrong)}`);
+    }
+  }
+  assert.deepEqual(await contents(api), before);
+});
+
+test('422 for what is wrong behind the question mark', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (const endpoint of endpointsOf(api)) {
+    for (const query of endpoint.wrongQueries ?? []) {
+      await invalid(api.send(endpoint.method, `${at(endpoint, id)}?${query}`), `${endpoint.name}?${query}`);
+    }
+  }
+});
+
+test('422 for an Idempotency-Key that is none, on every POST', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const before = await contents(api);
+  for (const endpoint of endpointsOf(api).filter(({ method }) => method === 'POST')) {
+    for (const key of ['', 'x'.repeat(256), 'ü']) {
+      const request = { json: endpoint.right, headers: { 'idempotency-key': key } };
+      await invalid(api.send('POST', at(endpoint, id), request), `${endpoint.name} with the key ${key}`);
+    }
+  }
+  assert.deepEqual(await contents(api), before);
+});
+
+/** A 422 that names fields, with sentences for each. */
+async function invalid(asked: Promise<ApiAnswer>, what: string): Promise<void> {
+  const { status, json, text } = await asked;
+  assert.equal(status, 422, `${what}: ${text}`);
+  const { errors } = json as { errors: Record<string, string[]> };
+  assert.ok(Object.values(errors).length > 0, what);
+  for (const words of Object.values(errors)) assert.ok(words.length > 0 && words.every((word) => word !== ''), what);
+}
+
+/** Everything that a request could change. */
+async function contents({ database }: Hosted): Promise<unknown> {
+  const { db } = database;
+  return {
+    directories: await db.selectFrom('directories').selectAll().execute(),
+    keys: await db.selectFrom('public_keys').selectAll().execute(),
+    deliveries: await db.selectFrom('deliveries').selectAll().execute(),
+    audit: await db.selectFrom('audit').selectAll().execute(),
+  };
+}

@@ -62,14 +62,17 @@ export interface TestBerth extends AsyncDisposable {
   start(clock?: Clock, options?: { isConfirmed: boolean }): Promise<void>;
 }
 
-export async function startBerth(place: Scratch, options: { receiver?: ReceiverOptions } = {}): Promise<TestBerth> {
+export async function startBerth(
+  place: Scratch,
+  options: { receiver?: ReceiverOptions; rateLimit?: number } = {},
+): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver({ eachOnce: true, ...options.receiver }));
   const sshd = parts.use(await startSshd(place));
   const config: Config = {
     ...sshd.config,
     webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },
-    rateLimit: 1e6,
+    rateLimit: options.rateLimit ?? 1e6,
   };
   const log = createLog(config.logLevel);
   let service: Service | undefined = await startService(config, { log });

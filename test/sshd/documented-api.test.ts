@@ -1,0 +1,113 @@
+/**
+ * docs/api.md tells the truth: its requests are made in their order, and each answer is the one that the page shows, but for
+ * ids, times and secrets. `BERTH_WRITE_DOCS=1` writes the answers into the page instead.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { systemClock } from '../../src/clock.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import type { Role } from '../../src/db/schema.ts';
+import { issueKey, startBerth, type TestBerth } from '../support/berth.ts';
+import { type Documented, documentedIn, masked, shown, valueAt, withAnswers } from '../support/documented.ts';
+import { until } from '../support/poll.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/api.md', import.meta.url));
+const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
+const IS_WRITING = process.env['BERTH_WRITE_DOCS'] !== undefined;
+const HOOK = 'https://example.com/hooks/berth';
+
+/** How long a documented answer may take to come true, in s: an upload is recorded a moment after its client has left. */
+const PATIENCE = 15;
+
+test('each request of docs/api.md has the answer that is shown', async () => {
+  using place = scratch({ BERTH_SFTP_HOST: 'sftp.example.com' });
+  await using berth = await startBerth(place, { rateLimit: 120 });
+  const shell = await shellFor(place, berth);
+  const page = readFileSync(PAGE, 'utf8');
+  const answers: (string | undefined)[] = [];
+  for (const documented of documentedIn(page)) answers.push(await asked(shell, documented));
+  assert.ok(answers.length > 9, 'the page has requests');
+  if (IS_WRITING) writeFileSync(PAGE, withAnswers(page, answers));
+});
+
+interface Shell {
+  /** Runs it in bash, and gives back what it printed. */
+  run(commands: string): Promise<string>;
+  keep(name: string, value: string): void;
+}
+
+/** The answer as the page shows it. */
+async function asked(shell: Shell, { commands, answer, kept }: Documented): Promise<string | undefined> {
+  // The reader's own key and address.
+  if (commands.startsWith('export API=')) return undefined;
+  const isRead = !/--json|-X|-T|sftp/.test(commands);
+  if (IS_WRITING && isRead) await wait(2000);
+  let output = await shell.run(commands);
+  if (answer === undefined) return undefined;
+  const isRight = (): boolean => masked(shown(output)) === masked(answer);
+  const again = async (): Promise<boolean> => {
+    if (isRight()) return true;
+    output = await shell.run(commands);
+    return isRight();
+  };
+  if (isRead && !IS_WRITING) await until(commands, again, PATIENCE).catch(() => undefined);
+  if (!IS_WRITING) assert.equal(masked(shown(output)), masked(answer), commands);
+  for (const [name, path] of kept) shell.keep(name, valueAt(output, path));
+  return shown(output);
+}
+
+async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
+  const { config, sshd, receiver } = berth;
+  const folder = join(place.dir, 'reader');
+  await mkdir(join(folder, 'bin'), { recursive: true });
+  writeFileSync(join(folder, '.curlrc'), `silent\nshow-error\ninclude\nhttp1.1\ncacert = ${config.tls.cert}\n`);
+  const options = '-F/dev/null -oStrictHostKeyChecking=no -oUserKnownHostsFile=/dev/null -oLogLevel=ERROR';
+  // The page's host stands for this one.
+  const sftp = `#!/bin/sh\nexec /usr/bin/sftp ${options} -P ${sshd.port} "\${3%@*}@127.0.0.1"\n`;
+  writeFileSync(join(folder, 'bin/sftp'), sftp, { mode: 0o755 });
+  const variables: Record<string, string> = {
+    PATH: `${join(folder, 'bin')}:${process.env['PATH']}`,
+    CURL_HOME: folder,
+    SSH_ASKPASS: ASKPASS,
+    SSH_ASKPASS_REQUIRE: 'force',
+    API: `https://127.0.0.1:${berth.service().port}/api/v1`,
+    ...(await keys(berth)),
+  };
+  const seen = (text: string): string =>
+    text.replaceAll(receiver.url, HOOK).replaceAll(`"sftp_port":${sshd.port}`, '"sftp_port":2222');
+  return {
+    async run(commands) {
+      const script = commands.replaceAll(HOOK, receiver.url);
+      const bash = promisify(execFile)('bash', ['--norc', '-euo', 'pipefail', '-c', script], {
+        cwd: folder,
+        env: variables,
+      });
+      return seen((await bash).stdout);
+    },
+    keep(name, value) {
+      variables[name] = value;
+      if (name === 'PASSWORD') variables['SECRET'] = value;
+    },
+  };
+}
+
+/** Two keys of one account, and one of another. */
+async function keys({ config }: TestBerth): Promise<Record<'KEY' | 'MEMBER_KEY' | 'OTHER_KEY', string>> {
+  const database = await openDatabase(config.databaseFile);
+  const issuer = { database, clock: systemClock(), environment: config.environment };
+  const { id: accountId } = await createAccount(issuer, { name: 'Docs', plan: 'business' });
+  const issue = async (role: Role): Promise<string> => (await createKey(issuer, { accountId, role, name: role })).key;
+  const issued = { KEY: await issue('admin'), MEMBER_KEY: await issue('member') };
+  await database.close();
+  return { ...issued, OTHER_KEY: await issueKey(config) };
+}

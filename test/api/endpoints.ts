@@ -31,6 +31,12 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'DELETE /api/v1/directories/:id': { role: 'any', wrongBodies: [] },
   'DELETE /api/v1/directories/:id/public_key': { role: 'admin', wrongBodies: [] },
   'POST /api/v1/directories/:id/password': { role: 'admin', wrongBodies: [] },
-  'GET /api/v1/directories/:id/uploads': { role: 'any', wrongBodies: [], wrongQueries: PAGES },
+  'GET /api/v1/directories/:id/uploads': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'since=x', 'since=', 'since=2026-13-01T00:00:00Z'],
+  },
+  'GET /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/directories/:id/uploads/:upload_id/content': { role: 'any', wrongBodies: [] },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

@@ -131,20 +131,22 @@ export interface FilesTable {
 /** `webhooks/queue.ts` says what each state means and who changes it. */
 export type DeliveryState = 'queued' | 'running' | 'waiting' | 'delivered' | 'failed';
 
-/** The outbox. A row is complete in itself: no later change of the directory alters what is sent. */
+/** The outbox. What is sent is fixed here; where it goes and how it is signed is read from the directory at each attempt. */
 export interface DeliveriesTable {
   id: string;
   directory_id: string;
   account_id: string;
-  /** The row of `files` that it tells about; null in rows of an earlier berth. */
+  /**
+   * The row of `files` that it tells about. Null in rows of an earlier berth, and for a file that was overwritten before it
+   * got a row.
+   */
   upload_id: string | null;
+  /** Where the latest attempt went; before the first, where it was to go when the row was written. */
   url: string;
   /** `<account id> <origin>`: deliveries to one destination share its turn. */
   destination: string;
   /** The exact bytes of every attempt. */
   body: Buffer;
-  /** Lowercase hex HMAC-SHA256 of `body`. */
-  signature: string;
   state: DeliveryState;
   /** Attempts begun, 0 to 4. While one runs, its number names the lease: nobody else can hold the same. */
   attempts: number;
@@ -154,6 +156,8 @@ export interface DeliveriesTable {
   finished_at: Micros | null;
   /** When a replay of it was asked for that is not in the outbox yet. */
   replay_at: Micros | null;
+  /** The id of its latest replay: many are replayed at once, each at most once. */
+  replayed_as: string | null;
 }
 
 export interface AttemptsTable {

@@ -33,7 +33,7 @@ import {
   shift,
   type Turn,
 } from './queue.ts';
-import type { Answer, Send } from './send.ts';
+import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 
 /** An answer within this makes a destination proven (see `destinations.ts`), in µs. */
@@ -178,13 +178,18 @@ export class Dispatcher {
         const recorded = [...this.#unrecorded];
         const now = await this.#settle(tx, recorded, isRipe, destinations);
         turns = this.#isClosing ? [] : this.#destinations.next();
-        return { value, recorded, claimed: await claim(tx, turns, now) };
+        return { value, recorded, ...(await claim(tx, turns, now)) };
       });
       for (const ended of done.recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
       const begun = Map.groupBy(done.claimed, ({ destination }) => destination);
       for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
+      for (const { from, to, count } of done.moves) {
+        // What stands behind those that have moved shows in its next turn.
+        this.#destinations.due(from, Infinity);
+        this.#destinations.due(to, count);
+      }
       this.#underWay += done.claimed.length;
       for (const delivery of done.claimed) void this.#attempt(delivery);
       this.#sleeper.wakeIn(this.#destinations.readyIn());
@@ -205,7 +210,7 @@ export class Dispatcher {
     this.#jump += this.#clockStep();
     const now = this.#options.clock.now();
     if (this.#jump !== 0) await shift(tx, this.#jump);
-    if (this.#isFirst) await clamp(tx, now + longestWait(this.#options.retryDelays) + LEASE);
+    if (this.#isFirst) await clamp(tx, now, longestWait(this.#options.retryDelays) + LEASE);
     await finish(tx, recorded, now);
     const ripened = isRipe ? await ripen(tx, now) : [];
     const handedBack = recorded.filter(({ retryIn }) => retryIn === 0).map(({ destination }) => destination);
@@ -214,18 +219,27 @@ export class Dispatcher {
   }
 
   async #attempt(delivery: Claimed): Promise<void> {
-    const { send, clock, log, retryDelays, observe } = this.#options;
+    const { clock, log, retryDelays, observe } = this.#options;
     const { signal } = this.#stop;
-    const answer = await send(delivery, clock.now(), signal).catch(unexpected);
+    const answer = await this.#ask(delivery, signal).catch(unexpected);
     const sinceClose = clock.now() - delivery.inserted_at;
     const finished = outcomeOf(delivery, answer, { retryDelays, sinceClose, isStopping: signal.aborted });
     observe?.({ outcome: nameOf(finished), sinceClose });
     report(log, delivery, finished, sinceClose);
-    this.#destinations.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
+    if (!answer.isFinal) {
+      this.#destinations.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
+    }
     if (this.#ended.length === 0) this.#endedSince = performance.now();
     this.#ended.push({ ...finished, destination: delivery.destination });
     this.#underWay -= 1;
     this.#sleeper.wakeIn(this.#areGathered() ? 0 : GATHER_MS);
+  }
+
+  #ask({ webhook_url: url, webhook_secret, ...delivery }: Claimed, signal: AbortSignal): Promise<Answer> {
+    if (url === null || webhook_secret === null) {
+      return Promise.resolve({ ...noAnswer('the directory has no webhook URL any more'), isFinal: true });
+    }
+    return this.#options.send({ ...delivery, url, webhook_secret }, this.#options.clock.now(), signal);
   }
 
   /** Whether enough have ended to be worth a commit; the others keep the processor busy meanwhile. */

@@ -1,19 +1,17 @@
 /**
  * Puts webhooks into the outbox, in the transaction that records the upload: either both are there or neither.
- * A row is complete: URL, bytes and signature are fixed here, and later changes of the directory do not reach it.
+ * The bytes are fixed here. Where they go and how they are signed is read from the directory at each attempt (`queue.ts`).
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { formatMicros, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
-import { sign } from './signature.ts';
 
 export interface UploadEvent {
-  readonly directory: Pick<
-    DirectoriesTable,
-    'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url' | 'webhook_secret'
-  >;
+  readonly directory: Pick<DirectoriesTable, 'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url'>;
+  /** The row of the file; null for an upload that was overwritten before it got one. */
+  readonly uploadId: string | null;
   /** The path below the directory, as text: bytes that are not UTF-8 are U+FFFD here. */
   readonly filename: string;
   readonly sizeBytes: number;
@@ -25,10 +23,10 @@ const insert = compiled<DeliveriesTable>()((db, p) =>
     id: p('id'),
     directory_id: p('directory_id'),
     account_id: p('account_id'),
+    upload_id: p('upload_id'),
     url: p('url'),
     destination: p('destination'),
     body: p('body'),
-    signature: p('signature'),
     state: p('state'),
     attempts: p('attempts'),
     inserted_at: p('inserted_at'),
@@ -54,33 +52,35 @@ export async function enqueue(tx: Transaction<Tables>, ...events: readonly Uploa
 }
 
 function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
-  const { directory, uploadedAt } = event;
-  const body = payload(event);
+  const { directory, uploadId, uploadedAt } = event;
   return {
     id: randomUUID(),
     directory_id: directory.id,
     account_id: directory.account_id,
-    upload_id: null,
+    upload_id: uploadId,
     url,
-    destination: `${directory.account_id} ${origin(url)}`,
-    body,
-    signature: sign(body, directory.webhook_secret),
+    destination: destinationOf(directory.account_id, url),
+    body: payload(event),
     state: 'queued',
     attempts: 0,
     inserted_at: uploadedAt,
     due_at: uploadedAt,
     finished_at: null,
     replay_at: null,
+    replayed_as: null,
   };
 }
 
-/** Scheme, host and port. What is no URL is kept apart by its text; its attempts fail and say so. */
-function origin(url: string): string {
-  return URL.parse(url)?.origin ?? url;
+/**
+ * The account, and scheme, host and port of the receiver: whose turn it is. What is no URL is kept apart by its text; its
+ * attempts fail and say so.
+ */
+export function destinationOf(accountId: string, url: string): string {
+  return `${accountId} ${URL.parse(url)?.origin ?? url}`;
 }
 
 /** The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body"). */
-export function payload({ directory, filename, sizeBytes, uploadedAt }: UploadEvent): Buffer {
+export function payload({ directory, filename, sizeBytes, uploadedAt }: Omit<UploadEvent, 'uploadId'>): Buffer {
   return Buffer.from(
     JSON.stringify({
       event: 'file.uploaded',

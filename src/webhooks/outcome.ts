@@ -2,6 +2,7 @@
 import { DAY, type Micros, SECOND } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Claimed, Finished } from './queue.ts';
+import { LONGEST_WAIT } from './retry-after.ts';
 import type { Answer } from './send.ts';
 
 /** Waits before the second, third and fourth attempt, in seconds (docs/design.md, 9). */
@@ -35,18 +36,21 @@ export function outcomeOf(
 ): Finished {
   if (answer.ok) return { id, attempts, ...answer, retryIn: undefined };
   const isSpared = answer.isShortage === true && sinceClose < SPARED;
-  const wait = waitAfter(isSpared ? 1 : attempts, retryDelays);
+  const wait = answer.isFinal ? undefined : waitAfter(isSpared ? 1 : attempts, retryDelays, answer.retryAfter);
   const isHandedBack = isStopping && answer.status === null && wait !== undefined;
   return { id, attempts, ...answer, retryIn: isHandedBack ? 0 : wait, isSpared };
 }
 
-/** The wait after attempt `number` has failed, in µs; undefined after the last. */
-function waitAfter(number: number, delays: RetryDelays): Micros | undefined {
+/** The wait after attempt `number` has failed, in µs: as long as the receiver asks for, if that is longer. Undefined after the last. */
+function waitAfter(number: number, delays: RetryDelays, asked: Micros = 0): Micros | undefined {
   const seconds = delays[number - 1];
-  return seconds === undefined ? undefined : Math.round(seconds * SECOND * (1 + JITTER * (2 * Math.random() - 1)));
+  if (seconds === undefined) return undefined;
+  const own = seconds * SECOND * (1 + JITTER * (2 * Math.random() - 1));
+  // Later than asked for, never earlier.
+  return Math.round(Math.max(own, Math.min(LONGEST_WAIT, asked * (1 + JITTER * Math.random()))));
 }
 
-/** In µs. */
+/** Without what a receiver asks for, in µs. */
 export function longestWait(delays: RetryDelays): Micros {
   return Math.ceil(Math.max(...delays) * SECOND * (1 + JITTER));
 }

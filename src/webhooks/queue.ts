@@ -9,11 +9,16 @@
  *
  * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
  * never more than four. The lease is the pair of delivery and attempt number, so whoever has lost it changes nothing.
+ *
+ * Each claim reads URL and secrets from the directory. A delivery whose directory has got another destination meanwhile is
+ * not claimed but moved into that one's line.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, Tables } from '../db/schema.ts';
+import { destinationOf } from './outbox.ts';
+import { LONGEST_WAIT } from './retry-after.ts';
 
 /** Attempts in all (specification, "Limits"). */
 const MAX_ATTEMPTS = 4;
@@ -23,6 +28,9 @@ export const LEASE: Micros = 20 * SECOND;
 
 /** Deliveries that ripen in one transaction; the rest follows in the next, so that nothing else waits long. */
 const RIPEN = 100;
+
+/** Deliveries that move into another line in one transaction. */
+const MOVED = 100;
 
 /** Destinations listed at once. */
 export const LISTED = 256;
@@ -45,12 +53,22 @@ export interface Lease {
 
 export interface Claimed extends Lease {
   readonly directory_id: string;
+  readonly account_id: string;
   readonly destination: string;
-  readonly url: string;
+  /** The directory's, now: null when it has none any more. */
+  readonly webhook_url: string | null;
+  readonly webhook_secret: string | null;
+  readonly next_webhook_secret: string | null;
   readonly body: Buffer;
-  readonly signature: string;
   /** When its upload was closed. */
   readonly inserted_at: Micros;
+}
+
+/** So many deliveries have got another destination. */
+export interface Move {
+  readonly from: string;
+  readonly to: string;
+  readonly count: number;
 }
 
 export interface Finished extends Lease {
@@ -68,18 +86,45 @@ export interface Finished extends Lease {
 
 const due = compiled<Turn>()((db, p) =>
   db
-    .selectFrom('deliveries')
-    .select(['id', 'directory_id', 'destination', 'url', 'body', 'signature', 'inserted_at', 'attempts'])
-    .where('state', '=', sql.lit('queued'))
-    .where('destination', '=', p('destination'))
-    .orderBy('due_at')
+    .selectFrom('deliveries as d')
+    .leftJoin('directories as of', 'of.id', 'd.directory_id')
+    .select([
+      'd.id',
+      'd.directory_id',
+      'd.account_id',
+      'd.destination',
+      'd.body',
+      'd.inserted_at',
+      'd.attempts',
+      'd.url',
+    ])
+    .select(['of.webhook_url', 'of.webhook_secret', 'of.next_webhook_secret'])
+    .where('d.state', '=', sql.lit('queued'))
+    .where('d.destination', '=', p('destination'))
+    .orderBy('d.due_at')
     .limit(p('count')),
 );
-const take = compiled<Lease & { leaseEnd: Micros }>()((db, p) =>
+const take = compiled<Lease & { leaseEnd: Micros; url: string }>()((db, p) =>
   db
     .updateTable('deliveries')
-    .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd') })
+    .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd'), url: p('url') })
     .where('id', '=', p('id')),
+);
+const move = compiled<{ directory: string; from: string; to: string }>()((db, p) =>
+  db
+    .updateTable('deliveries')
+    .set({ destination: p('to') })
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('deliveries')
+        .select('id')
+        .where('state', '=', sql.lit('queued'))
+        .where('destination', '=', p('from'))
+        .where('directory_id', '=', p('directory'))
+        .orderBy('due_at')
+        .limit(MOVED),
+    )
+    .returning('id'),
 );
 const begin = compiled<Lease & { now: Micros }>()((db, p) =>
   db.insertInto('attempts').values({ delivery_id: p('id'), number: p('attempts'), started_at: p('now') }),
@@ -130,16 +175,32 @@ const earliest = compiled()((db) =>
  * Takes the deliveries that have been due longest of each destination. One by one: a statement that finds and changes
  * them at once takes SQLite twice as long for one, and is no faster for many.
  */
-export async function claim(tx: Transaction<Tables>, turns: readonly Turn[], now: Micros): Promise<Claimed[]> {
+export async function claim(
+  tx: Transaction<Tables>,
+  turns: readonly Turn[],
+  now: Micros,
+): Promise<{ claimed: Claimed[]; moves: Move[] }> {
   const claimed: Claimed[] = [];
+  const moves: Move[] = [];
   for (const turn of turns) {
-    for (const row of await due.all(tx, turn)) claimed.push({ ...row, attempts: row.attempts + 1 });
+    const moved = new Set<string>();
+    for (const { url, ...row } of await due.all(tx, turn)) {
+      const { id, directory_id: directory, webhook_url: current } = row;
+      if (moved.has(directory)) continue;
+      const to = current === null || current === url ? row.destination : destinationOf(row.account_id, current);
+      if (to !== row.destination) {
+        const from = row.destination;
+        moves.push({ from, to, count: (await move.all(tx, { directory, from, to })).length });
+        moved.add(directory);
+        continue;
+      }
+      const attempts = row.attempts + 1;
+      await take.all(tx, { id, attempts, leaseEnd: now + LEASE, url: current ?? url });
+      await begin.all(tx, { id, attempts, now });
+      claimed.push({ ...row, attempts });
+    }
   }
-  for (const { id, attempts } of claimed) {
-    await take.all(tx, { id, attempts, leaseEnd: now + LEASE });
-    await begin.all(tx, { id, attempts, now });
-  }
-  return claimed;
+  return { claimed, moves };
 }
 
 /** Records what came of attempts. One whose lease is lost, or whose delivery went with its directory, changes nothing. */
@@ -208,7 +269,27 @@ export async function shift(tx: Transaction<Tables>, by: Micros): Promise<void> 
     .execute();
 }
 
-/** Pulls in what lies further ahead than any wait can reach: the clock was set back while berth was down. */
-export async function clamp(tx: Transaction<Tables>, latest: Micros): Promise<void> {
-  await tx.updateTable('deliveries').set({ due_at: latest }).where(TIMED).where('due_at', '>', latest).execute();
+/**
+ * Pulls in what lies further ahead than a wait of berth's own can reach: the clock was set back while berth was down. A
+ * wait that a receiver asked for stays, unless the attempt before it seems to lie in the future.
+ */
+export async function clamp(tx: Transaction<Tables>, now: Micros, longest: Micros): Promise<void> {
+  await tx
+    .updateTable('deliveries')
+    .set({ due_at: now + longest })
+    .where(TIMED)
+    .where('due_at', '>', now + longest)
+    .where(({ exists, not, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attempts')
+            .select('number')
+            .whereRef('delivery_id', '=', 'deliveries.id')
+            .whereRef('number', '=', 'deliveries.attempts')
+            .where('finished_at', '<=', now)
+            .where(({ eb, ref }) => eb(ref('deliveries.due_at'), '<=', eb('finished_at', '+', LONGEST_WAIT))),
+        ),
+      ),
+    )
+    .execute();
 }

@@ -7,12 +7,13 @@
  * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
  */
 import { setImmediate } from 'node:timers';
-import got, { type Request } from 'got';
+import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedAgents } from './destination-guard.ts';
+import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
-import { signatureHeader } from './signature.ts';
+import { type Signed, signatureHeaders } from './signature.ts';
 
 /** Specification, "Limits": webhook response time. */
 const HEAD_MS = 5000;
@@ -20,12 +21,8 @@ const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
 
-interface Outgoing {
-  readonly id: string;
+export interface Outgoing extends Signed {
   readonly url: string;
-  readonly body: Buffer;
-  /** Lowercase hex. */
-  readonly signature: string;
 }
 
 export interface Answer {
@@ -38,6 +35,10 @@ export interface Answer {
   readonly error: string | null;
   /** The first 1 KiB of the answer's body. */
   readonly response: Buffer | null;
+  /** How long the receiver wants to be left alone, in µs. */
+  readonly retryAfter?: Micros;
+  /** Set when there is nobody to ask, now or later. */
+  readonly isFinal?: boolean;
   /** Set when the receiver was never asked, for want of something of our own (see `shortage.ts`). */
   readonly isShortage?: boolean;
 }
@@ -70,13 +71,9 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       }
       const request = client.stream(delivery.url, {
         body: delivery.body,
-        headers: {
-          'x-service-signature': signatureHeader(delivery.signature),
-          'webhook-id': delivery.id,
-          'webhook-timestamp': String(Math.floor(at / 1_000_000)),
-        },
+        headers: signatureHeaders(delivery, at),
       });
-      return outcome(request, started, signal);
+      return outcome(request, { started, at, signal });
     },
     close() {
       agents.http.destroy();
@@ -85,12 +82,20 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
   };
 }
 
+interface Attempt {
+  /** By the monotonic clock, in ms. */
+  readonly started: number;
+  /** By the wall clock. */
+  readonly at: Micros;
+  readonly signal: AbortSignal;
+}
+
 /** Follows the request to its end or to a limit, whichever comes first. */
-function outcome(request: Request, started: number, signal: AbortSignal): Promise<Answer> {
+function outcome(request: Request, { started, at, signal }: Attempt): Promise<Answer> {
   const { promise, resolve } = Promise.withResolvers<Answer>();
   const kept: Buffer[] = [];
   let received = 0;
-  let head: Pick<Answer, 'ok' | 'status' | 'latency'> | undefined;
+  let head: Pick<Answer, 'ok' | 'status' | 'latency' | 'retryAfter'> | undefined;
 
   const settle = (answer: Answer): void => {
     clearTimeout(timer);
@@ -112,9 +117,11 @@ function outcome(request: Request, started: number, signal: AbortSignal): Promis
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, HEAD_MS);
 
-  request.on('response', ({ statusCode }: { statusCode: number }) => {
+  request.on('response', ({ statusCode: status, headers }: Response) => {
     if (head) return;
-    head = { ok: statusCode >= 200 && statusCode < 300, status: statusCode, latency: since(started) };
+    const latency = since(started);
+    const ok = status >= 200 && status < 300;
+    head = { ok, status, latency, retryAfter: retryAfter(status, headers['retry-after'], at + latency) };
     clearTimeout(timer);
     timer = setTimeout(() => cut(''), BODY_MS);
   });
@@ -133,7 +140,7 @@ function outcome(request: Request, started: number, signal: AbortSignal): Promis
   return promise;
 }
 
-function noAnswer(error: string, started: number): Answer {
+export function noAnswer(error: string, started = performance.now()): Answer {
   return { ok: false, status: null, latency: since(started), error, response: null };
 }
 

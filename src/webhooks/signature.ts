@@ -1,5 +1,18 @@
-/** The webhook's signature (specification, "Delivery"). */
+/**
+ * What proves that a webhook is berth's: the specification's `x-service-signature` ("Delivery"), and beside it the headers
+ * of Standard Webhooks, which its libraries verify (docs/webhooks.md).
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { type Micros, SECOND } from '../clock.ts';
+
+/** What is signed, and with which secrets. */
+export interface Signed {
+  readonly id: string;
+  readonly body: Buffer;
+  readonly webhook_secret: string;
+  /** One that is to follow: until it does, both are valid. */
+  readonly next_webhook_secret: string | null;
+}
 
 /** Lowercase hex HMAC-SHA256 of the exact body, keyed with the directory's secret as it is shown in the API. */
 export function sign(body: Buffer, secret: string): string {
@@ -9,6 +22,39 @@ export function sign(body: Buffer, secret: string): string {
 /** The value of the `x-service-signature` header. */
 export function signatureHeader(signature: string): string {
   return `sha256=${signature}`;
+}
+
+/** @param at the wall clock at the attempt. */
+export function signatureHeaders(
+  { id, body, webhook_secret, next_webhook_secret }: Signed,
+  at: Micros,
+): Record<string, string> {
+  const timestamp = String(Math.floor(at / SECOND));
+  const secrets = next_webhook_secret === null ? [webhook_secret] : [webhook_secret, next_webhook_secret];
+  const standard = secrets.map((secret) => {
+    const hmac = createHmac('sha256', standardKey(secret)).update(`${id}.${timestamp}.`).update(body);
+    return `v1,${hmac.digest('base64')}`;
+  });
+  return {
+    'x-service-signature': signatureHeader(sign(body, webhook_secret)),
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': standard.join(' '),
+  };
+}
+
+/** As berth made them before it took the other alphabet: 24 bytes. */
+const OLD_SECRET = /^[\w-]{32}$/;
+const BASE64 = /^[A-Za-z\d+/]+={0,2}$/;
+
+/**
+ * The bytes that key `webhook-signature`. Base64 is decoded, as the libraries do: `whsec_` before it does not count. A
+ * text that is no base64 stands for its own bytes in UTF-8.
+ */
+export function standardKey(secret: string): Buffer {
+  const text = secret.replace(/^whsec_/, '');
+  // Node decodes either alphabet.
+  return BASE64.test(text) || OLD_SECRET.test(text) ? Buffer.from(text, 'base64') : Buffer.from(secret);
 }
 
 /** Whether `header` is what a webhook with this body and secret carries; compared in constant time. */

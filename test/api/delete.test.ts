@@ -25,7 +25,7 @@ async function addFiles({ db }: Database, directory_id: string, count: number): 
 async function addDelivery({ db }: Database, directory_id: string, account_id: string): Promise<void> {
   const id = randomUUID();
   const times = { inserted_at: 1, due_at: 1, finished_at: null };
-  const content = { url: 'http://x', destination: 'x', body: Buffer.from('{}'), signature: 's' };
+  const content = { url: 'http://x', destination: 'x', body: Buffer.from('{}') };
   await db
     .insertInto('deliveries')
     .values({ id, directory_id, account_id, state: 'queued', attempts: 1, ...times, ...content })

@@ -33,6 +33,7 @@ async function delivery(api: Hosted, directoryId: string, filename: string, stat
   return db.transaction().execute(async (tx) => {
     await enqueue(tx, {
       directory: { ...directory, webhook_url },
+      uploadId: null,
       filename,
       sizeBytes: 1,
       uploadedAt: now,
@@ -103,7 +104,6 @@ test('deliveries are shown with the answer of their last attempt; a finished one
     ],
   );
   assert.deepEqual(rows[0]?.body, rows[1]?.body);
-  assert.equal(rows[0]?.signature, rows[1]?.signature);
   for (const wrong of [queued, 'nothing']) {
     const { status, stderr } = await runCommand(place.environment, 'deliveries', '--replay', wrong);
     assert.equal(status, 1);

@@ -46,6 +46,9 @@ const VALUES: Record<string, unknown> = {
   uid: 7,
 };
 
+/** What later migrations drop on purpose. */
+const DROPPED: Record<string, readonly string[]> = { deliveries: ['signature'] };
+
 /** Two rows would need more than one set of keys: one of each table is enough to see what becomes of it. */
 function fill(file: string): Map<string, Rows> {
   const sqlite = new Sqlite(file);
@@ -85,8 +88,11 @@ for (let count = 1; count < names.length; count += 1) {
     for (const [table, rows] of before) {
       const after = sqlite.prepare(`select * from ${table}`).all() as Rows;
       // Later migrations may add columns.
+      const kept = rows.map((row) =>
+        Object.fromEntries(Object.entries(row).filter(([column]) => !DROPPED[table]?.includes(column))),
+      );
       assert.deepEqual(
-        after.map((row, i) => ({ ...row, ...rows[i] })),
+        after.map((row, i) => ({ ...row, ...kept[i] })),
         after,
         table,
       );

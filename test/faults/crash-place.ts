@@ -152,6 +152,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
       const now = clock.now();
       const event = {
         directory: { ...directory, webhook_url: webhookUrl },
+        uploadId: null,
         filename: 'f',
         sizeBytes: 1,
         uploadedAt: now,

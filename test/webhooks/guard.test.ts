@@ -14,7 +14,12 @@ import { type Answer, createSender } from '../../src/webhooks/send.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 
-const OUTGOING = { id: 'delivery-1', body: Buffer.from('{}'), signature: 'ab' };
+const OUTGOING = {
+  id: 'delivery-1',
+  body: Buffer.from('{}'),
+  webhook_secret: 'secret',
+  next_webhook_secret: null,
+};
 
 interface Setting {
   readonly allow?: readonly string[];
@@ -149,7 +154,8 @@ test('proxies of the environment are not used', async () => {
     import { guardedAgents } from './src/webhooks/destination-guard.ts';
     import { createSender } from './src/webhooks/send.ts';
     const { send } = createSender(guardedAgents(['127.0.0.0/8']), '1');
-    const outgoing = { id: 'x', url: ${JSON.stringify(target.url)}, body: Buffer.from('{}'), signature: '' };
+    const outgoing = { id: 'x', url: ${JSON.stringify(target.url)}, body: Buffer.from('{}'),
+      webhook_secret: '', next_webhook_secret: null };
     console.log((await send(outgoing, 0, new AbortController().signal)).status);`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
     env: { ...process.env, NODE_USE_ENV_PROXY: '1', HTTP_PROXY: new URL(proxy.url).origin, NO_PROXY: '' },

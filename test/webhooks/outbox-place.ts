@@ -1,4 +1,5 @@
-/** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. */
+/** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. Each URL is that of a directory. */
+import { createHash } from 'node:crypto';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
@@ -12,13 +13,15 @@ import { createSender } from '../../src/webhooks/send.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
-export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ';
+export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ=';
 
 export interface OutboxPlace extends AsyncDisposable {
   readonly database: Database;
   readonly clock: Clock;
   /** Runs a dispatcher until the test ends, or until it is closed. */
   start(observe?: DispatcherOptions['observe']): Dispatcher;
+  /** An upload into the directory with that URL, which is made when there is none. */
+  event(url: string, changes?: Partial<UploadEvent>): Promise<UploadEvent>;
   /** Enqueues one webhook and returns its delivery's id. */
   put(url: string, changes?: Partial<UploadEvent>): Promise<string>;
   delivery(id: string): Promise<DeliveriesTable>;
@@ -51,26 +54,31 @@ export async function outboxPlace({
 
   const delivery = (id: string): Promise<DeliveriesTable> =>
     database.db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  const event = async (url: string, changes: Partial<UploadEvent> = {}): Promise<UploadEvent> => {
+    await makeDirectory(database, url);
+    return {
+      directory: directory(url),
+      uploadId: null,
+      filename: 'orders.csv',
+      sizeBytes: 12,
+      uploadedAt: clock.now(),
+      ...changes,
+    };
+  };
   return {
     database,
     clock,
+    event,
     start(observe = () => undefined) {
       const log = createLog('silent');
       const dispatcher = new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe });
       cleanUp.defer(() => dispatcher.close());
       return dispatcher;
     },
-    async put(url, changes = {}) {
-      const now = clock.now();
+    async put(url, changes) {
       const before = await database.db.selectFrom('deliveries').select('id').execute();
-      const event: UploadEvent = {
-        directory: directory(url),
-        filename: 'orders.csv',
-        sizeBytes: 12,
-        uploadedAt: now,
-        ...changes,
-      };
-      await database.db.transaction().execute((tx) => enqueue(tx, event));
+      const upload = await event(url, changes);
+      await database.db.transaction().execute((tx) => enqueue(tx, upload));
       const known = new Set(before.map(({ id }) => id));
       const rows = await database.db.selectFrom('deliveries').select('id').execute();
       const added = rows.find(({ id }) => !known.has(id));
@@ -92,13 +100,54 @@ export async function outboxPlace({
   };
 }
 
+export const ACCOUNT = 'account-1';
+
+/** What an event says of it; `event` makes its row. */
 export function directory(url: string | null): UploadEvent['directory'] {
+  const hex = createHash('sha256').update(String(url)).digest('hex');
   return {
-    id: '7f0c2f3e-9a1b-4c5d-8e6f-001122334455',
-    account_id: 'account-1',
+    id: `${hex.slice(0, 8)}-9a1b-4c5d-8e6f-${hex.slice(8, 20)}`,
+    account_id: ACCOUNT,
     slug: 'orders',
     external_id: 'order "42"',
     webhook_url: url,
-    webhook_secret: SECRET,
   };
+}
+
+async function makeDirectory({ db }: Database, url: string): Promise<void> {
+  const known = directory(url);
+  if (await db.selectFrom('directories').select('id').where('id', '=', known.id).executeTakeFirst()) return;
+  const account = { id: ACCOUNT, name: 'Test', plan: 'business', inserted_at: 1 } as const;
+  await db
+    .insertInto('accounts')
+    .values(account)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const { uid, username } = await db
+    .insertInto('principals')
+    .values({ uid: Number.parseInt(known.id.slice(0, 8), 16), username: known.id })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await db
+    .insertInto('directories')
+    .values({
+      ...known,
+      uid,
+      sftp_username: username,
+      name: 'Orders',
+      metadata: '{}',
+      sftp_host: 'localhost',
+      sftp_port: 22,
+      password_hash: '',
+      webhook_secret: SECRET,
+      max_connections: 10,
+      storage_bytes: 0,
+      retention_days: 0,
+      auth_mode: 'password',
+      suspended: 0,
+      allowed_networks: '[]',
+      inserted_at: 1,
+      updated_at: 1,
+    })
+    .execute();
 }

@@ -8,7 +8,8 @@ import { directory, outboxPlace } from './outbox-place.ts';
 const FILE = { filename: 'in/orders.csv', sizeBytes: 12, uploadedAt: 1_795_207_800_123_456 };
 
 test('the body has the fields of the specification in its order', () => {
-  const body = payload({ directory: directory('https://example.com'), ...FILE });
+  const id = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
+  const body = payload({ directory: { ...directory('https://example.com'), id }, ...FILE });
   assert.equal(
     body.toString(),
     '{"event":"file.uploaded","directory_id":"7f0c2f3e-9a1b-4c5d-8e6f-001122334455","external_id":"order \\"42\\"",' +
@@ -40,7 +41,7 @@ test('the signature is the lowercase hex HMAC-SHA256 of the raw body', () => {
 
 test('a directory without a URL gets no delivery, and many events go in with one call', async () => {
   await using place = await outboxPlace();
-  const event = { directory: directory('https://example.com/hook'), ...FILE };
+  const event = { directory: directory('https://example.com/hook'), uploadId: null, ...FILE };
   await place.database.db.transaction().execute(async (tx) => {
     await enqueue(tx, { ...event, directory: directory(null) });
     await enqueue(tx, ...Array.from({ length: 450 }, () => event));

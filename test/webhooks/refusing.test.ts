@@ -1,10 +1,10 @@
 /** Many refusing destinations with nothing else to wake the dispatcher: each has its turns, and nobody waits for them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { enqueue } from '../../src/webhooks/outbox.ts';
+import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
-import { directory, outboxPlace } from './outbox-place.ts';
+import { outboxPlace } from './outbox-place.ts';
 
 const REFUSING = 64;
 const EACH = 3;
@@ -15,12 +15,11 @@ test('64 refusing destinations have all their attempts in turn, and a working re
   await using working = await receiver();
   let ended = 0;
   const dispatcher = place.start(({ outcome }) => void (ended += outcome === 'delivered' ? 0 : 1));
-  const upload = (...urls: string[]): Promise<void> =>
-    dispatcher.transact(async (tx) => {
-      const uploadedAt = place.clock.now();
-      const event = (url: string) => ({ directory: directory(url), filename: 'x', sizeBytes: 1, uploadedAt });
-      return { value: undefined, destinations: await enqueue(tx, ...urls.map(event)) };
-    });
+  const upload = async (...urls: string[]): Promise<void> => {
+    const events: UploadEvent[] = [];
+    for (const url of urls) events.push(await place.event(url));
+    return dispatcher.transact(async (tx) => ({ value: undefined, destinations: await enqueue(tx, ...events) }));
+  };
   // Nothing listens on port 1.
   const refusing = Array.from({ length: REFUSING }, (_, i) => `http://127.0.2.${i + 1}:1/`);
   for (let i = 0; i < EACH; i += 1) await upload(...refusing);

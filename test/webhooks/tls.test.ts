@@ -21,7 +21,8 @@ test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that 
   const log = createLog('info', { write: (line) => void lines.push(line) });
   const status = async (ca: string): Promise<number | null> => {
     const sender = createSender(guardedAgents(['127.0.0.0/8'], undefined, trustedWith(ca, log)), '1');
-    const delivery = { id: '1', url: target.url, body: Buffer.from('{}'), signature: '0' };
+    const secrets = { webhook_secret: 'secret', next_webhook_secret: null };
+    const delivery = { id: '1', url: target.url, body: Buffer.from('{}'), ...secrets };
     const answer = await sender.send(delivery, systemClock().now(), new AbortController().signal);
     sender.close();
     return answer.status;

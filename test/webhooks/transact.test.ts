@@ -4,20 +4,15 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Dispatcher } from '../../src/webhooks/dispatcher.ts';
-import { enqueue } from '../../src/webhooks/outbox.ts';
+import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';
-import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
+import { type OutboxPlace, outboxPlace } from './outbox-place.ts';
 
 /** Uploads these files with one transaction. */
-function upload(place: OutboxPlace, { transact }: Dispatcher, url: string, ...names: string[]): Promise<void> {
-  return transact(async (tx) => {
-    const destinations: string[] = [];
-    for (const filename of names) {
-      const uploadedAt = place.clock.now();
-      destinations.push(...(await enqueue(tx, { directory: directory(url), filename, sizeBytes: 1, uploadedAt })));
-    }
-    return { value: undefined, destinations };
-  });
+async function upload(place: OutboxPlace, { transact }: Dispatcher, url: string, ...names: string[]): Promise<void> {
+  const events: UploadEvent[] = [];
+  for (const filename of names) events.push(await place.event(url, { filename }));
+  return transact(async (tx) => ({ value: undefined, destinations: await enqueue(tx, ...events) }));
 }
 
 async function states(place: OutboxPlace): Promise<string[]> {
@@ -45,9 +40,10 @@ test('a transaction that fails sends nothing and holds no slot', async () => {
   await using place = await outboxPlace();
   await using target = await receiver();
   const dispatcher = place.start();
+  const event = await place.event(target.url, { uploadedAt: 1 });
   for (let count = 0; count < 3; count += 1) {
     const failed = dispatcher.transact(async (tx) => {
-      await enqueue(tx, { directory: directory(target.url), filename: 'x', sizeBytes: 1, uploadedAt: 1 });
+      await enqueue(tx, event);
       throw new Error('no row for this upload');
     });
     await assert.rejects(failed, /no row for this upload/);

@@ -40,12 +40,26 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   await db.schema.alterTable('deliveries').addColumn('upload_id', 'text').execute();
   await db.schema.alterTable('deliveries').addColumn('replay_at', 'bigint').execute();
+  await db.schema.alterTable('deliveries').addColumn('replayed_as', 'text').execute();
+  // Signed at each attempt, with the secret of that moment.
+  await db.schema.alterTable('deliveries').dropColumn('signature').execute();
   await db.schema
     .createIndex('deliveries_to_replay')
     .on('deliveries')
-    .columns(['replay_at', 'inserted_at'])
+    .columns(['directory_id', 'inserted_at'])
     .where(sql.ref('replay_at'), 'is not', null)
     .execute();
+  // What a directory's list shows of its few that are not delivered.
+  for (const [name, condition] of [
+    ['deliveries_pending_of', sql<boolean>`finished_at is null`],
+    ['deliveries_failed_of', sql<boolean>`state = 'failed'`],
+  ] as const)
+    await db.schema
+      .createIndex(name)
+      .on('deliveries')
+      .columns(['directory_id', 'inserted_at'])
+      .where(condition)
+      .execute();
 
   await db.schema
     .createTable('placements')

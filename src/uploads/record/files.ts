@@ -79,17 +79,22 @@ export class Files {
   }
 
   /** Puts a row, with a new id unless one is given, in place of another. */
-  async put(file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string }, before: FileRow | undefined): Promise<void> {
+  async put(
+    file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string },
+    before: FileRow | undefined,
+  ): Promise<FileRow> {
     const row = { id: randomUUID(), ...file, directory_id: this.#directory };
     if (before) await updateFile.all(this.#tx, { ...row, of: before.id });
     else await insertFile.all(this.#tx, row);
     this.#growth += row.size_bytes - (before?.size_bytes ?? 0);
+    return row;
   }
 
-  async update(row: FileRow, values: Partial<Omit<FileRow, 'id' | 'directory_id'>>): Promise<void> {
+  async update(row: FileRow, values: Partial<Omit<FileRow, 'id' | 'directory_id'>>): Promise<FileRow> {
     const changed = { ...row, ...values };
     await updateFile.all(this.#tx, { ...changed, of: row.id });
     this.#growth += changed.size_bytes - row.size_bytes;
+    return changed;
   }
 
   async remove(row: FileRow): Promise<void> {

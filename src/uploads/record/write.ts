@@ -20,7 +20,7 @@ export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 
 const live = compiled<{ id: string }>()((db, p) =>
   db
     .selectFrom('directories')
-    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'webhook_secret', 'sftp_username'])
+    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])
     .where('id', '=', p('id'))
     .where('deleted_at', 'is', null),
 );
@@ -84,14 +84,15 @@ async function writeFile(
   const { entry, stat } = sight;
   const decision = decide(sight);
   if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', ...decision, stat } };
-  await apply(files, sight, decision, unmatched);
-  const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload)));
+  const written = await apply(files, sight, decision, unmatched);
+  const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload, written)));
   const uploads = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));
   const history = [...uploads, ...decision.events].map((happening) => historyRow(directory, happening));
   return { entry, outcome: doneWith(sight, decision.isLost ?? false), history, webhooks };
 }
 
-async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Unmatched): Promise<void> {
+/** Returns the row that the file has now, if it was written. */
+async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Unmatched): Promise<FileRow | undefined> {
   const { row, twin, path, entry, matched } = sight;
   const { id } = entry.directory.jail;
   if (matched) unmatched.removeClose(id, matched);
@@ -107,18 +108,31 @@ async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Un
     // Its file may have been moved away, and another be here now.
     if (row && row.inode !== put.inode) unmatched.addRow(row);
     const file = { ...put, path: bytesOf(path), ...(old !== undefined && { id: old }) };
-    await files.put(file, row ?? (old ? undefined : twin));
+    return files.put(file, row ?? (old ? undefined : twin));
   }
   if (effects.change) {
     const of = effects.change.of === twin ? twin : row;
     if (!of) throw new Error('a decision changes a row that was not looked at');
     if (row && row !== of) await gone(row);
-    await files.update(of, { ...effects.change.to, path: bytesOf(path) });
+    return files.update(of, { ...effects.change.to, path: bytesOf(path) });
   }
+  return undefined;
 }
 
-function uploadEvent(directory: UploadDirectory, { path, bytes, at }: Announcement): UploadEvent {
-  return { directory, filename: displayName(path), sizeBytes: bytes, uploadedAt: at };
+function uploadEvent(
+  directory: UploadDirectory,
+  { path, bytes, at }: Announcement,
+  written: FileRow | undefined,
+): UploadEvent {
+  // An announcement may be of what was overwritten before anybody looked.
+  const isOfRow = written?.state === 'uploaded' && written.uploaded_at === at;
+  return {
+    directory,
+    uploadId: isOfRow ? written.id : null,
+    filename: displayName(path),
+    sizeBytes: bytes,
+    uploadedAt: at,
+  };
 }
 
 /** Rows below a folder's former names follow it. A row at its own path is of a file that has gone. */

@@ -3,10 +3,10 @@
  * the URLs of dead receivers and how many webhooks are queued for each. Answers each message, a number, with the
  * latencies of that many webhooks in turn, in ms from the commit to the request at the healthy receiver.
  */
-import { enqueue, type UploadEvent } from '../../../src/webhooks/outbox.ts';
+import { enqueue } from '../../../src/webhooks/outbox.ts';
 import { until } from '../../support/poll.ts';
 import { receiver } from '../../support/receiver.ts';
-import { directory, outboxPlace } from '../outbox-place.ts';
+import { outboxPlace } from '../outbox-place.ts';
 
 const { dead, each } = JSON.parse(process.argv[2] ?? '') as { dead: string[]; each: number };
 /** Attempts begun when the crowd has what it can get: two for each dead receiver but the refused ones. */
@@ -17,12 +17,9 @@ const UNCOUNTED = 10;
 
 await using place = await outboxPlace({ retryDelays: [10, 60, 300] });
 await using healthy = await receiver();
-const event = (url: string): UploadEvent => {
-  const now = place.clock.now();
-  return { directory: directory(url), filename: 'x', sizeBytes: 1, uploadedAt: now };
-};
-const queued = Array.from({ length: each }, () => dead.map(event)).flat();
-await place.database.db.transaction().execute((tx) => enqueue(tx, ...queued));
+const first = await Promise.all(dead.map((url) => place.event(url)));
+const queued = Array.from({ length: each }, () => first.map((event) => ({ ...event, uploadedAt: place.clock.now() })));
+await place.database.db.transaction().execute((tx) => enqueue(tx, ...queued.flat()));
 const dispatcher = place.start();
 dispatcher.wake();
 await until('the dead have all the attempts that they can get', async () => {
@@ -43,7 +40,8 @@ await done.promise;
 async function deliver(count: number): Promise<number[]> {
   const latencies: number[] = [];
   for (let i = -UNCOUNTED; i < count; i += 1) {
-    await place.database.db.transaction().execute((tx) => enqueue(tx, event(healthy.url)));
+    const event = await place.event(healthy.url);
+    await place.database.db.transaction().execute((tx) => enqueue(tx, event));
     const committed = performance.now();
     dispatcher.wake();
     const { at } = await healthy.next();

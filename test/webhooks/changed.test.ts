@@ -1,0 +1,97 @@
+/** URL and secret are those of the moment of each attempt, and the turns are those of the destination that it goes to. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Updateable } from 'kysely';
+import type { DirectoriesTable } from '../../src/db/schema.ts';
+import { enqueue } from '../../src/webhooks/outbox.ts';
+import { verify } from '../../src/webhooks/signature.ts';
+import { until } from '../support/poll.ts';
+import { receiver } from '../support/receiver.ts';
+import { ACCOUNT, directory, type OutboxPlace, outboxPlace, SECRET } from './outbox-place.ts';
+
+async function change(place: OutboxPlace, url: string, changes: Updateable<DirectoriesTable>): Promise<void> {
+  const { id } = directory(url);
+  await place.database.db.updateTable('directories').set(changes).where('id', '=', id).execute();
+}
+
+test('the next attempt goes to the changed URL with the changed secret, the same bytes under the same id', async () => {
+  await using place = await outboxPlace({ retryDelays: [0.2, 0.02, 0.02] });
+  await using before = await receiver({ respond: (response) => response.writeHead(500).end() });
+  await using after = await receiver();
+  const dispatcher = place.start();
+  const id = await place.put(before.url);
+  dispatcher.wake();
+  const first = await before.next();
+  await change(place, before.url, { webhook_url: after.url, webhook_secret: 'another secret' });
+  const second = await after.next();
+  const row = await place.until(id, 'delivered');
+  assert.deepEqual(second.body, first.body);
+  assert.equal(second.headers['webhook-id'], id);
+  assert.ok(verify(first.body, SECRET, String(first.headers['x-service-signature'])));
+  assert.ok(verify(second.body, 'another secret', String(second.headers['x-service-signature'])));
+  assert.equal(before.requests.length, 1);
+  assert.deepEqual([row.url, row.attempts], [after.url, 2]);
+  assert.equal(row.destination, `${ACCOUNT} ${new URL(after.url).origin}`);
+});
+
+test('another path at the same receiver is used too, and the row says where it went', async () => {
+  await using place = await outboxPlace({ retryDelays: [0.2, 0.02, 0.02] });
+  await using target = await receiver({
+    respond: (response, { path }) => response.writeHead(path === '/new' ? 204 : 404).end(),
+  });
+  const dispatcher = place.start();
+  const id = await place.put(target.url);
+  dispatcher.wake();
+  await target.next();
+  await change(place, target.url, { webhook_url: target.url.replace('/hook', '/new') });
+  assert.equal((await place.until(id, 'delivered')).url, target.url.replace('/hook', '/new'));
+});
+
+test('without a URL a delivery fails for good and says so; nobody is asked, and the destination does not suffer', async () => {
+  await using place = await outboxPlace();
+  await using target = await receiver();
+  const outcomes: string[] = [];
+  const dispatcher = place.start(({ outcome }) => outcomes.push(outcome));
+  const id = await place.put(target.url);
+  await change(place, target.url, { webhook_url: null });
+  dispatcher.wake();
+  const row = await place.until(id, 'failed');
+  assert.deepEqual([row.attempts, row.url, row.due_at], [1, target.url, null]);
+  const [attempt] = await place.attempts(id);
+  assert.equal(attempt?.error, 'the directory has no webhook URL any more');
+  assert.deepEqual([attempt?.status, target.requests.length, outcomes], [null, 0, ['failed']]);
+});
+
+test('a long queue of a dead receiver follows to the new one, in its order, past what stays with the dead', async () => {
+  await using place = await outboxPlace({ retryDelays: [60, 60, 60] });
+  await using silent = await receiver({ respond: () => undefined });
+  await using working = await receiver();
+  const [mine, other] = [silent.url, `${silent.url}/other`];
+  const event = await place.event(mine);
+  const staying = await place.event(other);
+  const { db } = place.database;
+  await db.transaction().execute(async (tx) => {
+    for (let i = 0; i < 250; i += 1) {
+      await enqueue(tx, { ...event, filename: String(i) }, { ...staying, filename: `other ${i}` });
+    }
+  });
+  const dispatcher = place.start();
+  dispatcher.wake();
+  // The attempts that a new destination may have are under way; all else waits for them.
+  await silent.next();
+  await silent.next();
+  await change(place, mine, { webhook_url: working.url });
+  await until('all but those under way are there', () => working.requests.length >= 248);
+  const begun = await db
+    .selectFrom('attempts')
+    .innerJoin('deliveries', 'deliveries.id', 'attempts.delivery_id')
+    .select(['started_at', 'body'])
+    .where('url', '=', working.url)
+    .execute();
+  const nameOf = (body: Buffer): number => Number((JSON.parse(body.toString()) as { filename: string }).filename);
+  const byName = begun.toSorted((one, another) => nameOf(one.body) - nameOf(another.body));
+  const times = byName.map(({ started_at }) => started_at);
+  assert.deepEqual(times, times.toSorted((one, another) => one - another));
+  const left = await db.selectFrom('deliveries').select('directory_id').where('state', '=', 'queued').execute();
+  assert.deepEqual([...new Set(left.map((row) => row.directory_id))], [directory(other).id]);
+});

@@ -91,7 +91,10 @@ test('a long queue of a dead receiver follows to the new one, in its order, past
   const nameOf = (body: Buffer): number => Number((JSON.parse(body.toString()) as { filename: string }).filename);
   const byName = begun.toSorted((one, another) => nameOf(one.body) - nameOf(another.body));
   const times = byName.map(({ started_at }) => started_at);
-  assert.deepEqual(times, times.toSorted((one, another) => one - another));
+  assert.deepEqual(
+    times,
+    times.toSorted((one, another) => one - another),
+  );
   const left = await db.selectFrom('deliveries').select('directory_id').where('state', '=', 'queued').execute();
   assert.deepEqual([...new Set(left.map((row) => row.directory_id))], [directory(other).id]);
 });

@@ -23,7 +23,7 @@ async function received(
     port: 0,
     status,
     delay: 0,
-    secretOf: async (id) => (id === directory(null).id ? secret : undefined),
+    secretOf: async (id) => (id === directory(listening.url).id ? secret : undefined),
     print: (text) => (shown += text),
   });
   const dispatcher = place.start();
@@ -39,7 +39,7 @@ test('it shows a webhook and says that the signature is right', async () => {
   const shown = await received(place, { secret: SECRET });
   assert.match(
     shown,
-    /^\d\d:\d\d:\d\d\.\d{3} {2}file\.uploaded: "in\/orders\.csv", 12 bytes\n {2}directory orders \(7f0c2f3e-\S+\), external_id "order \\"42\\""\n/,
+    /^\d\d:\d\d:\d\d\.\d{3} {2}file\.uploaded: "in\/orders\.csv", 12 bytes\n {2}directory orders \([\da-f]{8}-\S+\), external_id "order \\"42\\""\n/,
   );
   assert.match(
     shown,

@@ -1,100 +1,115 @@
 /**
- * The rules for a directory's fields, one place for their limits and words. The words are Ecto's (validate_required,
- * validate_length, validate_number, cast), since `can't be blank` of the specification is one of them.
- *
- * Text counts in code points and has to be storable anywhere: well-formed Unicode, no NUL. Fields that are not listed
- * for a request are ignored.
+ * The rules for a directory's fields, one place for their limits. Fields that are not listed for a request are ignored.
  */
 import * as v from 'valibot';
 import type { AuthMode } from '../db/schema.ts';
-import { ValidationError } from '../errors.ts';
+import { atMost, checked, filled, INVALID, optionalText, orBlank, storable, wholeNumber } from '../validation.ts';
 import { isExactNumber } from './json-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
-const BLANK = "can't be blank";
-const INVALID = 'is invalid';
 const METADATA_BYTES = 16_384;
 
-const atMost = (limit: number) =>
-  v.check<string, string>((text) => Array.from(text).length <= limit, `should be at most ${limit} character(s)`);
-const storable = v.check<string, string>((text) => text.isWellFormed() && !text.includes('\0'), INVALID);
-const present = v.check<unknown, string>((value) => value !== null, BLANK);
-
 const name = v.pipe(
-  v.nullish(v.string(INVALID), ''),
-  v.check((text) => text.trim() !== '', BLANK),
-  storable,
-  atMost(100),
+  v.string(orBlank),
+  ...storable,
+  filled,
+  ...atMost(100),
+  v.description('What it is called. The slug and the username derive from it, once.'),
 );
-const optionalText = (limit: number) => v.nullable(v.pipe(v.string(INVALID), storable, atMost(limit)));
-const integer = (min: number, max: number) =>
-  v.pipe(
-    v.unknown(),
-    present,
-    v.custom<number>(Number.isSafeInteger, INVALID),
-    v.minValue(min, `must be greater than or equal to ${min}`),
-    v.maxValue(max, `must be less than or equal to ${max}`),
-  );
+
+const description = v.pipe(optionalText(2000), v.description('Notes.'));
+
+const externalId = v.pipe(
+  optionalText(255),
+  v.description('Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it.'),
+);
 
 /** Kept as JSON text. */
 const metadata = v.pipe(
-  v.unknown(),
   v.custom<object | null>(
     (value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value),
     INVALID,
   ),
+  v.metadata({
+    type: ['object', 'null'],
+    description: `Anything, stored as given: at most ${METADATA_BYTES} bytes of JSON. \`null\` is \`{}\`.`,
+  }),
   v.transform((value) => JSON.stringify(value ?? {})),
   v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
 );
 
-const webhookUrl = v.nullable(
-  v.pipe(
-    v.string(INVALID),
-    v.regex(/^https?:\/\//i, 'must start with https:// or http://'),
-    v.check((text) => !/^https?:\/\//i.test(text) || isUrl(text), INVALID),
-    atMost(2048),
-  ),
-);
+/** The scheme in any case: JSON Schema's patterns have no flags. */
+const HTTP = /^[Hh][Tt][Tt][Pp][Ss]?:\/\//;
 
-const maxConnections = integer(1, 1000);
-
-export const NewDirectory = v.object({
-  name,
-  description: v.optional(optionalText(2000), null),
-  external_id: v.optional(optionalText(255), null),
-  metadata: v.optional(metadata, {}),
-  max_connections: v.optional(maxConnections, 10),
-  retention_days: v.optional(integer(0, 36_500), 0),
-});
-
-export const BasicFields = v.object({
-  name: v.optional(name),
-  description: v.optional(optionalText(2000)),
-  webhook_url: v.optional(webhookUrl),
-  external_id: v.optional(optionalText(255)),
-  metadata: v.optional(metadata),
-  max_connections: v.optional(maxConnections),
-});
-
-export const AuthFields = v.object({
-  auth_mode: v.optional(
-    v.pipe(v.unknown(), present, v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], INVALID)),
-  ),
-  public_key: v.optional(
+const webhookUrl = v.pipe(
+  v.nullable(
     v.pipe(
-      v.unknown(),
-      present,
       v.string(INVALID),
-      v.check((text) => text.trim() !== '', BLANK),
-      v.transform(parsePublicKey),
-      v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
-      v.check(
-        ({ weakness }) => weakness === undefined,
-        ({ input }) => input.weakness ?? INVALID,
-      ),
+      v.regex(HTTP, 'must start with https:// or http://'),
+      v.check((text) => !HTTP.test(text) || isUrl(text), INVALID),
+      v.metadata({ allOf: [{ pattern: '^[^\\s\\u0000-\\u001f\\u007f-\\u009f]*$' }] }),
+      ...atMost(2048),
     ),
   ),
-});
+  v.description('Where webhooks go. `null` turns them off.'),
+);
+
+const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));
+
+const retentionDays = v.pipe(
+  wholeNumber(0, 36_500),
+  v.description('Files older than so many days are deleted. 0 keeps them.'),
+);
+
+export const NewDirectory = v.pipe(
+  v.object(
+    {
+      name,
+      description: v.optional(description, null),
+      external_id: v.optional(externalId, null),
+      metadata: v.optional(metadata, {}),
+      max_connections: v.optional(maxConnections, 10),
+      retention_days: v.optional(retentionDays, 0),
+    },
+    orBlank,
+  ),
+  v.title('NewDirectory'),
+);
+
+export const BasicFields = v.pipe(
+  v.object({
+    name: v.optional(name),
+    description: v.optional(description),
+    webhook_url: v.optional(webhookUrl),
+    external_id: v.optional(externalId),
+    metadata: v.optional(metadata),
+    max_connections: v.optional(maxConnections),
+  }),
+  v.title('BasicFields'),
+  // `isAuthChange` in JSON Schema: the two kinds of change exclude each other.
+  v.metadata({ not: { anyOf: [{ required: ['auth_mode'] }, { required: ['public_key'] }] } }),
+);
+
+export const AuthFields = v.pipe(
+  v.object({
+    auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
+    public_key: v.optional(
+      v.pipe(
+        v.string(orBlank),
+        filled,
+        v.description('An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces the one before.'),
+        v.transform(parsePublicKey),
+        v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
+        v.check(
+          ({ weakness }) => weakness === undefined,
+          ({ input }) => input.weakness ?? INVALID,
+        ),
+      ),
+    ),
+  }),
+  v.title('AuthFields'),
+  v.metadata({ if: { required: ['auth_mode'] }, else: { required: ['public_key'] } }),
+);
 
 export type NewDirectory = v.InferOutput<typeof NewDirectory>;
 export type BasicFields = v.InferOutput<typeof BasicFields>;
@@ -127,13 +142,6 @@ export const SETTABLE = {
   basics: Object.keys(BasicFields.entries),
   auth: Object.keys(AuthFields.entries),
 };
-
-function checked<S extends v.GenericSchema>(schema: S, fields: Fields): v.InferOutput<S> {
-  const result = v.safeParse(schema, fields);
-  if (result.success) return result.output;
-  const problems = Object.entries(v.flatten(result.issues).nested ?? {});
-  throw new ValidationError(Object.fromEntries(problems.map(([field, messages]) => [field, messages ?? [INVALID]])));
-}
 
 /** A URL as it stands: the parser would drop blanks and control characters. */
 function isUrl(text: string): boolean {

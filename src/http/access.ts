@@ -77,7 +77,16 @@ export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, 
     };
   }
 
-  return { identify, authorized };
+  /** Wraps an endpoint that needs no key. Its requests count like all others. */
+  function open(endpoint: (c: Context<ApiEnv>) => Response | Promise<Response>) {
+    return async (c: Context<ApiEnv>): Promise<Response> => {
+      c.env.notes.route = routePath(c);
+      await identify(c.env);
+      return endpoint(c);
+    };
+  }
+
+  return { identify, authorized, open };
 }
 
 /** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */

@@ -7,15 +7,19 @@ import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
+import { version } from '../version.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
+import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
+import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
-import { health, type HealthCheck } from './health.ts';
+import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
-import { fileRoutes } from './endpoints/files.ts';
 import type { ApiEnv } from './observe.ts';
+import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal } from './responses.ts';
+import type { Route } from './route.ts';
 import type { Turn } from './turns.ts';
 import type { MayReach } from './warnings.ts';
 
@@ -34,24 +38,35 @@ export interface AppDependencies extends AccessDependencies {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-export function createApp(deps: AppDependencies): Hono<ApiEnv> {
-  const { rules, log } = deps;
+/** The endpoints that need a key. */
+function routesOf(deps: AppDependencies): Route[] {
+  const { rules } = deps;
   const queries = directoryQueries(rules.database.reads);
-  const { identify, authorized: api } = createAccess(deps);
-  const repeatable = createRepeatable({ ...rules, clockLead: deps.clockLead });
-  // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
-  const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
-
-  app.get('/healthz', health(deps.checkHealth, log));
-  const routes = [
+  return [
     ...directoryRoutes(queries, rules, deps.mayReach),
     ...passwordRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, deps.files, deps.fileTurn),
   ];
-  for (const { method, path, endpoint } of routes) {
-    app.on(method, path, api(method === 'POST' ? repeatable(endpoint) : endpoint));
+}
+
+/** All that openapi.json tells of. */
+export function described(deps: AppDependencies): Described[] {
+  return [...routesOf(deps), HEALTH, OPENAPI];
+}
+
+export function createApp(deps: AppDependencies): Hono<ApiEnv> {
+  const { rules, clockLead, log } = deps;
+  const { identify, authorized, open } = createAccess(deps);
+  const repeatable = createRepeatable({ ...rules, clockLead });
+  // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
+  const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
+
+  app.get(HEALTH.path, health(deps.checkHealth, log));
+  app.get(OPENAPI.path, open(showOpenapi(described(deps), version)));
+  for (const { method, path, endpoint } of routesOf(deps)) {
+    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
   }
 
   app.notFound(async (c) => {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
 import { parseJson } from '../directories/json-text.ts';
 import { BerthError, ValidationError } from '../errors.ts';
+import { BLANK, INVALID } from '../validation.ts';
 
 const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
@@ -25,8 +26,8 @@ export async function readDirectoryFields(incoming: IncomingMessage): Promise<Di
   checkType(incoming);
   const body = parse(await readBody(incoming));
   const { directory, ...beside } = isObject(body) ? body : {};
-  if (directory === undefined || directory === null) throw new ValidationError({ directory: ["can't be blank"] });
-  if (!isObject(directory)) throw new ValidationError({ directory: ['is invalid'] });
+  if (directory === undefined || directory === null) throw new ValidationError({ directory: [BLANK] });
+  if (!isObject(directory)) throw new ValidationError({ directory: [INVALID] });
   return { fields: directory, beside: Object.keys(beside) };
 }
 

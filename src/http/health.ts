@@ -3,13 +3,34 @@
  * make a working service look dead.
  */
 import type { Context } from 'hono';
+import * as v from 'valibot';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { ApiEnv } from './observe.ts';
+import type { Described } from './openapi/document.ts';
 import { json, refusal } from './responses.ts';
 
 /** Resolves while everything works; rejects with what does not. */
 export type HealthCheck = () => Promise<void>;
+
+export const HEALTH: Described = {
+  method: 'GET',
+  path: '/healthz',
+  operation: {
+    id: 'getHealth',
+    tag: 'Service',
+    summary: 'Whether everything works',
+    description: 'For supervisors and load balancers. It has no limit.',
+    open: true,
+    answer: {
+      status: 200,
+      description: 'Everything works',
+      schema: v.strictObject({ status: v.literal('ok') }),
+      example: { status: 'ok' },
+    },
+    refusals: [],
+  },
+};
 
 /** 200 or 503. What is wrong goes to the log, once, not to whoever asks. */
 export function health(check: HealthCheck, log: Log) {

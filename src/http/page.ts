@@ -4,16 +4,17 @@
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { ValidationError } from '../errors.ts';
+import { checked, wholeNumberText } from '../validation.ts';
 import type { ApiEnv } from './observe.ts';
 
 const MAX_LIMIT = 1000;
 
-/** Both as openapi.json has them. */
 export const PAGE = {
-  limit: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_LIMIT))),
-  after: v.optional(v.string()),
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description('How many at most. Without it, all of them.'))),
+  after: v.optional(v.pipe(v.string(), v.description('The `id` of the last one of the page before.'))),
 };
+
+const Page = v.object(PAGE);
 
 export interface RequestedPage {
   readonly limit: number | undefined;
@@ -22,13 +23,7 @@ export interface RequestedPage {
 
 /** @throws {ValidationError} when `limit` is no whole number from 1 to 1000. */
 export function requestedPage(c: Context<ApiEnv>): RequestedPage {
-  const after = c.req.query('after');
-  const text = c.req.query('limit');
-  if (text === undefined) return { limit: undefined, after };
-  if (!/^-?\d{1,9}$/.test(text)) throw new ValidationError({ limit: ['is invalid'] });
-  const limit = Number(text);
-  if (limit < 1) throw new ValidationError({ limit: ['must be greater than or equal to 1'] });
-  if (limit > MAX_LIMIT) throw new ValidationError({ limit: [`must be less than or equal to ${MAX_LIMIT}`] });
+  const { limit, after } = checked(Page, c.req.query());
   return { limit, after };
 }
 

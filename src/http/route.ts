@@ -5,28 +5,46 @@
 import type { GenericSchema } from 'valibot';
 import type { Endpoint } from './access.ts';
 
+import type { HeaderName } from './openapi/headers.ts';
+
 /** The sections of the reference, in their order. */
-export const TAGS = ['Directories', 'Access', 'Uploads', 'Files', 'Webhooks', 'Service'] as const;
+export const TAGS = {
+  Directories: 'What customers log in to',
+  Access: 'Passwords, keys, suspension, networks',
+  Uploads: 'The files that customers have sent',
+  Files: 'The content of files, both ways',
+  Webhooks: 'What berth sends, and sending it again',
+  Service: 'The service itself',
+} as const;
 
 export interface Operation {
   /** What generated clients call it. */
   readonly id: string;
-  readonly tag: (typeof TAGS)[number];
+  readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly description?: string;
   /** The role that it needs; any other key gets 403. */
   readonly role?: 'admin';
+  /** Needs no key. */
+  readonly open?: true;
   /** An object schema: the parameters behind the question mark. */
   readonly query?: GenericSchema;
-  readonly body?: { readonly schema: GenericSchema; readonly example: unknown };
+  /** JSON with a real example, or the bytes of a file. */
+  readonly body?: { readonly schema: GenericSchema; readonly example: unknown } | 'bytes';
   readonly answer: {
     readonly status: number;
     readonly description: string;
-    /** Of the whole body; left out where there is none. */
+    /** Of the whole body, with a real example; left out where it is no JSON or there is none. */
     readonly schema?: GenericSchema;
     readonly example?: unknown;
+    /** The type of a body that is no JSON. */
+    readonly content?: string;
+    /** Those that it may have beside `x-request-id`, and `Link` where there are pages. */
+    readonly headers?: readonly HeaderName[];
+    /** Other statuses that are no refusals, such as 206: what they mean. */
+    readonly others?: Readonly<Record<number, string>>;
   };
-  /** The statuses of refusals that are this endpoint's own. */
+  /** The statuses of refusals that not every such request can get (openapi/refusals.ts). */
   readonly refusals: readonly number[];
 }
 

@@ -1,12 +1,16 @@
-/** What the answers hold, for openapi.json: the fields of the specification ("Resources"), no others. */
+/**
+ * What answers and webhooks hold, for openapi.json: the fields of the specification ("Resources"), no others. A schema with
+ * a title is written once, among its components.
+ */
 import * as v from 'valibot';
 
+const Id = v.pipe(v.string(), v.uuid());
 const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 const Text = v.nullable(v.string());
 const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 const listed = {
-  id: v.pipe(v.string(), v.uuid()),
+  id: Id,
   name: v.string(),
   slug: v.string(),
   external_id: Text,
@@ -15,9 +19,9 @@ const listed = {
   inserted_at: Timestamp,
 };
 
-export const ListItem = v.strictObject(listed);
+export const ListItem = v.pipe(v.strictObject(listed), v.title('ListedDirectory'));
 
-export const Directory = v.strictObject({
+const directory = {
   ...listed,
   description: Text,
   metadata: v.record(v.string(), v.unknown()),
@@ -30,23 +34,56 @@ export const Directory = v.strictObject({
   auth_mode: v.picklist(['password', 'public_key', 'both']),
   public_key_fingerprint: Text,
   updated_at: Timestamp,
-});
+};
 
-export const CreatedDirectory = v.strictObject({ ...Directory.entries, sftp_password: v.string() });
+export const Directory = v.pipe(v.strictObject(directory), v.title('Directory'));
 
-export const Upload = v.strictObject({
-  id: v.pipe(v.string(), v.uuid()),
-  filename: v.string(),
-  size_bytes: Count,
-  uploaded_at: Timestamp,
-});
+export const CreatedDirectory = v.pipe(
+  v.strictObject({ ...directory, sftp_password: v.pipe(v.string(), v.description('Shown only here.')) }),
+  v.title('CreatedDirectory'),
+);
 
-export const HostKey = v.strictObject({
-  type: v.string(),
-  fingerprint: v.string(),
-  known_hosts: v.string(),
-  sshfp: v.pipe(v.array(v.string()), v.readonly()),
-});
+export const Upload = v.pipe(
+  v.strictObject({
+    id: Id,
+    filename: v.pipe(v.string(), v.description('Its path below the directory.')),
+    size_bytes: Count,
+    uploaded_at: Timestamp,
+  }),
+  v.title('Upload'),
+);
+
+/** The body of a webhook (specification, "Body"). */
+export const FileUploaded = v.pipe(
+  v.strictObject({
+    event: v.literal('file.uploaded'),
+    directory_id: Id,
+    external_id: Text,
+    filename: v.string(),
+    size_bytes: Count,
+    uploaded_at: Timestamp,
+    directory: v.pipe(v.string(), v.description('The slug.')),
+  }),
+  v.title('FileUploaded'),
+);
+
+/** The two shapes of refusals (specification, "Errors"). */
+export const Problem = v.pipe(v.strictObject({ error: v.string() }), v.title('Problem'));
+
+export const ValidationProblems = v.pipe(
+  v.strictObject({ errors: v.record(v.string(), v.pipe(v.array(v.string()), v.minLength(1))) }),
+  v.title('ValidationProblems'),
+);
+
+export const HostKey = v.pipe(
+  v.strictObject({
+    type: v.string(),
+    fingerprint: v.string(),
+    known_hosts: v.string(),
+    sshfp: v.pipe(v.array(v.string()), v.readonly()),
+  }),
+  v.title('HostKey'),
+);
 
 /** `{"data": …}` (specification, "Endpoints"). */
 export function data<const S extends v.GenericSchema>(schema: S) {

@@ -22,7 +22,7 @@ async function fill({ db }: Database, directory: string, rows: number): Promise<
   await sql`
     with recursive n(i) as (select 1 union all select i + 1 from n where i < ${rows})
     insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
-    select ${directory} || i, ${directory}, cast(printf('%01000d', i) as blob), i, 'uploaded', i / 7, i, 1, 'log' from n
+    select substr(${directory}, 1, 24) || printf('%012d', i), ${directory}, cast(printf('%01000d', i) as blob), i, 'uploaded', i / 7, i, 1, 'log' from n
   `.execute(db);
 }
 

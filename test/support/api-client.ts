@@ -1,8 +1,9 @@
-/** Requests over real HTTPS, with everything that a test may want to send wrongly. */
+/** Requests over real HTTPS, with everything that a test may want to send wrongly. Each answer has to be one that openapi.json tells of. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { text } from 'node:stream/consumers';
+import { assertDescribed } from './openapi.ts';
 
 export interface ApiAnswer {
   readonly status: number;
@@ -40,12 +41,13 @@ export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: st
     (ownKey: string): Send =>
     async (method, path, { authorization = `Bearer ${ownKey}`, json, body, headers = {}, chunked } = {}) => {
       const content = json === undefined ? body : JSON.stringify(json);
+      const target = path.startsWith('//') ? path.slice(1) : `/api/v1${path}`;
       const outgoing = request({
         agent,
         host: '127.0.0.1',
         port,
         method,
-        path: path.startsWith('//') ? path.slice(1) : `/api/v1${path}`,
+        path: target,
         headers: {
           ...(authorization === null ? {} : { authorization }),
           ...(json === undefined ? {} : { 'content-type': 'application/json' }),
@@ -56,10 +58,12 @@ export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: st
       outgoing.end(content);
       const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
       const answer = await text(incoming);
-      const isJson = incoming.headers['content-type'] === 'application/json' && answer !== '';
+      const { statusCode: status = 0, headers: received } = incoming;
+      assertDescribed(method, target, { status, type: received['content-type'], text: answer });
+      const isJson = received['content-type'] === 'application/json' && answer !== '';
       return {
-        status: incoming.statusCode ?? 0,
-        headers: incoming.headers,
+        status,
+        headers: received,
         text: answer,
         json: isJson ? (JSON.parse(answer) as unknown) : undefined,
       };

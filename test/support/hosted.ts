@@ -13,6 +13,7 @@ import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createApp } from '../../src/http/app.ts';
+import { OPENAPI } from '../../src/http/endpoints/openapi.ts';
 import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
 import { type AnsweredRequest, observed, requestNames } from '../../src/http/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
@@ -62,7 +63,7 @@ export interface Hosted extends AsyncDisposable {
   readonly port: number;
   readonly ca: Buffer;
   readonly server: HttpServer;
-  /** The API's routes, as hono writes them: `GET /api/v1/directories/:id`. */
+  /** The API's routes that need a key, as hono writes them: `GET /api/v1/directories/:id`. */
   readonly routes: readonly string[];
   readonly database: Database;
   readonly rules: CreateDependencies;
@@ -153,7 +154,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     port: server.port,
     ca,
     server,
-    routes: app.routes.flatMap(({ method, path }) => (path.startsWith('/api/') ? [`${method} ${path}`] : [])),
+    routes: app.routes
+      .filter(({ path }) => path.startsWith('/api/') && path !== OPENAPI.path)
+      .map(({ method, path }) => `${method} ${path}`),
     database,
     rules,
     host,

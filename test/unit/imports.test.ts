@@ -23,6 +23,7 @@ const GROUND = [
   'random-text.ts',
   'sync.ts',
   'terminal.ts',
+  'validation.ts',
   'version.ts',
 ];
 
@@ -60,6 +61,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   chokidar: ['uploads/disk/jail-watcher.ts'],
   got: ['webhooks'],
   hono: ['http'],
+  '@valibot/to-json-schema': ['http/openapi/json-schema.ts'],
   '@hono/node-server': ['http'],
   sshpk: ['directories/public-key.ts'],
   commander: ['cli'],

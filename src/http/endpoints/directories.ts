@@ -8,6 +8,7 @@ import { removePublicKey, updateAuth, updateBasics } from '../../directories/upd
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
 import { fullDirectory, listItem } from '../directory-json.ts';
+import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
@@ -62,26 +63,37 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     return dataResponse(fullDirectory(await removePublicKey(rules, principal.accountId, id, askerOf(c, principal))));
   };
 
-  const shown = { description: 'The directory', schema: data(Directory) };
+  const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };
   return [
     route('GET', '/api/v1/directories', list, {
       id: 'listDirectories',
       tag: 'Directories',
       summary: 'List directories, newest first',
       query: v.object({
-        external_id: v.optional(v.string()),
+        external_id: v.optional(v.pipe(v.string(), v.description('Only directories with this one.'))),
         ...PAGE,
       }),
-      answer: { status: 200, description: 'The directories', schema: data(v.array(ListItem)) },
+      answer: { status: 200, description: 'The directories', schema: data(v.array(ListItem)), example: LISTED },
       refusals: [422],
     }),
     route('POST', '/api/v1/directories', create, {
       id: 'createDirectory',
       tag: 'Directories',
       summary: 'Create a directory',
-      body: { schema: v.object({ directory: NewDirectory }), example: { directory: { name: 'Acme Corp' } } },
-      answer: { status: 201, description: 'The directory, live, with its password', schema: data(CreatedDirectory) },
-      refusals: [400, 413, 415, 422, 507],
+      body: {
+        schema: v.object({ directory: NewDirectory }),
+        example: {
+          directory: { name: 'Acme Corp', external_id: 'order-7', metadata: { team: 'billing' }, retention_days: 30 },
+        },
+      },
+      answer: {
+        status: 201,
+        description: 'The directory, live, with its password',
+        schema: data(CreatedDirectory),
+        example: CREATED,
+        headers: ['Location', 'Warning'],
+      },
+      refusals: [507],
     }),
     route('GET', '/api/v1/directories/:id', show, {
       id: 'getDirectory',
@@ -99,8 +111,8 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
         schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
         example: { directory: { webhook_url: 'https://example.com/hook' } },
       },
-      answer: { status: 200, ...shown },
-      refusals: [400, 404, 413, 415, 422, 507],
+      answer: { status: 200, ...shown, headers: ['Warning'] },
+      refusals: [404, 507],
     }),
     route('DELETE', '/api/v1/directories/:id', destroy, {
       id: 'deleteDirectory',

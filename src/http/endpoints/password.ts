@@ -4,6 +4,7 @@ import { renewPassword } from '../../directories/password.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
+import { CREATED } from '../openapi/examples.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
@@ -32,7 +33,13 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDepen
         'From the next login on the new password counts and the old one is refused; live sessions go on. ' +
         'While `auth_mode` is `public_key` nobody logs in with either: the new one is kept for when the mode changes, and a `Warning` header says so.',
       role: 'admin',
-      answer: { status: 200, description: 'The directory with its new password', schema: data(CreatedDirectory) },
+      answer: {
+        status: 200,
+        description: 'The directory with its new password',
+        schema: data(CreatedDirectory),
+        example: CREATED,
+        headers: ['Warning'],
+      },
       refusals: [404, 507],
     }),
   ];

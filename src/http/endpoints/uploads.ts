@@ -7,6 +7,7 @@ import { displayName, type Filters, type UploadList, type UploadRow } from '../.
 import { ValidationError } from '../../errors.ts';
 import type { Endpoint } from '../access.ts';
 import type { ApiEnv } from '../observe.ts';
+import { UPLOAD, UPLOADS } from '../openapi/examples.ts';
 import { ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, requestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
@@ -57,14 +58,14 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
       description:
         'Filters narrow the list and its pages: `prefix` by what a filename begins with, `since` by the time of the upload.',
       query: v.object({ ...PAGE, ...FILTERS }),
-      answer: { status: 200, description: 'The files', schema: data(v.array(Upload)) },
+      answer: { status: 200, description: 'The files', schema: data(v.array(Upload)), example: UPLOADS },
       refusals: [404, 422],
     }),
     route('GET', '/api/v1/directories/:id/uploads/:upload_id', show, {
       id: 'getUpload',
       tag: 'Uploads',
       summary: 'Fetch what is known of an upload',
-      answer: { status: 200, description: 'The upload', schema: data(Upload) },
+      answer: { status: 200, description: 'The upload', schema: data(Upload), example: UPLOAD },
       refusals: [404],
     }),
   ];

@@ -1,0 +1,41 @@
+/**
+ * GET /api/v1/openapi.json. It needs no key: tools fetch it without one, /docs shows it before one is entered, and it says
+ * nothing of any account.
+ */
+import { hash } from 'node:crypto';
+import type { Context } from 'hono';
+import * as v from 'valibot';
+import type { ApiEnv } from '../observe.ts';
+import { type Described, openapi } from '../openapi/document.ts';
+import { json } from '../responses.ts';
+
+export const OPENAPI: Described = {
+  method: 'GET',
+  path: '/api/v1/openapi.json',
+  operation: {
+    id: 'getOpenapi',
+    tag: 'Service',
+    summary: 'This description of the API',
+    open: true,
+    answer: {
+      status: 200,
+      description: 'OpenAPI 3.1',
+      schema: v.looseObject({
+        openapi: v.pipe(v.string(), v.regex(/^3\.1\./)),
+        paths: v.record(v.string(), v.unknown()),
+      }),
+      example: { openapi: '3.1.1', info: { title: 'berth', version: '1.0.0' }, paths: {} },
+      headers: ['ETag'],
+      others: { 304: 'As `If-None-Match` has it' },
+    },
+    refusals: [],
+  },
+};
+
+/** Made once: it is the same for everybody, for as long as this process runs. */
+export function showOpenapi(routes: readonly Described[], version: string): (c: Context<ApiEnv>) => Response {
+  const text = JSON.stringify(openapi(routes, version));
+  const headers = { etag: `"${hash('sha256', text, 'base64url').slice(0, 22)}"`, 'cache-control': 'no-cache' };
+  return (c) =>
+    c.req.header('if-none-match') === headers.etag ? c.body(null, 304, headers) : json(text, 200, headers);
+}

@@ -1,0 +1,164 @@
+/**
+ * openapi.json: OpenAPI 3.1, made of the routes. What every endpoint has (refusals, parameters in the path, headers) is
+ * added here, so that a route says only what is its own.
+ */
+import type { GenericSchema } from 'valibot';
+import type { Operation, Route } from '../route.ts';
+import { TAGS } from '../route.ts';
+import { Problem, ValidationProblems } from '../schemas.ts';
+import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS } from './headers.ts';
+import { type SchemaSet, schemaSet } from './json-schema.ts';
+import { type Refusal, REFUSALS, sharedRefusals } from './refusals.ts';
+import { webhooks } from './webhooks.ts';
+
+/** A route for readers. */
+export type Described = Omit<Route, 'endpoint'>;
+
+const ABOUT = `Hands out SFTP directories, and tells by webhook when a file has arrived.
+
+Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"errors": {"name": ["can't be blank"]}}\`. What is no HTTP request that can be answered by an endpoint gets 400, 408, 417, 431 or 505 with the first; an unknown path 404, a method that a path does not have 405.
+
+Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. Later versions add operations and fields, and remove none.`;
+
+export function openapi(routes: readonly Described[], version: string): object {
+  const schemas = schemaSet();
+  const paths: Record<string, Record<string, object>> = {};
+  for (const described of routes) {
+    const path = described.path.replaceAll(/:(\w+)(\{[^}]*\})?/g, '{$1}').replace(/\*$/, '{path}');
+    (paths[path] ??= {})[described.method.toLowerCase()] = operationOf(described, path, schemas);
+  }
+  const responses = Object.values(REFUSALS).map((refusal) => [refusal.name, refusalResponse(refusal, schemas)]);
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'berth',
+      version,
+      summary: 'SFTP directories by API',
+      description: ABOUT,
+      license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+    },
+    // From this document: right behind a proxy that puts a prefix before the path, too.
+    servers: [{ url: '../..', description: 'The berth that this document is from' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    security: [{ apiKey: [] }],
+    paths,
+    webhooks: webhooks(schemas),
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An API key: `svc_live_…`, on a test berth `svc_test_…`.',
+        },
+      },
+      parameters: { IdempotencyKey: IDEMPOTENCY_KEY },
+      headers: HEADERS,
+      responses: Object.fromEntries(responses) as object,
+      schemas: Object.fromEntries(Object.entries(schemas.named).toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    },
+  };
+}
+
+function operationOf({ method, operation }: Described, path: string, schemas: SchemaSet): object {
+  const { id, tag, summary, description, role, open, query, body, refusals } = operation;
+  const statuses = [...sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) }), ...refusals];
+  const parameters = [
+    ...pathParameters(path),
+    ...queryParameters(query, schemas),
+    ...(method === 'POST' ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
+  ];
+  const words = [description, role && `Needs a key with the ${role} role.`].filter((text) => text !== undefined);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(words.length > 0 && { description: words.join('\n\n') }),
+    ...(open && { security: [] }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: { required: true, content: requestContent(body, schemas) } }),
+    responses: {
+      ...answers(operation, schemas),
+      ...Object.fromEntries(
+        statuses.map((status) => [status, { $ref: `#/components/responses/${refusalOf(status).name}` }]),
+      ),
+    },
+  };
+}
+
+function refusalOf(status: number): Refusal {
+  const refusal = REFUSALS[status];
+  if (!refusal) throw new Error(`openapi/refusals.ts has no ${status}`);
+  return refusal;
+}
+
+function pathParameters(path: string): object[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
+    const known = PATH_PARAMETERS[name];
+    if (!known) throw new Error(`openapi/headers.ts has no path parameter ${name}`);
+    return { name, in: 'path', required: true, ...known };
+  });
+}
+
+function queryParameters(query: GenericSchema | undefined, schemas: SchemaSet): object[] {
+  if (!query) return [];
+  const { properties, required = [] } = schemas.add(query) as {
+    properties: Record<string, { description?: string }>;
+    required?: string[];
+  };
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    ...(description !== undefined && { description }),
+    schema,
+  }));
+}
+
+type Body = NonNullable<Operation['body']>;
+
+function isJson(body: Operation['body']): body is Exclude<Body, 'bytes'> {
+  return body !== undefined && body !== 'bytes';
+}
+
+function requestContent(body: Body, schemas: SchemaSet): object {
+  if (!isJson(body)) return { 'application/octet-stream': {} };
+  return { 'application/json': { schema: schemas.add(body.schema), example: body.example } };
+}
+
+function answers({ query, answer }: Operation, schemas: SchemaSet): object {
+  const { status, description, schema, example, content, headers = [], others = {} } = answer;
+  const isPaged = query !== undefined && 'entries' in query && Object.hasOwn(query.entries as object, 'after');
+  const main = {
+    description,
+    headers: headersOf(...headers, ...(isPaged ? ['Link' as const] : [])),
+    ...(schema && { content: { 'application/json': { schema: schemas.add(schema), example } } }),
+    ...(content && { content: { [content]: {} } }),
+  };
+  const more = Object.entries(others).map(([other, words]) => [
+    other,
+    { ...main, description: words, ...(other === '304' && { content: undefined }) },
+  ]);
+  return { [status]: main, ...(Object.fromEntries(more) as object) };
+}
+
+function refusalResponse({ description, examples, headers = [] }: Refusal, schemas: SchemaSet): object {
+  const shapes = [
+    ...(Object.values(examples).some((body) => 'error' in body) ? [Problem] : []),
+    ...(Object.values(examples).some((body) => 'errors' in body) ? [ValidationProblems] : []),
+  ].map(schemas.add);
+  return {
+    description,
+    headers: headersOf(...headers),
+    content: {
+      'application/json': {
+        schema: shapes.length === 1 ? shapes[0] : { oneOf: shapes },
+        examples: Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }])),
+      },
+    },
+  };
+}
+
+function headersOf(...names: readonly HeaderName[]): object {
+  const all = ['x-request-id', ...names];
+  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}

@@ -1,0 +1,57 @@
+/** The headers and path parameters that openapi.json knows, by their names. */
+
+const text = (description: string, example: string, more: object = {}) => ({
+  description,
+  schema: { type: 'string', ...more },
+  example,
+});
+
+export const HEADERS = {
+  'x-request-id': text('The name of the request in the log and in the audit.', 'fb3ad9defea1b62d48-00000001'),
+  'WWW-Authenticate': text('The scheme of the key.', 'Bearer'),
+  'Retry-After': text('Seconds until another attempt is worth it.', '5', { pattern: '^\\d+$' }),
+  Location: text('The path of what was made.', '/api/v1/directories/18db3dc8-bfa8-4427-9a27-af3b079ff5b8'),
+  Warning: text('What the request asked for and will not come.', '299 - "not applied by this request: webhook_url"'),
+  Link: text(
+    'The next page, while there is one.',
+    '</api/v1/directories?limit=100&after=18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"',
+  ),
+  ETag: text('Changes with the content.', '"Kq5sNclPz7QV2-lG"'),
+  'Accept-Ranges': text('Parts can be asked for.', 'bytes'),
+  'Content-Range': text('Which part this is.', 'bytes 0-1023/4096'),
+  'Content-Disposition': text('The name of the file, safe for any name.', 'attachment; filename="orders.csv"'),
+} as const;
+
+export type HeaderName = keyof typeof HEADERS;
+
+const id = (description: string) => ({
+  description,
+  schema: { type: 'string', format: 'uuid' },
+  example: '18db3dc8-bfa8-4427-9a27-af3b079ff5b8',
+});
+
+/** By the name in the path. */
+export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
+  id: id('The directory.'),
+  upload_id: id('The file.'),
+  delivery_id: id('The delivery.'),
+  fingerprint: {
+    description: 'The fingerprint of the key, percent-encoded.',
+    schema: { type: 'string' },
+    example: 'SHA256:uNiVztksCsDhcc0u9e8BrrFXVUGGBRvh6GrQAZ1jQeI',
+  },
+  path: {
+    description: 'Where in the directory: names between slashes, each percent-encoded.',
+    schema: { type: 'string', minLength: 1 },
+    example: 'reports/2026-11.csv',
+  },
+};
+
+export const IDEMPOTENCY_KEY = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+  example: 'order-7-directory',
+};

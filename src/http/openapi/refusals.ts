@@ -1,0 +1,114 @@
+/** The refusals that endpoints share, by status: what openapi.json says of them. The words are those of `responses.ts`. */
+
+import type { HeaderName } from './headers.ts';
+
+export interface Refusal {
+  /** Of its component. */
+  readonly name: string;
+  readonly description: string;
+  /** Bodies, by a name for each. */
+  readonly examples: Readonly<Record<string, object>>;
+  readonly headers?: readonly HeaderName[];
+}
+
+const one = (error: string): Refusal['examples'] => ({ error: { error } });
+
+export const REFUSALS: Readonly<Record<number, Refusal>> = {
+  400: {
+    name: 'BadRequest',
+    description:
+      'The request is not understood: the body is no JSON or was cut off, or two servers could read its headers differently.',
+    examples: one('Request body is not valid JSON'),
+  },
+  401: {
+    name: 'Unauthenticated',
+    description: 'The key is missing, malformed or revoked.',
+    examples: one('Invalid or missing API key'),
+    headers: ['WWW-Authenticate'],
+  },
+  403: {
+    name: 'Forbidden',
+    description: 'The plan of the account does not include the API, or the key lacks the admin role.',
+    examples: {
+      plan: { error: 'API access requires a Pro or Business plan. Change the plan of the account to use it.' },
+      role: { error: 'Not authorized' },
+    },
+  },
+  404: {
+    name: 'NotFound',
+    description: 'There is no such thing in the account of the key; others’ are not told from unknown ones.',
+    examples: one('Directory not found'),
+  },
+  409: {
+    name: 'Conflict',
+    description: 'Not now, or not on this machine: `error` says why. With `Retry-After`, try again then.',
+    examples: one('A request with this Idempotency-Key is still in progress'),
+    headers: ['Retry-After'],
+  },
+  413: {
+    name: 'TooLarge',
+    description: 'The body is too large.',
+    examples: one('Request body is over 65536 bytes'),
+  },
+  415: {
+    name: 'UnsupportedMediaType',
+    description: 'The body is something else than JSON in UTF-8, or compressed.',
+    examples: one('Content-Type must be application/json'),
+  },
+  416: {
+    name: 'RangeNotSatisfiable',
+    description: 'The range begins behind the end.',
+    examples: one('Range not satisfiable'),
+  },
+  422: {
+    name: 'Unprocessable',
+    description: 'Fields are wrong, each with its problems; or a rule says no, with its reason.',
+    examples: {
+      fields: { errors: { name: ["can't be blank"] } },
+      rule: { error: 'Directory limit reached for your plan' },
+    },
+  },
+  429: {
+    name: 'RateLimited',
+    description: 'Too many requests in this minute. Wait for the next one.',
+    examples: one('Rate limit exceeded'),
+  },
+  500: {
+    name: 'InternalError',
+    description: 'Something failed; the operator finds it in the log by the `x-request-id`.',
+    examples: one('Internal server error'),
+  },
+  503: {
+    name: 'Unavailable',
+    description: 'No change is possible for the moment.',
+    examples: one('Service unavailable'),
+    headers: ['Retry-After'],
+  },
+  507: {
+    name: 'StorageFull',
+    description: 'The disk is full. Nothing of a create is left; a change is applied once there is room.',
+    examples: one('Not enough storage space'),
+  },
+};
+
+/** Those of a request in general. */
+export function sharedRefusals({
+  method,
+  isOpen,
+  hasBody,
+}: {
+  method: string;
+  isOpen: boolean;
+  hasBody: boolean;
+}): number[] {
+  return [
+    400,
+    ...(isOpen ? [] : [401, 403]),
+    429,
+    500,
+    503,
+    ...(hasBody ? [413, 415, 422] : []),
+    // The Idempotency-Key's.
+    ...(method === 'POST' ? [409, 422] : []),
+  ];
+}

@@ -1,0 +1,177 @@
+/** GET /api/v1/openapi.json: what it has to say of every route. That answers are as it says, each API test checks. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as v from 'valibot';
+import { schemaSet } from '../../src/http/openapi/json-schema.ts';
+import { hosted } from '../support/hosted.ts';
+import { contentOf, document, problems, routes } from '../support/openapi.ts';
+import { scratch } from '../support/scratch.ts';
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+);
+const pointer = (...keys: string[]): string =>
+  encodeURI(keys.map((key) => key.replaceAll('~', '~0').replaceAll('/', '~1')).join('/'));
+
+test('it is served without a key, as one document with an ETag', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const answer = await api.send('GET', '/openapi.json', { authorization: null });
+  assert.equal(answer.status, 200);
+  const { info, ...served } = answer.json as { info: { title: string } };
+  const { info: _, ...made } = document as unknown as { info: unknown };
+  assert.equal(info.title, 'berth');
+  assert.deepEqual(served, JSON.parse(JSON.stringify(made)));
+  const headers = { 'if-none-match': String(answer.headers.etag) };
+  const again = await api.send('GET', '/openapi.json', { authorization: null, headers });
+  assert.deepEqual([again.status, again.text], [304, '']);
+});
+
+test('it counts against the limit of those without a key', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { unauthenticated: { limit: 2 } });
+  const ask = async () => (await api.send('GET', '/openapi.json', { authorization: null })).status;
+  assert.deepEqual([await ask(), await ask(), await ask()], [200, 200, 429]);
+});
+
+test('every route is in it, each operation id once, with an answer and a summary', () => {
+  assert.equal(operations.length, routes.length);
+  const ids = operations.map(({ operation }) => operation.operationId);
+  assert.deepEqual(
+    ids.filter((id, at) => ids.indexOf(id) !== at),
+    [],
+  );
+  for (const { method, path, operation } of routes) {
+    const written = document.paths[path.replaceAll(/:(\w+)(\{[^}]*\})?/g, '{$1}').replace(/\*$/, '{path}')];
+    const found = written?.[method.toLowerCase()];
+    assert.equal(found?.operationId, operation.id, `${method} ${path}`);
+    assert.ok(found.responses[operation.answer.status], operation.id);
+    for (const status of operation.refusals) assert.ok(found.responses[status], `${operation.id} ${status}`);
+  }
+});
+
+test('every JSON body has a schema that is not empty, and a real example that fits', () => {
+  for (const { path, method, operation } of operations) {
+    const bodies = [
+      { at: ['requestBody'], content: operation.requestBody?.content ?? {} },
+      ...Object.entries(operation.responses).map(([status, response]) => ({
+        at: ['responses', status],
+        content: response.$ref === undefined ? contentOf(response) : {},
+      })),
+    ];
+    for (const { at, content } of bodies) {
+      const media = content['application/json'];
+      if (!media) continue;
+      const where = `${operation.operationId} ${at.join(' ')}`;
+      assert.deepEqual(emptyPlaces(media.schema), [], where);
+      assert.ok(media.example !== undefined, `${where}: no example`);
+      const schema = pointer('paths', path, method, ...at, 'content', 'application/json', 'schema');
+      assert.deepEqual(problems(schema, media.example), [], where);
+    }
+  }
+});
+
+/** Where a schema accepts everything, or an object of which nothing is said. */
+function emptyPlaces(schema: Schema | undefined, at = ''): string[] {
+  const { $ref, type, properties, items, anyOf, oneOf, additionalProperties, ...rest } = schema ?? {};
+  if ($ref !== undefined) return emptyPlaces(document.components.schemas[$ref.split('/').at(-1) ?? ''], at);
+  const choices = [...(anyOf ?? []), ...(oneOf ?? [])];
+  if (choices.length > 0) return choices.flatMap((choice) => emptyPlaces(choice, at));
+  if (items) return emptyPlaces(items, `${at}/-`);
+  if (properties && Object.keys(properties).length > 0) {
+    return Object.entries(properties).flatMap(([name, part]) => emptyPlaces(part, `${at}/${name}`));
+  }
+  const isFree = type === 'object' && additionalProperties === undefined;
+  return isFree || (type === undefined && !('enum' in rest || 'const' in rest)) ? [`${at} is empty`] : [];
+}
+
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly additionalProperties?: unknown;
+}
+
+test('the refusals and the webhook have examples that fit', () => {
+  for (const [name, response] of Object.entries(document.components.responses)) {
+    const media = contentOf({ $ref: `#/components/responses/${name}` })['application/json'];
+    assert.ok(media?.examples, JSON.stringify(response));
+    const schema = pointer('components', 'responses', name, 'content', 'application/json', 'schema');
+    for (const { value } of Object.values(media.examples)) assert.deepEqual(problems(schema, value), [], name);
+  }
+  for (const [name, { post }] of Object.entries(document.webhooks)) {
+    const media = post.requestBody?.content['application/json'];
+    const schema = pointer('webhooks', name, 'post', 'requestBody', 'content', 'application/json', 'schema');
+    assert.deepEqual(problems(schema, media?.example), []);
+  }
+});
+
+test('request schemas have the limits that the rules have', () => {
+  const { NewDirectory, BasicFields, AuthFields } = document.components.schemas as Record<
+    string,
+    { properties: object }
+  >;
+  assert.partialDeepStrictEqual(NewDirectory, {
+    required: ['name'],
+    properties: {
+      name: { type: 'string', maxLength: 100, allOf: [{ pattern: '\\S' }] },
+      description: { type: ['string', 'null'], maxLength: 2000, default: null },
+      external_id: { maxLength: 255 },
+      metadata: { type: ['object', 'null'], default: {} },
+      max_connections: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
+      retention_days: { type: 'integer', minimum: 0, maximum: 36_500, default: 0 },
+    },
+  });
+  assert.partialDeepStrictEqual(BasicFields?.properties, {
+    webhook_url: { type: ['string', 'null'], maxLength: 2048 },
+  });
+  assert.partialDeepStrictEqual(AuthFields?.properties, { auth_mode: { enum: ['password', 'public_key', 'both'] } });
+  const update = pointer(
+    'paths',
+    '/api/v1/directories/{id}',
+    'patch',
+    'requestBody',
+    'content',
+    'application/json',
+    'schema',
+  );
+  const fits = (directory: object): boolean => problems(update, { directory }).length === 0;
+  assert.deepEqual(
+    [{ max_connections: 0 }, { name: ' ' }, { auth_mode: 'x' }, { public_key: '' }, { webhook_url: 'ftp://x' }].filter(
+      fits,
+    ),
+    [],
+  );
+  assert.ok([{}, { name: '😀'.repeat(100) }, { auth_mode: 'both', max_connections: 0 }].every(fits));
+  assert.ok(!fits({ name: '😀'.repeat(101) }));
+});
+
+test('an empty schema is found wherever it is', () => {
+  const inside = (schema: object) =>
+    emptyPlaces({ type: 'object', properties: { a: { type: 'array', items: schema } } });
+  assert.deepEqual(inside({}), ['/a/- is empty']);
+  assert.deepEqual(inside({ type: 'object', properties: {} }), ['/a/- is empty']);
+  assert.deepEqual(inside({ type: 'string' }), []);
+});
+
+test('no constraint is dropped in silence', () => {
+  const convert = (schema: v.GenericSchema) => () => schemaSet().add(schema);
+  const even = v.check<number, string>((value) => value % 2 === 0, 'is odd');
+  assert.throws(convert(v.pipe(v.number(), even)), /metadata has to say/);
+  assert.throws(convert(v.object({ a: v.pipe(v.number(), even), b: v.string() })), /metadata has to say/);
+  assert.throws(convert(v.pipe(v.number(), even, v.minValue(1), v.metadata({ multipleOf: 2 }))), /metadata has to say/);
+  assert.throws(convert(v.custom<string>(() => true)), /metadata has to say/);
+  assert.throws(convert(v.pipe(v.string(), v.regex(/a/i))), /no flags/);
+  assert.throws(convert(v.date()), /cannot be converted/);
+  assert.throws(convert(v.tuple([v.pipe(v.string(), v.title('A')), v.pipe(v.number(), v.title('A'))])), /title A/);
+  const { named, add } = schemaSet();
+  assert.deepEqual(add(v.pipe(v.number(), even, v.metadata({ multipleOf: 2 }))), { type: 'number', multipleOf: 2 });
+  assert.deepEqual(add(v.array(v.pipe(v.string(), v.title('A')))), {
+    type: 'array',
+    items: { $ref: '#/components/schemas/A' },
+  });
+  assert.deepEqual(named, { A: { type: 'string' } });
+});

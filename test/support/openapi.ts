@@ -1,0 +1,102 @@
+/** openapi.json as the source makes it, and whether an answer is one that it tells of. */
+import assert from 'node:assert/strict';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { type AppDependencies, described } from '../../src/http/app.ts';
+import { openapi } from '../../src/http/openapi/document.ts';
+
+/** Routes use what they are made with only when they are asked. */
+const unused: unknown = new Proxy(() => undefined, { get: () => unused, apply: () => unused });
+
+export const routes = described(unused as AppDependencies);
+
+export interface Media {
+  readonly schema?: object;
+  readonly example?: unknown;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
+}
+
+export interface DescribedOperation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly description?: string;
+  readonly parameters?: readonly { readonly $ref?: string; readonly name?: string; readonly example?: unknown }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, { readonly $ref?: string; readonly content?: Record<string, Media> }>>;
+}
+
+export interface Document {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
+  readonly webhooks: Readonly<Record<string, { readonly post: DescribedOperation }>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>;
+    readonly responses: DescribedOperation['responses'];
+  };
+}
+
+export const document = openapi(routes, '0.0.0') as Document;
+
+const ajv = new Ajv2020({ strict: false });
+formats.default(ajv);
+ajv.addSchema(document, 'openapi');
+const compiled = new Map<string, ValidateFunction>();
+
+/** What does not fit the schema at that place of the document (`paths/~1healthz/get/…`); empty when everything does. */
+export function problems(pointer: string, value: unknown): string[] {
+  const validate = compiled.get(pointer) ?? ajv.compile({ $ref: `openapi#/${pointer}` });
+  compiled.set(pointer, validate);
+  validate(value);
+  return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
+}
+
+const templates = Object.keys(document.paths).map((path) => ({
+  path,
+  pattern: new RegExp(
+    `^${path
+      .replaceAll('.', '\\.')
+      .replaceAll('{path}', '.+')
+      .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
+  ),
+}));
+
+/** Refusals of the HTTP server itself, of unknown paths, and of methods that a path does not have. */
+const NO_OPERATION = new Set([400, 401, 404, 405, 408, 417, 429, 431, 500, 505]);
+
+export interface Answer {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly text: string;
+}
+
+/** @throws {AssertionError} unless openapi.json tells of such an answer to a request for that path. */
+export function assertDescribed(method: string, target: string, { status, type, text }: Answer): void {
+  const pathname = URL.parse(`https://localhost${target}`)?.pathname ?? target;
+  const path = templates.find(({ pattern }) => pattern.test(pathname))?.path ?? '';
+  const operation = document.paths[path]?.[(method === 'HEAD' ? 'GET' : method).toLowerCase()];
+  const response = operation?.responses[status];
+  const where = `${method} ${pathname} ${status} ${text.slice(0, 200)}`;
+  const isKnown = response !== undefined || NO_OPERATION.has(status) || method === 'OPTIONS';
+  assert.ok(isKnown, `openapi.json does not tell of ${where}`);
+  if (text === '') return;
+  const [content] = Object.entries(contentOf(response));
+  const [expected, media] = response ? (content ?? []) : ['application/json', {}];
+  assert.equal(type, expected, `openapi.json does not tell of ${where}`);
+  if (expected !== 'application/json') return;
+  assert.ok(media);
+  const pointer = response ? pointerTo(path, method, status, response.$ref) : 'components/schemas/Problem';
+  assert.deepEqual(problems(pointer, JSON.parse(text)), [], where);
+}
+
+export function contentOf(response: DescribedOperation['responses'][string] | undefined): Record<string, Media> {
+  if (response?.$ref === undefined) return response?.content ?? {};
+  const shared = document.components.responses[response.$ref.split('/').at(-1) ?? ''];
+  return shared?.content ?? {};
+}
+
+function pointerTo(path: string, method: string, status: number, ref: string | undefined): string {
+  const verb = (method === 'HEAD' ? 'GET' : method).toLowerCase();
+  const own = `paths/${path.replaceAll('~', '~0').replaceAll('/', '~1')}/${verb}/responses/${status}`;
+  const response = ref === undefined ? own : ref.replace(/^#\//, '');
+  return encodeURI(`${response}/content/application~1json/schema`);
+}

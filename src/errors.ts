@@ -6,6 +6,7 @@ export type ErrorCode =
   | 'plan_required'
   | 'not_authorized'
   | 'directory_not_found'
+  | 'public_key_not_found'
   | 'in_flight'
   | 'upload_not_found'
   | 'file_changed'

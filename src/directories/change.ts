@@ -6,7 +6,7 @@
  * Repeating the request applies it anew.
  */
 import type { Transaction, Updateable } from 'kysely';
-import type { Clock } from '../clock.ts';
+import type { Clock, Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
@@ -27,24 +27,37 @@ export interface Target {
 
 export type Changes = Updateable<DirectoriesTable>;
 
-/** What to set, found in the transaction that sets it. May run twice, so what it writes has to be repeatable. */
-export type Plan = (tx: Transaction<Tables>, before: DirectoriesTable) => Changes | Promise<Changes>;
+/** What else belongs into the transaction, with the directory as it is then. */
+type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
+
+/** What to set, found in the transaction that sets it. One that takes access away may run twice, and has to be repeatable. */
+export type Plan = (tx: Transaction<Tables>, now: Micros) => Changes | Promise<Changes>;
 
 /**
  * @returns the directory as it is afterwards.
  * @throws {BerthError} `directory_not_found`, `storage_full`; what `plan` throws.
  */
-export function changeDirectory(deps: ChangeDependencies, target: Target, plan: Plan): Promise<DirectoriesTable> {
-  return refusingWhenFull(() => changeOnce(deps, target, plan));
+export function changeDirectory(
+  deps: ChangeDependencies,
+  target: Target,
+  plan: Plan,
+  also?: Also,
+): Promise<DirectoriesTable> {
+  return refusingWhenFull(() => changeOnce(deps, target, plan, also));
 }
 
 /**
  * The same for a change that takes access away: on a full disk it ends the directory's sessions, which may be what fills it.
  */
-export async function revokeAccess(deps: ChangeDependencies, target: Target, plan: Plan): Promise<DirectoriesTable> {
+export async function revokeAccess(
+  deps: ChangeDependencies,
+  target: Target,
+  plan: Plan,
+  also?: Also,
+): Promise<DirectoriesTable> {
   const { accountId, id } = target;
   return refusingWhenFull(async () => {
-    const work = (): Promise<DirectoriesTable> => changeOnce(deps, target, plan);
+    const work = (): Promise<DirectoriesTable> => changeOnce(deps, target, plan, also);
     const done = await evenWhenFull(deps, { accountId, id }, work, async () => {
       // As the row is now: unless it was changed, nothing is.
       const directory = await hostedById(deps.database.reads, accountId, id);
@@ -58,8 +71,9 @@ async function changeOnce(
   { database, host, clock }: ChangeDependencies,
   { accountId, id, asker }: Target,
   plan: Plan,
+  also: Also | undefined,
 ): Promise<DirectoriesTable> {
-  const { directory, forHost } = await database.db.transaction().execute(async (tx) => {
+  const done = await database.db.transaction().execute(async (tx) => {
     const before = await tx
       .selectFrom('directories')
       .selectAll()
@@ -68,20 +82,22 @@ async function changeOnce(
       .where('deleted_at', 'is', null)
       .executeTakeFirst();
     if (!before) return notFound();
-    const changes = await plan(tx, before);
+    const now = clock.now();
+    const changes = await plan(tx, now);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
     if (applies) await markUnapplied(tx, id);
     const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);
     if (isRepeated) return { directory: before, forHost: applies };
-    const now = clock.now();
     const changed = { ...changes, updated_at: now };
     await tx.updateTable('directories').set(changed).where('id', '=', id).execute();
     const after = changes as Partial<DirectoriesTable>;
     if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
-    return { directory: { ...before, ...changed } as DirectoriesTable, forHost: applies };
+    const directory = { ...before, ...changed } as DirectoriesTable;
+    await also?.(tx, directory);
+    return { directory, forHost: applies };
   });
-  if (forHost) await host.apply(directory);
-  return directory;
+  if (done.forHost) await host.apply(done.directory);
+  return done.directory;
 }
 
 export function notFound(): never {

@@ -61,6 +61,19 @@ const retentionDays = v.pipe(
   v.description('Files older than so many days are deleted. 0 keeps them.'),
 );
 
+export const publicKey = (words: string) =>
+  v.pipe(
+    v.string(orBlank),
+    filled,
+    v.description(words),
+    v.transform(parsePublicKey),
+    v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
+    v.check(
+      ({ weakness }) => weakness === undefined,
+      ({ input }) => input.weakness ?? INVALID,
+    ),
+  );
+
 export const NewDirectory = v.pipe(
   v.object(
     {
@@ -94,17 +107,7 @@ export const AuthFields = v.pipe(
   v.object({
     auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
     public_key: v.optional(
-      v.pipe(
-        v.string(orBlank),
-        filled,
-        v.description('An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces the one before.'),
-        v.transform(parsePublicKey),
-        v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
-        v.check(
-          ({ weakness }) => weakness === undefined,
-          ({ input }) => input.weakness ?? INVALID,
-        ),
-      ),
+      publicKey('An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces all that are there.'),
     ),
   }),
   v.title('AuthFields'),

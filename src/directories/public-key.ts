@@ -10,15 +10,19 @@ import { createHash, createPublicKey } from 'node:crypto';
 import sshpk from 'sshpk';
 
 export interface PublicKey {
+  readonly type: string;
   /** `type base64`. */
   readonly line: string;
+  /** What stood behind the key: shown, and never given to sshd. Null when nothing did. */
+  readonly comment: string | null;
   /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
   /** Why nobody should log in with it; undefined for a strong key. */
   readonly weakness?: string;
 }
 
-const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+[^\r\n\0]*)?$/;
+const LINE = /^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\r\n\0]*))?$/;
+const COMMENT_LENGTH = 255;
 const ORDINARY = new Set([
   'ssh-rsa',
   'ssh-ed25519',
@@ -36,7 +40,7 @@ const RSA_BITS = { min: 2048, max: 16_384 };
 
 /** The key in the text, or undefined when that is none for OpenSSH. A comment and blanks around it are dropped. */
 export function parsePublicKey(text: string): PublicKey | undefined {
-  const [, type = '', base64 = ''] = LINE.exec(text.trim()) ?? [];
+  const [, type = '', base64 = '', comment = ''] = LINE.exec(text.trim()) ?? [];
   const blob = Buffer.from(base64, 'base64');
   if (blob.length === 0 || blob.toString('base64') !== base64) return undefined;
   const ordinary = ORDINARY.has(type) ? { type, blob } : insideFido(type, blob);
@@ -44,10 +48,17 @@ export function parsePublicKey(text: string): PublicKey | undefined {
   if (!key) return undefined;
   const weakness = weaknessOf(key);
   return {
+    type,
     line: `${type} ${base64}`,
+    comment: shortened(comment.trim()) || null,
     fingerprint: `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`,
     ...(weakness && { weakness }),
   };
+}
+
+/** Of well-formed Unicode, and no longer than a line of a list. */
+function shortened(comment: string): string {
+  return Array.from(comment.toWellFormed()).slice(0, COMMENT_LENGTH).join('');
 }
 
 function weaknessOf({ type, size, parts }: sshpk.Key): string | undefined {

@@ -3,6 +3,7 @@ import type { DirectoriesTable } from '../db/schema.ts';
 import type { Asker } from '../history/audit.ts';
 import { type ChangeDependencies, changeDirectory, revokeAccess } from './change.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
+import { replacePublicKeys } from './public-keys.ts';
 
 /**
  * Basic fields (specification, PATCH, 1). Slug and username stay. The other changes throw the same errors.
@@ -29,20 +30,21 @@ export async function updateAuth(
   asker?: Asker,
 ): Promise<DirectoriesTable> {
   const { auth_mode, public_key } = authFields(fields);
-  const changes = {
+  return revokeAccess(deps, { accountId, id, asker }, async (tx, now) => ({
     ...(auth_mode && { auth_mode }),
-    ...(public_key && { public_key: public_key.line, public_key_fingerprint: public_key.fingerprint }),
-  };
-  return revokeAccess(deps, { accountId, id, asker }, () => changes);
+    ...(public_key && (await replacePublicKeys(tx, id, public_key, now))),
+  }));
 }
 
 /** Back to the original password (specification, DELETE public_key); without a stored key it still sets the mode. */
-export async function removePublicKey(
+export async function removePublicKeys(
   deps: ChangeDependencies,
   accountId: string,
   id: string,
   asker?: Asker,
 ): Promise<DirectoriesTable> {
-  const changes = { auth_mode: 'password', public_key: null, public_key_fingerprint: null } as const;
-  return revokeAccess(deps, { accountId, id, asker }, () => changes);
+  return revokeAccess(deps, { accountId, id, asker }, async (tx, now) => ({
+    auth_mode: 'password',
+    ...(await replacePublicKeys(tx, id, undefined, now)),
+  }));
 }

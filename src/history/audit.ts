@@ -5,6 +5,7 @@
  * Promise: no secret gets here. Values are shown only of the fields listed below; of a webhook URL only the origin, since
  * paths and queries often carry tokens; of all other fields only the name.
  */
+import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
@@ -38,13 +39,7 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'auth_mode',
   'public_key_fingerprint',
 ]);
-const NAMED: ReadonlySet<string> = new Set<Column>([
-  'description',
-  'metadata',
-  'webhook_url',
-  'public_key',
-  'password_hash',
-]);
+const NAMED: ReadonlySet<string> = new Set<Column>(['description', 'metadata', 'webhook_url', 'password_hash']);
 
 export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
   await tx
@@ -73,12 +68,28 @@ function differences(before: Partial<DirectoriesTable>, after: Partial<Directori
   const found: Record<string, Difference> = {};
   for (const column of Object.keys(after) as Column[]) {
     const [from, to] = [before[column] ?? null, after[column] ?? null];
-    if (from === to) continue;
+    // Every new directory has a password.
+    if (from === to || (column === 'password_hash' && from === null)) continue;
     if (SHOWN.has(column)) found[column] = { from, to };
     else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };
+    else if (column === 'public_key') found[column] = keyDifference(from, to);
     else if (NAMED.has(column)) found[column] = {};
   }
   return found;
+}
+
+/** Of several keys the fingerprints that went and came; a single key's is a field of its own. */
+function keyDifference(from: unknown, to: unknown): Difference {
+  const [before, after] = [from, to].map((lines) => (typeof lines === 'string' ? lines.split('\n') : []));
+  if (!before || !after || (before.length < 2 && after.length < 2)) return {};
+  const without = (some: string[], others: string[]): string[] =>
+    some.filter((line) => !others.includes(line)).map(fingerprint);
+  return { from: without(before, after), to: without(after, before) };
+}
+
+function fingerprint(line: string): string {
+  const blob = Buffer.from(line.split(' ')[1] ?? '', 'base64');
+  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 }
 
 function origin(url: unknown): string | null {

@@ -13,6 +13,7 @@ import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { passwordRoutes } from './endpoints/password.ts';
+import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
@@ -45,6 +46,7 @@ function routesOf(deps: AppDependencies): Route[] {
   return [
     ...directoryRoutes(queries, rules, deps.mayReach),
     ...passwordRoutes(queries, rules),
+    ...publicKeyRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, deps.files, deps.fileTurn),

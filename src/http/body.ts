@@ -23,12 +23,20 @@ export interface DirectoryFields {
  * {ValidationError} when the body is JSON without such an object.
  */
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
-  checkType(incoming);
-  const body = parse(await readBody(incoming));
-  const { directory, ...beside } = isObject(body) ? body : {};
+  const { directory, ...beside } = await readFields(incoming);
   if (directory === undefined || directory === null) throw new ValidationError({ directory: [BLANK] });
   if (!isObject(directory)) throw new ValidationError({ directory: [INVALID] });
   return { fields: directory, beside: Object.keys(beside) };
+}
+
+/**
+ * The body of a request whose fields stand in no object of their own; one that is no object has none.
+ * @throws {BerthError} as above.
+ */
+export async function readFields(incoming: IncomingMessage): Promise<Fields> {
+  checkType(incoming);
+  const body = parse(await readBody(incoming));
+  return isObject(body) ? body : {};
 }
 
 function checkType({ headers }: IncomingMessage): void {

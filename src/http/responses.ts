@@ -13,6 +13,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   plan_required: 403,
   not_authorized: 403,
   directory_not_found: 404,
+  public_key_not_found: 404,
   in_flight: 409,
   upload_not_found: 404,
   file_changed: 409,

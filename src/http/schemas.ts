@@ -43,6 +43,17 @@ export const CreatedDirectory = v.pipe(
   v.title('CreatedDirectory'),
 );
 
+export const PublicKey = v.pipe(
+  v.strictObject({
+    fingerprint: v.pipe(v.string(), v.description('As `ssh-keygen -l` shows it.')),
+    type: v.string(),
+    comment: Text,
+    inserted_at: Timestamp,
+    last_used_at: v.nullable(Timestamp),
+  }),
+  v.title('PublicKey'),
+);
+
 export const Upload = v.pipe(
   v.strictObject({
     id: Id,

@@ -41,6 +41,10 @@ export function passwordUnused({ auth_mode }: Pick<ShownDirectory, 'auth_mode'>)
   return auth_mode === 'public_key' ? 'auth_mode is public_key: the password is kept for another mode' : undefined;
 }
 
+export function keyUnused({ auth_mode }: Pick<ShownDirectory, 'auth_mode'>): string | undefined {
+  return auth_mode === 'password' ? 'auth_mode is password: no key lets in until the mode changes' : undefined;
+}
+
 /** A name's addresses are known when a webhook is sent; a literal's now. */
 export function unreachable({ webhook_url: url }: Fields, mayReach: MayReach): string | undefined {
   const host = typeof url === 'string' ? (URL.parse(url)?.hostname.replace(/^\[|\]$/g, '') ?? '') : '';

@@ -25,10 +25,9 @@ interface CredentialFile {
 /** In the order in which they are written; removed in the order of `pathsOfUser`. */
 function filesOf(paths: Paths, user: User): CredentialFile[] {
   const path = pathsOfUser(paths, user.sftp_username);
-  const key = allowedKey(user);
   return [
     { path: path.limit, text: `${user.max_connections}\n`, mode: 0o600 },
-    { path: path.key, text: key && `${key}\n`, mode: 0o640, gid: KEYS_GID },
+    { path: path.key, text: allowedKeys(user), mode: 0o640, gid: KEYS_GID },
     { path: path.privileged, text: `${JSON.stringify(privilegedRecord(user))}\n`, mode: 0o600 },
     { path: path.record, text: `${JSON.stringify(userRecord(paths, user))}\n`, mode: 0o644 },
   ];
@@ -43,9 +42,14 @@ function pathsOfUser(paths: Paths, username: string) {
   };
 }
 
-/** The key that the mode lets in. The rules store it as one line without options; a second line never gets out. */
-function allowedKey(user: User): string | undefined {
-  return user.auth_mode === 'password' ? undefined : user.public_key?.split('\n', 1)[0];
+/** A key as the rules store it: type and base64. No option and no comment ever gets out. */
+const KEY = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}$/;
+
+/** The keys that the mode lets in, a line each. */
+function allowedKeys(user: User): string | undefined {
+  if (user.auth_mode === 'password') return undefined;
+  const lines = user.public_key?.split('\n').filter((line) => KEY.test(line)) ?? [];
+  return lines.length > 0 ? lines.map((line) => `${line}\n`).join('') : undefined;
 }
 
 /** JSON User Records (systemd.io), which glibc reads through nss-systemd(8) by the file's name. */

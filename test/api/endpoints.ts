@@ -31,6 +31,13 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'DELETE /api/v1/directories/:id': { role: 'any', wrongBodies: [] },
   'DELETE /api/v1/directories/:id/public_key': { role: 'admin', wrongBodies: [] },
   'POST /api/v1/directories/:id/password': { role: 'admin', wrongBodies: [] },
+  'GET /api/v1/directories/:id/public_keys': { role: 'any', wrongBodies: [] },
+  'POST /api/v1/directories/:id/public_keys': {
+    role: 'admin',
+    right: { public_key: `ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI${'A'.repeat(43)}` },
+    wrongBodies: [{}, { public_key: null }, { public_key: 'ssh-ed25519 AAAA' }],
+  },
+  'DELETE /api/v1/directories/:id/public_keys/:fingerprint{.+}': { role: 'admin', wrongBodies: [] },
   'GET /api/v1/directories/:id/uploads': {
     role: 'any',
     wrongBodies: [],

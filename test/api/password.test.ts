@@ -76,6 +76,18 @@ test('the audit names the change and shows no secret; the log has none either', 
   assert.equal([...api.log, ...api.requestLines].join().includes(sftp_password), false);
 });
 
+test('with an Idempotency-Key a repeated request shows the same password and changes nothing', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id, sftp_username } = await api.directory();
+  const headers = { 'idempotency-key': 'again' };
+  const first = await api.send('POST', `/directories/${id}/password`, { headers });
+  const again = await api.send('POST', `/directories/${id}/password`, { headers });
+  assert.deepEqual([again.status, again.text], [200, first.text]);
+  const { sftp_password } = dataOf<{ sftp_password: string }>(first);
+  assert.ok(verify(sftp_password, api.host.served.get(sftp_username)?.password_hash ?? ''));
+});
+
 test('507 when the host has no room: the directory is shut out first, then stays as the row says', async () => {
   using place = scratch();
   await using api = await hosted(place);

@@ -33,7 +33,10 @@ function endpointsOf(api: Hosted): Endpoint[] {
 
 /** The path with that directory in it; what else it names is unknown. */
 function at({ path }: Endpoint, directory: string): string {
-  return path.replace(':id', directory).replace('*path', 'in/report.csv').replaceAll(/:\w+/g, UNKNOWN);
+  return path
+    .replace(':id', directory)
+    .replace('*path', 'in/report.csv')
+    .replaceAll(/:\w+(?:\{.+?\})?/g, UNKNOWN);
 }
 
 function refused({ status, json }: ApiAnswer, expected: number, error: unknown, what: string): void {

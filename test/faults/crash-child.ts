@@ -14,6 +14,7 @@ import { hostedById } from '../../src/directories/host.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { renewPassword } from '../../src/directories/password.ts';
+import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/directories/public-keys.ts';
 import { updateAuth } from '../../src/directories/update.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
@@ -66,6 +67,19 @@ const operations: Record<string, () => Promise<void>> = {
     const deps = rules(systemClock());
     dieAfter(Number(step));
     await renewPassword(deps, account, directory);
+    await applyUnapplied({ ...deps, log });
+  },
+  async 'add key'() {
+    const deps = rules(systemClock());
+    dieAfter(Number(step));
+    await addPublicKey(deps, account, directory, { public_key: parameters.key });
+    await applyUnapplied({ ...deps, log });
+  },
+  async 'remove key'() {
+    const deps = rules(systemClock());
+    const [newest] = await publicKeysOf(database.reads, directory);
+    dieAfter(Number(step));
+    await removePublicKey(deps, account, directory, newest?.fingerprint ?? '');
     await applyUnapplied({ ...deps, log });
   },
   /** How a deletion begins when the disk is full. */

@@ -11,7 +11,9 @@ import type { Config } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { createDirectory } from '../../src/directories/create.ts';
+import { addPublicKey } from '../../src/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { updateAuth } from '../../src/directories/update.ts';
 import { createLog } from '../../src/log.ts';
 import { startService } from '../../src/service.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
@@ -47,6 +49,8 @@ export interface CrashPlace extends AsyncDisposable {
   isApplied(directory: DirectoriesTable): boolean;
   /** Makes a directory. */
   directory(): Promise<DirectoriesTable>;
+  /** Lets these keys in, and no password. */
+  withKeys(id: string, keys: readonly string[]): Promise<void>;
   row(id: string): Promise<DirectoriesTable | undefined>;
   /** Puts a webhook of that directory into the outbox. */
   enqueue(directory: DirectoriesTable): Promise<void>;
@@ -147,6 +151,10 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
       ].filter((file) => existsSync(file) && readFileSync(file).length > 0);
     },
     directory: async () => (await createDirectory(rules, account.id, { name: 'd' })).directory,
+    async withKeys(id, keys) {
+      for (const public_key of keys) await addPublicKey(rules, account.id, id, { public_key });
+      await updateAuth(rules, account.id, id, { auth_mode: 'public_key' });
+    },
     isApplied: (directory) => host.isApplied(directory),
     async enqueue(directory) {
       const now = clock.now();

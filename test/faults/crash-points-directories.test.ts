@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { publicKeysOf } from '../../src/directories/public-keys.ts';
 import { scratch } from '../support/scratch.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { crashPlace } from './crash-place.ts';
@@ -73,6 +74,40 @@ test('a new password, cut off after any step: the old one is dead, and what is s
     });
   }
 });
+
+for (const [operation, before, after] of [
+  ['add key', ['old'], ['new', 'old']],
+  ['remove key', ['old', 'new'], ['old']],
+] as const) {
+  test(`${operation}, cut off after any step: rows, columns and what sshd reads name the same keys`, async (t) => {
+    await using place = await crashPlace();
+    using files = scratch();
+    const keys = { old: keyPair(files.dir, 'old').publicKey, new: keyPair(files.dir, 'new').publicKey };
+    const deaths = await place.deaths(operation, {
+      key: keys.new,
+      before: ({ id }) =>
+        place.withKeys(
+          id,
+          before.map((name) => keys[name]),
+        ),
+    });
+    assert.ok(deaths.length >= 6, `only ${deaths.length} steps`);
+    await place.nextStart();
+    const lines = after.map((name) => keys[name]);
+    for (const { step, last, directory } of deaths) {
+      await t.test(`after step ${step}, ${last}`, async () => {
+        const row = await place.row(directory?.id ?? '');
+        assert.ok(row && place.isApplied(row));
+        assert.equal(row.public_key, lines.join('\n'));
+        const stored = readFileSync(join(place.paths.authorizedKeys, row.sftp_username), 'utf8');
+        assert.equal(stored, lines.map((line) => `${line}\n`).join(''));
+        const shown = await publicKeysOf(place.database.reads, row.id);
+        assert.equal(shown.length, lines.length);
+        assert.equal(shown[0]?.fingerprint, row.public_key_fingerprint);
+      });
+    }
+  });
+}
 
 test('a deletion on a full disk, cut off before its commit: the directory is there as if nobody had asked', async (t) => {
   await using place = await crashPlace();

@@ -37,13 +37,14 @@ function helper(place: Scratch) {
 
 const NOTHING = [0, '', ''];
 
-test('a name gets the key in its own file, and only the first line of it', () => {
+test('a name gets the keys in its own file, a line each, and no others', () => {
   using place = scratch();
   const { keys, ask } = helper(place);
-  writeFileSync(join(keys, 'acme-1'), 'ssh-ed25519 AAAA\nssh-ed25519 BBBB\n');
+  writeFileSync(join(keys, 'acme-1'), 'ssh-ed25519 AAAA\nssh-ed25519 BBBB\nssh-ed25519 CUT-OF');
   writeFileSync(join(keys, 'other-1'), 'ssh-ed25519 CCCC\n');
-  assert.deepEqual(ask('acme-1'), [0, 'ssh-ed25519 AAAA\n', '']);
-  assert.deepEqual(ask('acme-1', 'other-1'), [0, 'ssh-ed25519 AAAA\n', ''], 'one user only');
+  const both = [0, 'ssh-ed25519 AAAA\nssh-ed25519 BBBB\n', ''];
+  assert.deepEqual(ask('acme-1'), both);
+  assert.deepEqual(ask('acme-1', 'other-1'), both, 'one user only');
 });
 
 test('a hostile name, and a file that is not there, whole or readable, get nothing and no failure', () => {

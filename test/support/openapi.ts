@@ -55,7 +55,7 @@ const templates = Object.keys(document.paths).map((path) => ({
   pattern: new RegExp(
     `^${path
       .replaceAll('.', '\\.')
-      .replaceAll('{path}', '.+')
+      .replaceAll(/\{(?:path|fingerprint)\}/g, '.+')
       .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
   ),
 }));

@@ -75,7 +75,25 @@ test('FIDO keys are taken, with the fingerprint that ssh-keygen prints', () => {
   for (const line of lines) {
     const file = join(place.dir, 'sk.pub');
     writeFileSync(file, `${line} token\n`);
-    assert.deepEqual(parsePublicKey(`${line} token\n`), { line, fingerprint: opensshFingerprint(file) });
+    const [type] = line.split(' ');
+    const fingerprint = opensshFingerprint(file);
+    assert.deepEqual(parsePublicKey(`${line} token\n`), { type, line, comment: 'token', fingerprint });
+  }
+});
+
+test('a comment is kept as text that a list can show', () => {
+  const line = lineOf('ssh-ed25519', wire('ssh-ed25519', Buffer.alloc(32, 7)));
+  const comments = [
+    ['', null],
+    [' \t', null],
+    [' me@here and there ', 'me@here and there'],
+    ['é'.repeat(300), 'é'.repeat(255)],
+    ['\u{1f511}'.repeat(256), '\u{1f511}'.repeat(255)],
+    ['half \ud83d', 'half \ufffd'],
+  ] as const;
+  for (const [given, kept] of comments) {
+    const key = parsePublicKey(`${line} ${given}`);
+    assert.deepEqual([key?.line, key?.comment], [line, kept]);
   }
 });
 

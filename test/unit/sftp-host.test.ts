@@ -20,6 +20,20 @@ import { pathsOf } from '../../src/sftp/paths.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, openSockets } from '../support/sftp-user.ts';
 
+/** The rules store lines like the first two; no other may get to sshd, whoever wrote it. */
+const KEYS = [
+  'ssh-ed25519 AAAA',
+  'ssh-rsa BBBB==',
+  'no-pty ssh-ed25519 CCCC',
+  'command="id" ssh-ed25519 CCCC',
+  'ssh-ed25519 CCCC comment',
+  'ssh-ed25519 CCCC\r',
+  ' ssh-ed25519 CCCC',
+  '# ssh-ed25519',
+  'ssh-ed25519',
+  '',
+];
+
 test('a directory on the disk: owners, modes and contents', async () => {
   using place = scratch();
   const paths = pathsOf(place.config);
@@ -27,7 +41,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
   await using sockets = await openSockets(paths);
   await using linked = hostOf(paths, sockets);
   assert.ok(host);
-  const row = directory({ auth_mode: 'both', public_key: 'ssh-ed25519 AAAA\nssh-ed25519 BBBB', max_connections: 7 });
+  const row = directory({ auth_mode: 'both', public_key: KEYS.join('\n'), max_connections: 7 });
   const before = process.umask(0o077);
   try {
     await linked.apply(row);
@@ -50,7 +64,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
     assert.deepEqual([path, stat.uid, stat.gid, stat.mode], [path, uid, gid, mode]);
   }
   assert.equal(lstatSync(join(jail, 'dev', 'log')).ino, lstatSync(sockets.currentSocket() ?? '').ino);
-  assert.equal(readFileSync(join(paths.authorizedKeys, name), 'utf8'), 'ssh-ed25519 AAAA\n', 'one line only');
+  assert.equal(readFileSync(join(paths.authorizedKeys, name), 'utf8'), 'ssh-ed25519 AAAA\nssh-rsa BBBB==\n');
   assert.equal(readFileSync(join(paths.limits, name), 'utf8'), '7\n');
   assert.deepEqual(readdirSync(paths.userdb).sort(), [`${name}.user`, `${name}.user-privileged`], 'no remnants');
   assert.equal(linked.isApplied(row), true);

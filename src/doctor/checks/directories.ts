@@ -30,7 +30,7 @@ export const checkDirectories: Check = async (config) => {
   const missing = liveWhere((row) => !existsSync(paths.jail(row.sftp_username)));
   const wrong = liveWhere((row) => existsSync(paths.jail(row.sftp_username)) && !isJailRight(paths, row));
   const credentials = liveWhere((row) => !areCredentialsRight(paths, row));
-  const weak = liveWhere(({ auth_mode, public_key }) => auth_mode !== 'password' && isWeak(public_key ?? ''));
+  const weak = liveWhere(({ auth_mode, public_key }) => auth_mode !== 'password' && hasWeak(public_key ?? ''));
   const strangers = jails.filter((name) => !known.has(name));
   const logins = users.filter((name) => !known.has(name));
   return orOk(
@@ -61,8 +61,8 @@ export const checkDirectories: Check = async (config) => {
 };
 
 /** A key from before the API refused such: sshd does not take a short one, and lets anybody in with an exponent of 1. */
-function isWeak(key: string): boolean {
-  return key.startsWith('ssh-rsa ') && parsePublicKey(key)?.weakness !== undefined;
+function hasWeak(keys: string): boolean {
+  return keys.split('\n').some((key) => key.startsWith('ssh-rsa ') && parsePublicKey(key)?.weakness !== undefined);
 }
 
 function namesIn(folder: string): string[] {

@@ -4,7 +4,7 @@ import { type CreateDependencies, createDirectory, type Created } from '../../di
 import { deleteDirectory } from '../../directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory } from '../../directories/fields.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { removePublicKey, updateAuth, updateBasics } from '../../directories/update.ts';
+import { removePublicKeys, updateAuth, updateBasics } from '../../directories/update.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
 import { fullDirectory, listItem } from '../directory-json.ts';
@@ -60,7 +60,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
   const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    return dataResponse(fullDirectory(await removePublicKey(rules, principal.accountId, id, askerOf(c, principal))));
+    return dataResponse(fullDirectory(await removePublicKeys(rules, principal.accountId, id, askerOf(c, principal))));
   };
 
   const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };

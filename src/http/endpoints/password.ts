@@ -1,6 +1,6 @@
 /** POST /api/v1/directories/:id/password */
 import type { ChangeDependencies } from '../../directories/change.ts';
-import { renewPassword } from '../../directories/password.ts';
+import { type Renewed, renewPassword } from '../../directories/password.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
@@ -12,15 +12,16 @@ import { CreatedDirectory, data } from '../schemas.ts';
 import { passwordUnused, warning } from '../warnings.ts';
 
 export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
-  const renew: Endpoint<'/:id'> = async (c, principal) => {
+  const renew: Endpoint<'/:id'> = async (c, principal, keep) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    const { directory, password } = await renewPassword(rules, principal.accountId, id, askerOf(c, principal));
-    return dataResponse(fullDirectory(directory, password), 200, {
-      // The only response with this password.
-      'cache-control': 'no-store',
-      ...warning(passwordUnused(directory)),
-    });
+    const answer = ({ directory, password }: Renewed): Response =>
+      dataResponse(fullDirectory(directory, password), 200, {
+        // The only response with this password.
+        'cache-control': 'no-store',
+        ...warning(passwordUnused(directory)),
+      });
+    return answer(await renewPassword(rules, principal.accountId, id, askerOf(c, principal), keep(answer)));
   };
 
   return [

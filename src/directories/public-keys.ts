@@ -1,0 +1,151 @@
+/**
+ * The keys with which a directory's user may log in. Their rows are the truth; `directories.public_key` holds their lines,
+ * newest first, for the host, and `public_key_fingerprint` names the newest. One transaction keeps the three together.
+ *
+ * Adding a key leaves the others alone, so that a customer's key is rotated without a gap: both log in meanwhile.
+ */
+import type { Kysely, Transaction } from 'kysely';
+import * as v from 'valibot';
+import type { Micros } from '../clock.ts';
+import type { DirectoriesTable, PublicKeysTable, Tables } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import type { Asker } from '../history/audit.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
+import { type ChangeDependencies, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
+import { checked, orBlank } from '../validation.ts';
+import { type Fields, publicKey } from './fields.ts';
+import type { PublicKey } from './public-key.ts';
+
+/** sshd's helper prints all of them at each login with a key. */
+const MOST_KEYS = 100;
+
+export const NewPublicKey = v.pipe(
+  v.object(
+    {
+      public_key: publicKey(
+        'The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment.',
+      ),
+    },
+    orBlank,
+  ),
+  v.title('NewPublicKey'),
+);
+
+export type ShownKey = Omit<PublicKeysTable, 'directory_id' | 'line'>;
+
+export interface Added {
+  readonly directory: DirectoriesTable;
+  readonly key: ShownKey;
+}
+
+/** Newest first. */
+export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promise<ShownKey[]> {
+  return reads
+    .selectFrom('public_keys')
+    .select(['fingerprint', 'type', 'comment', 'inserted_at', 'last_used_at'])
+    .where('directory_id', '=', directoryId)
+    .orderBy('inserted_at', 'desc')
+    .execute();
+}
+
+/**
+ * @param asker the request behind it, for the audit; the same for the next.
+ * @param answer keeps the answer to it, if it has an Idempotency-Key.
+ * @throws {ValidationError} when it is no good key, is there already, or one too many;
+ * {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function addPublicKey(
+  deps: ChangeDependencies,
+  accountId: string,
+  id: string,
+  fields: Fields,
+  asker?: Asker,
+  answer?: KeptAnswer<Added>,
+): Promise<Added> {
+  const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
+  const key = { fingerprint, type, comment, last_used_at: null };
+  let inserted_at = 0;
+  const plan: Plan = async (tx, now) => {
+    const there = await rowsOf(tx, id);
+    if (there.some((other) => other.fingerprint === fingerprint)) refuse('has already been taken');
+    if (there.length >= MOST_KEYS) refuse(`should have at most ${MOST_KEYS} item(s)`);
+    // The clock may have been set back since the newest came.
+    inserted_at = Math.max(now, (there[0]?.inserted_at ?? 0) + 1);
+    await tx
+      .insertInto('public_keys')
+      .values({ ...key, directory_id: id, line, inserted_at })
+      .execute();
+    return columnsOf(tx, id);
+  };
+  const directory = await changeDirectory(deps, { accountId, id, asker }, plan, (tx, changed) =>
+    answer?.keep(tx, { directory: changed, key: { ...key, inserted_at } }),
+  );
+  return { directory, key: { ...key, inserted_at } };
+}
+
+/**
+ * Takes one key away. The mode stays, also when it was the last one.
+ * @throws {BerthError} `directory_not_found`, `public_key_not_found`, `storage_full`.
+ */
+export async function removePublicKey(
+  deps: ChangeDependencies,
+  accountId: string,
+  id: string,
+  fingerprint: string,
+  asker?: Asker,
+): Promise<DirectoriesTable> {
+  const there = await publicKeysOf(deps.database.reads, id);
+  if (!there.some((key) => key.fingerprint === fingerprint))
+    throw new BerthError('public_key_not_found', 'Public key not found');
+  // From here on it may be repeated, so a key that has gone is no error.
+  return revokeAccess(deps, { accountId, id, asker }, async (tx) => {
+    await tx.deleteFrom('public_keys').where('directory_id', '=', id).where('fingerprint', '=', fingerprint).execute();
+    return columnsOf(tx, id);
+  });
+}
+
+/** Leaves that key alone, or none. One that is there already stays as it is. */
+export async function replacePublicKeys(
+  tx: Transaction<Tables>,
+  directoryId: string,
+  key: PublicKey | undefined,
+  now: Micros,
+): Promise<Changes> {
+  const there = await rowsOf(tx, directoryId);
+  for (const { fingerprint } of there.filter((row) => row.fingerprint !== key?.fingerprint))
+    await tx
+      .deleteFrom('public_keys')
+      .where('directory_id', '=', directoryId)
+      .where('fingerprint', '=', fingerprint)
+      .execute();
+  if (key && !there.some(({ fingerprint }) => fingerprint === key.fingerprint)) {
+    const { fingerprint, type, comment, line } = key;
+    await tx
+      .insertInto('public_keys')
+      .values({ directory_id: directoryId, fingerprint, type, comment, line, inserted_at: now })
+      .execute();
+  }
+  return columnsOf(tx, directoryId);
+}
+
+/** What the row of the directory says of its keys. */
+async function columnsOf(tx: Transaction<Tables>, directoryId: string): Promise<Changes> {
+  const rows = await rowsOf(tx, directoryId);
+  return {
+    public_key: rows.length > 0 ? rows.map(({ line }) => line).join('\n') : null,
+    public_key_fingerprint: rows[0]?.fingerprint ?? null,
+  };
+}
+
+function rowsOf(tx: Transaction<Tables>, directoryId: string) {
+  return tx
+    .selectFrom('public_keys')
+    .select(['fingerprint', 'line', 'inserted_at'])
+    .where('directory_id', '=', directoryId)
+    .orderBy('inserted_at', 'desc')
+    .execute();
+}
+
+function refuse(problem: string): never {
+  throw new ValidationError({ public_key: [problem] });
+}

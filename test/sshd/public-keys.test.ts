@@ -1,0 +1,62 @@
+/** Several keys of one directory, as SFTP users see them. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { startBerth } from '../support/berth.ts';
+import { madeKeys } from '../support/made-keys.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { scratch } from '../support/scratch.ts';
+import { connect } from '../support/sftp-client.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { keyPair } from '../support/sftp-user.ts';
+
+test('a key is rotated without a gap: both log in meanwhile, and an upload by the old one goes on', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { id, login, username } = await berth.directory();
+  const [old, fresh] = [keyPair(place.dir, 'old'), keyPair(place.dir, 'fresh')];
+  const keys = `/directories/${id}/public_keys`;
+  const opens = async (keyFile: string) => {
+    const { port } = login;
+    return (await sftp(place.dir, { port, username, keyFile }, ['pwd'])).code === 0;
+  };
+  const add = async (public_key: string) => (await berth.send('POST', keys, { json: { public_key } })).status;
+  await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
+
+  assert.equal(await add(`${old.publicKey} command="id" \u001b[2Jold`), 201);
+  await using connection = await connect({ port: login.port, username, privateKey: old.privateKey });
+  const live = await sftpSession(connection);
+  const handle = await live.open('big', 'w');
+  await live.write(handle, Buffer.alloc(1000));
+
+  assert.equal(await add(fresh.publicKey), 201);
+  assert.deepEqual([await opens(old.file), await opens(fresh.file)], [true, true]);
+  const stored = readFileSync(join(pathsOf(berth.config).authorizedKeys, username), 'utf8');
+  assert.equal(stored, `${fresh.publicKey}\n${old.publicKey}\n`, 'no comment');
+
+  const { json } = await berth.send('GET', keys);
+  const { fingerprint = '' } = (json as { data: { fingerprint: string }[] }).data[1] ?? {};
+  assert.equal((await berth.send('DELETE', `${keys}/${encodeURIComponent(fingerprint)}`)).status, 204);
+  assert.deepEqual([await opens(old.file), await opens(fresh.file)], [false, true]);
+  await live.write(handle, Buffer.alloc(1000), 1000);
+  await live.close(handle);
+  assert.equal((await berth.receiver.next()).body.includes('"size_bytes":2000'), true);
+});
+
+test('with a hundred keys the oldest and the newest log in', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { id, login, username } = await berth.directory({ name: 'many' });
+  const [first, last] = [keyPair(place.dir, 'first'), keyPair(place.dir, 'last')];
+  await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
+  for (const line of [first.publicKey, ...madeKeys(98).map((key) => key.line), last.publicKey]) {
+    const { status } = await berth.send('POST', `/directories/${id}/public_keys`, { json: { public_key: line } });
+    assert.equal(status, 201);
+  }
+  for (const { file } of [first, last]) {
+    const { code, output } = await sftp(place.dir, { port: login.port, username, keyFile: file }, ['pwd']);
+    assert.equal(code, 0, output);
+  }
+});

@@ -1,6 +1,6 @@
 /**
  * docs/api.md tells the truth: its requests are made in their order, and each answer is the one that the page shows, but for
- * ids, times and secrets. `BERTH_WRITE_DOCS=1` writes the answers into the page instead.
+ * ids, times and secrets. `BERTH_WRITE=1` writes the answers into the page instead.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -23,7 +23,7 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/api.md', import.meta.url));
 const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
-const IS_WRITING = process.env['BERTH_WRITE_DOCS'] !== undefined;
+const IS_WRITING = process.env['BERTH_WRITE'] !== undefined;
 const HOOK = 'https://example.com/hooks/berth';
 
 /** How long a documented answer may take to come true, in s: an upload is recorded a moment after its client has left. */
@@ -47,23 +47,25 @@ interface Shell {
 }
 
 /** The answer as the page shows it. */
-async function asked(shell: Shell, { commands, answer, kept }: Documented): Promise<string | undefined> {
+async function asked(shell: Shell, { commands, answer, kept, only }: Documented): Promise<string | undefined> {
   // The reader's own key and address.
   if (commands.startsWith('export API=')) return undefined;
   const isRead = !/--json|-X|-T|sftp/.test(commands);
   if (IS_WRITING && isRead) await wait(2000);
   let output = await shell.run(commands);
   if (answer === undefined) return undefined;
-  const isRight = (): boolean => masked(shown(output)) === masked(answer);
+  const isRight = (): boolean => masked(shown(output, only)) === masked(answer);
   const again = async (): Promise<boolean> => {
     if (isRight()) return true;
+    // Slowly: requests are counted.
+    await wait(500);
     output = await shell.run(commands);
     return isRight();
   };
   if (isRead && !IS_WRITING) await until(commands, again, PATIENCE).catch(() => undefined);
-  if (!IS_WRITING) assert.equal(masked(shown(output)), masked(answer), commands);
+  if (!IS_WRITING) assert.equal(masked(shown(output, only)), masked(answer), commands);
   for (const [name, path] of kept) shell.keep(name, valueAt(output, path));
-  return shown(output);
+  return shown(output, only);
 }
 
 async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
@@ -84,7 +86,7 @@ async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
     ...(await keys(berth)),
   };
   const seen = (text: string): string =>
-    text.replaceAll(receiver.url, HOOK).replaceAll(`"sftp_port":${sshd.port}`, '"sftp_port":2222');
+    text.replaceAll(receiver.url, HOOK).replaceAll(new RegExp(`(?<=:)${sshd.port}\\b`, 'g'), '2222');
   return {
     async run(commands) {
       const script = commands.replaceAll(HOOK, receiver.url);

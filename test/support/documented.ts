@@ -1,6 +1,6 @@
 /**
  * The requests of a Markdown page: a `sh` block, and below it an `http` block with the answer. `<!-- ID = data.id -->` before
- * the answer keeps a value of it for the blocks that follow.
+ * the answer keeps a value of it for the blocks that follow; `<!-- only id name -->` shows these members of its `data`.
  */
 
 export interface Documented {
@@ -10,22 +10,25 @@ export interface Documented {
   readonly answer: string | undefined;
   /** Variables of the shell, and where their values are in the answer's JSON. */
   readonly kept: ReadonlyMap<string, string>;
+  /** The members that are shown; all when it is empty. */
+  readonly only: readonly string[];
 }
 
 const BLOCKS = /```sh\n([^]*?)```(?:\n\n((?:<!-- .* -->\n)*)```http\n([^]*?)```)?/g;
 
 export function documentedIn(page: string): Documented[] {
-  return [...page.matchAll(BLOCKS)].map(([, commands = '', keeps = '', answer]) => ({
+  return [...page.matchAll(BLOCKS)].map(([, commands = '', notes = '', answer]) => ({
     commands,
     answer,
-    kept: new Map([...keeps.matchAll(/(\w+) = (\S+)/g)].map(([, name = '', path = '']) => [name, path])),
+    kept: new Map([...notes.matchAll(/(\w+) = (\S+)/g)].map(([, name = '', path = '']) => [name, path])),
+    only: /<!-- only (.*) -->/.exec(notes)?.[1]?.split(' ') ?? [],
   }));
 }
 
 /** The page with these answers in place of its own, in the same order. */
 export function withAnswers(page: string, answers: readonly (string | undefined)[]): string {
   let index = 0;
-  return page.replaceAll(BLOCKS, (block, _commands, _keeps, old?: string) => {
+  return page.replaceAll(BLOCKS, (block, _commands, _notes, old?: string) => {
     const answer = answers[index];
     index += 1;
     return old === undefined || answer === undefined
@@ -38,36 +41,43 @@ export function withAnswers(page: string, answers: readonly (string | undefined)
 const SHOWN = /^(location|link|warning|retry-after|allow|etag|content-range|content-disposition|idempotency-\w+):/i;
 
 /** What `curl -i` printed, as the page shows it: the status, the headers that matter, the body laid out. */
-export function shown(output: string): string {
+export function shown(output: string, only: readonly string[] = []): string {
   const [head = '', ...rest] = output.split('\r\n\r\n');
   const [status = '', ...headers] = head.split('\r\n');
   const body = rest.join('\r\n\r\n');
   const isJson = headers.some((header) => /^content-type: application\/json/i.test(header));
-  const laidOut = isJson && body !== '' ? laid(JSON.parse(body)) : body.trimEnd();
+  const laidOut = isJson && body !== '' ? laid(picked(JSON.parse(body), only)) : body.trimEnd();
   return [status, ...headers.filter((header) => SHOWN.test(header)), ...(laidOut === '' ? [] : ['', laidOut]), ''].join(
     '\n',
   );
 }
 
+/** Stands for what is left out. */
+const REST = '…';
+
+/** The body with these members of its `data` alone. */
+function picked(body: unknown, only: readonly string[]): unknown {
+  const { data } = body as { data?: Record<string, unknown> };
+  if (only.length === 0 || data === undefined) return body;
+  return { data: { ...Object.fromEntries(only.map((name) => [name, data[name]])), [REST]: REST } };
+}
+
 const WIDTH = 110;
 
-/** JSON on one line where it fits, else with a line for each member. */
+/** JSON on one line where it fits, else with a line for each member. Of what is no use without all of it, the beginning. */
 function laid(value: unknown, indent = ''): string {
-  const line = oneLine(value);
-  if (typeof value !== 'object' || value === null || indent.length + line.length <= WIDTH) return line;
+  if (typeof value === 'string' && value.length > WIDTH) return JSON.stringify(value.slice(0, WIDTH - 20) + REST);
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const deeper = `${indent}  `;
   const parts = Array.isArray(value)
     ? value.map((item) => laid(item, deeper))
-    : Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}: ${laid(member, deeper)}`);
-  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+    : Object.entries(value).map(([name, member]) =>
+        name === REST ? REST : `${JSON.stringify(name)}: ${laid(member, deeper)}`,
+      );
+  const [open = '', close = ''] = Array.isArray(value) ? '[]' : '{}';
+  const line = `${open}${parts.join(', ')}${close}`;
+  if (!line.includes('\n') && indent.length + line.length <= WIDTH) return line;
   return `${open}\n${parts.map((part) => deeper + part).join(',\n')}\n${indent}${close}`;
-}
-
-function oneLine(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(oneLine).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const members = Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}: ${oneLine(member)}`);
-  return `{${members.join(', ')}}`;
 }
 
 const CHANGING: readonly (readonly [RegExp, string])[] = [
@@ -77,7 +87,9 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/("(?:duration_ms|size_on_disk)": )[\d.]+/g, '$1<number>'],
   [/("sftp_username": "[a-z-]+)-[a-z0-9]{8}"/g, '$1-<suffix>"'],
   [/(etag: )"[^"]*"/gi, '$1"<etag>"'],
-  [/("(?:public_key|known_hosts)": )"[^"]*"/g, '$1"<key>"'],
+  [/SHA256:[A-Za-z0-9+/]{43}/g, '<fingerprint>'],
+  [/(\[[\w.]+\]:\d+ \S+) [\w+/]+=*/g, '$1 <key>'],
+  [/(SSHFP \d \d) [0-9a-f]+/g, '$1 <digest>'],
 ];
 
 /** Without what differs from run to run. */

@@ -69,19 +69,20 @@ run_npm() {
   fi
 }
 
-# need_modules production|all: node_modules as the lock file says. A stamp tells what is there; without one, a folder that
+# need_modules production|all [FOLDER]: node_modules there as the lock file says. A stamp tells what is there; without one, a folder that
 # somebody else filled is filled again with everything, so that a developer loses no tool.
 need_modules() {
-  local stamp=$project/node_modules/.berth-stamp lock found
-  lock=$(sha256sum <"$project/package-lock.json")
+  local folder=${2:-$project} stamp lock found
+  stamp=$folder/node_modules/.berth-stamp
+  lock=$(sha256sum <"$folder/package-lock.json")
   found=$(cat "$stamp" 2>/dev/null || true)
   [[ $found == "all $lock" || $found == "$1 $lock" ]] && return
   need_npm
   local what=$1 options=()
-  [[ $what == production && -d $project/node_modules && $found != production* ]] && what=all
+  [[ $what == production && -d $folder/node_modules && $found != production* ]] && what=all
   [[ $what == all ]] || options=(--omit=dev)
   say 'installing npm packages from the lock file'
   rm -f "$stamp"
-  npm_ci "$project" "${options[@]}"
+  npm_ci "$folder" "${options[@]}"
   echo "$what $lock" >"$stamp"
 }

@@ -1,0 +1,77 @@
+<?php
+/**
+ * A receiver of berth's webhooks: checks each, answers at once, and works afterwards.
+ *
+ *     WEBHOOK_SECRET=… php -S 0.0.0.0:9000 receiver.php      (to try it; PHP-FPM in earnest)
+ */
+declare(strict_types=1);
+
+const LARGEST = 1 << 20;
+const TOLERANCE = 300;
+
+$secret = getenv('WEBHOOK_SECRET') ?: throw new RuntimeException('WEBHOOK_SECRET is not set');
+// Over the raw body: JSON that was parsed and written again has other bytes.
+$body = (string) file_get_contents('php://input', length: LARGEST);
+$id = $_SERVER['HTTP_WEBHOOK_ID'] ?? '';
+if (!isSigned($body, $id, signingKey($secret))) {
+    http_response_code(401);
+    exit;
+}
+$isNew = take($id);
+// berth waits for 5 s, and repeats what was not answered by then.
+answer(204);
+if ($isNew) {
+    work(json_decode($body, true, flags: JSON_THROW_ON_ERROR));
+}
+
+/** Whether webhook-signature is right (Standard Webhooks) and webhook-timestamp near this machine's clock. */
+function isSigned(string $body, string $id, string $key): bool
+{
+    $timestamp = $_SERVER['HTTP_WEBHOOK_TIMESTAMP'] ?? '';
+    if (!ctype_digit($timestamp) || abs(time() - (int) $timestamp) > TOLERANCE) {
+        return false;
+    }
+    $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$timestamp.$body", $key, binary: true));
+    // There are two while a secret is being replaced.
+    foreach (explode(' ', $_SERVER['HTTP_WEBHOOK_SIGNATURE'] ?? '') as $signature) {
+        if (hash_equals($expected, $signature)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Base64 as Standard Webhooks has it, or berth's older secrets in the URL alphabet. Any other text is the key itself. */
+function signingKey(string $secret): string
+{
+    $text = preg_replace('/^whsec_/', '', $secret);
+    $isBase64 = preg_match('~^(?:[A-Za-z0-9+/]+={0,2}|[A-Za-z0-9_-]{32})$~D', $text) === 1;
+    return $isBase64 && strlen(rtrim($text, '=')) % 4 !== 1 ? base64_decode(strtr($text, '-_', '+/')) : $secret;
+}
+
+/** False for a webhook that was taken before. In earnest, a unique column of your database does the same. */
+function take(string $id): bool
+{
+    $folder = getenv('WEBHOOK_FOLDER') ?: sys_get_temp_dir() . '/berth-webhooks';
+    is_dir($folder) || mkdir($folder, 0700, true);
+    $file = $folder . '/' . hash('sha256', $id);
+    if (@fopen($file, 'x') !== false) {
+        return true;
+    }
+    // Any other failure is none of the webhook's: let berth repeat it.
+    file_exists($file) || throw new RuntimeException("cannot write to $folder");
+    return false;
+}
+
+function answer(int $status): void
+{
+    http_response_code($status);
+    if (function_exists('fastcgi_finish_request')) {
+        fastcgi_finish_request();
+    }
+}
+
+function work(array $event): void
+{
+    file_put_contents('php://stdout', "uploaded {$event['filename']}\n");
+}

@@ -1,0 +1,59 @@
+"""A receiver of berth's webhooks: checks each, answers at once, and works afterwards.
+
+    WEBHOOK_SECRET=… PORT=9000 python3 receiver.py
+"""
+
+import os
+import queue
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from berth_webhooks import WebhookError, verify_webhook
+
+SECRET = os.environ["WEBHOOK_SECRET"]
+LARGEST = 1 << 20
+
+# The webhooks that were taken. Keep their ids in your database instead: memory forgets them at a restart.
+taken = set()
+lock = threading.Lock()
+jobs = queue.SimpleQueue()
+
+
+class Receiver(BaseHTTPRequestHandler):
+    timeout = 10
+
+    def do_POST(self):
+        length = int(self.headers.get("content-length", 0))
+        if length > LARGEST:
+            return self.answer(413)
+        # Over the raw body: JSON that was parsed and written again has other bytes.
+        try:
+            event = verify_webhook(self.rfile.read(length), self.headers, SECRET)
+        except WebhookError:
+            return self.answer(401)
+        with lock:
+            is_new = self.headers["webhook-id"] not in taken
+            taken.add(self.headers["webhook-id"])
+        # berth waits for 5 s, and repeats what was not answered by then.
+        self.answer(204)
+        if is_new:
+            jobs.put(event)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def work():
+    while True:
+        event = jobs.get()
+        print(f"uploaded {event['filename']}", flush=True)
+
+
+threading.Thread(target=work, daemon=True).start()
+server = ThreadingHTTPServer(("", int(os.environ.get("PORT", "9000"))), Receiver)
+print("listening", flush=True)
+server.serve_forever()

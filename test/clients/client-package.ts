@@ -1,0 +1,22 @@
+/** The npm package `berth-client` as it is published: built, in a folder of the test's own. */
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Scratch } from '../support/scratch.ts';
+
+/** Its source. */
+export const CLIENT = fileURLToPath(new URL('../../clients/typescript', import.meta.url));
+const MODULES = join(CLIENT, 'node_modules');
+
+/** Its folder. What lies in it imports the package by its name, as an application does. */
+export function clientPackage(place: Scratch): string {
+  if (!existsSync(MODULES)) throw new Error(`first, npm ci in ${CLIENT} (scripts/test does it)`);
+  const folder = join(place.dir, 'berth-client');
+  cpSync(CLIENT, folder, { recursive: true, filter: (path) => path !== MODULES });
+  symlinkSync(MODULES, join(folder, 'node_modules'));
+  for (const project of ['.', 'examples']) {
+    execFileSync(process.execPath, [join(MODULES, 'typescript/bin/tsc'), '--project', project], { cwd: folder });
+  }
+  return folder;
+}

@@ -89,6 +89,9 @@ export const NewDirectory = v.pipe(
   v.title('NewDirectory'),
 );
 
+/** What `isAuthChange` asks, in JSON Schema: the two kinds of change exclude each other. */
+const NO_AUTH = { properties: { auth_mode: false, public_key: false } };
+
 export const BasicFields = v.pipe(
   v.object({
     name: v.optional(name),
@@ -99,8 +102,7 @@ export const BasicFields = v.pipe(
     max_connections: v.optional(maxConnections),
   }),
   v.title('BasicFields'),
-  // `isAuthChange` in JSON Schema: the two kinds of change exclude each other.
-  v.metadata({ not: { anyOf: [{ required: ['auth_mode'] }, { required: ['public_key'] }] } }),
+  v.metadata({ not: { not: NO_AUTH } }),
 );
 
 export const AuthFields = v.pipe(
@@ -111,7 +113,7 @@ export const AuthFields = v.pipe(
     ),
   }),
   v.title('AuthFields'),
-  v.metadata({ if: { required: ['auth_mode'] }, else: { required: ['public_key'] } }),
+  v.metadata({ not: NO_AUTH }),
 );
 
 export type NewDirectory = v.InferOutput<typeof NewDirectory>;

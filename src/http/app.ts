@@ -9,6 +9,7 @@ import type { UploadList } from '../uploads/upload-list.ts';
 import { type AccessDependencies, createAccess } from './access.ts';
 import { version } from '../version.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
+import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
@@ -67,6 +68,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
 
   app.get(HEALTH.path, health(deps.checkHealth, log));
   app.get(OPENAPI.path, open(showOpenapi(described(deps), version)));
+  for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
   for (const { method, path, endpoint } of routesOf(deps)) {
     app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
   }

@@ -1,6 +1,10 @@
 /** GET /api/v1/openapi.json: what it has to say of every route. That answers are as it says, each API test checks. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import * as v from 'valibot';
 import { schemaSet } from '../../src/http/openapi/json-schema.ts';
 import { hosted } from '../support/hosted.ts';
@@ -174,4 +178,20 @@ test('no constraint is dropped in silence', () => {
     items: { $ref: '#/components/schemas/A' },
   });
   assert.deepEqual(named, { A: { type: 'string' } });
+});
+
+test('redocly finds nothing to complain of', async () => {
+  using place = scratch();
+  const file = join(place.dir, 'openapi.json');
+  await writeFile(file, JSON.stringify(document));
+  const redocly = fileURLToPath(import.meta.resolve('@redocly/cli/bin/cli.js'));
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' };
+  const lint = spawnSync(process.execPath, [redocly, 'lint', '--format=json', file], {
+    cwd: place.dir,
+    env,
+    encoding: 'utf8',
+  });
+  const { problems: found, totals } = JSON.parse(lint.stdout) as { problems: unknown[]; totals: object };
+  assert.deepEqual(found, []);
+  assert.deepEqual(totals, { errors: 0, warnings: 0, ignored: 0 });
 });

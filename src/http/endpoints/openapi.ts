@@ -22,6 +22,7 @@ export const OPENAPI: Described = {
       description: 'OpenAPI 3.1',
       schema: v.looseObject({
         openapi: v.pipe(v.string(), v.regex(/^3\.1\./)),
+        info: v.record(v.string(), v.unknown()),
         paths: v.record(v.string(), v.unknown()),
       }),
       example: { openapi: '3.1.1', info: { title: 'berth', version: '1.0.0' }, paths: {} },

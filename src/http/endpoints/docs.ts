@@ -1,0 +1,84 @@
+/**
+ * GET /docs: the reference, by Swagger UI from its npm package. Nothing comes from elsewhere and nothing stands inline, so a
+ * strict policy holds; all addresses are relative, so it works behind a proxy that puts a prefix before the path.
+ */
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Context } from 'hono';
+import type { ApiEnv } from '../observe.ts';
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  // Swagger UI's icons.
+  "img-src 'self' data:",
+  // openapi.json, and requests that are tried.
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const HEADERS = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+};
+
+const PAGE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>berth: the API</title>
+    <link rel="icon" href="data:,">
+    <link rel="stylesheet" href="docs/swagger-ui.css">
+  </head>
+  <body>
+    <div id="reference"></div>
+    <script src="docs/swagger-ui-bundle.js"></script>
+    <script src="docs/start.js"></script>
+  </body>
+</html>
+`;
+
+const START = `SwaggerUIBundle({
+  dom_id: '#reference',
+  url: 'api/v1/openapi.json',
+  validatorUrl: null,
+  deepLinking: true,
+  defaultModelsExpandDepth: 0,
+});
+`;
+
+const SCRIPT = 'text/javascript; charset=utf-8';
+/** Of the package: their types. */
+const FILES = { 'swagger-ui.css': 'text/css; charset=utf-8', 'swagger-ui-bundle.js': SCRIPT } as const;
+
+type Handler = (c: Context<ApiEnv>) => Response | Promise<Response>;
+
+/** By path. */
+export const DOCS: Readonly<Record<string, Handler>> = {
+  '/docs': (c) => c.body(PAGE, 200, { ...HEADERS, 'content-type': 'text/html; charset=utf-8' }),
+  '/docs/': (c) => c.body(null, 301, { location: '../docs' }),
+  '/docs/start.js': (c) => c.body(START, 200, { ...HEADERS, 'content-type': SCRIPT }),
+  ...Object.fromEntries(Object.entries(FILES).map(([name, type]) => [`/docs/${name}`, packageFile(name, type)])),
+};
+
+/** Read when it is asked for: the script has 1.7 MB. */
+function packageFile(name: string, type: string): Handler {
+  return async () => {
+    const path = fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`));
+    const { size } = await stat(path);
+    return new Response(ReadableStream.from(bytes(path)), {
+      headers: { ...HEADERS, 'content-type': type, 'content-length': String(size), 'cache-control': 'max-age=3600' },
+    });
+  };
+}
+
+/** Opens the file when the first bytes are wanted: an answer to HEAD wants none. */
+async function* bytes(path: string): AsyncGenerator<Buffer> {
+  yield* createReadStream(path) as AsyncIterable<Buffer>;
+}

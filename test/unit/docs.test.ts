@@ -53,7 +53,10 @@ test('every variable of the configuration is in the table, and no other', () => 
 });
 
 test('every link between the pages leads somewhere', () => {
-  for (const page of ['README.md', 'src/README.md', 'openssh/README.md', ...globSync('docs/*.md', { cwd: PROJECT })]) {
+  for (const page of globSync(
+    ['README.md', '{src,openssh,clients}/README.md', 'clients/typescript/README.md', 'docs/*.md'],
+    { cwd: PROJECT },
+  )) {
     for (const [, target = ''] of read(page).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
       const [file = '', heading] = target.split('#');
       const path = file === '' ? page : normalize(join(dirname(page), file));

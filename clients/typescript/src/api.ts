@@ -86,6 +86,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/public_keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a directory's public keys, newest first
+         * @description `last_used_at` is when somebody last logged in with it, `null` when nobody has.
+         */
+        get: operations["listPublicKeys"];
+        put?: never;
+        /**
+         * Add a public key
+         * @description Counts from the next login on, beside the keys that are there: add the new key, let the customer change over, delete the old one. A directory has 100 keys at most. PATCH of the directory with `public_key` replaces them all by one. While `auth_mode` is `password` no key lets in, and a `Warning` header says so.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["addPublicKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/public_keys/{fingerprint}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove one public key
+         * @description The fingerprint is percent-encoded as any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` for its `+` and `/`. Nobody logs in with that key any more; a session that began with it goes on, and `auth_mode` stays. Without a key left, `public_key` lets nobody in, and a `Warning` header says so.
+         *
+         *     Needs a key with the admin role.
+         */
+        delete: operations["removePublicKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/directories/{id}/uploads": {
         parameters: {
             query?: never;
@@ -228,7 +276,7 @@ export interface components {
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
-            /** @description An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces the one before. */
+            /** @description An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces all that are there. */
             public_key?: string;
         };
         BasicFields: {
@@ -358,8 +406,22 @@ export interface components {
              */
             retention_days?: number;
         };
+        NewPublicKey: {
+            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
+            public_key: string;
+        };
         Problem: {
             error: string;
+        };
+        PublicKey: {
+            /** @description As `ssh-keygen -l` shows it. */
+            fingerprint: string;
+            type: string;
+            comment: string | null;
+            /** Format: date-time */
+            inserted_at: string;
+            /** Format: date-time */
+            last_used_at: string | null;
         };
         Upload: {
             /** Format: uuid */
@@ -1025,6 +1087,162 @@ export interface operations {
             507: components["responses"]["StorageFull"];
         };
     };
+    listPublicKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "fingerprint": "SHA256:5/6Zb1YNfdIT1nzAiTMQTUmhvgvI2wzzUfqvyYOxgEk",
+                     *           "type": "ssh-ed25519",
+                     *           "comment": "backup@acme",
+                     *           "inserted_at": "2026-11-20T20:50:00.123456Z",
+                     *           "last_used_at": "2026-11-21T03:00:02.654321Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["PublicKey"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    addPublicKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH+BWzl2Ru6wmV10+35WnEGK45Sp1y1IIz3rpdICSSiN backup@acme"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPublicKey"];
+            };
+        };
+        responses: {
+            /** @description The key */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "fingerprint": "SHA256:5/6Zb1YNfdIT1nzAiTMQTUmhvgvI2wzzUfqvyYOxgEk",
+                     *         "type": "ssh-ed25519",
+                     *         "comment": "backup@acme",
+                     *         "inserted_at": "2026-11-20T20:50:00.123456Z",
+                     *         "last_used_at": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["PublicKey"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    removePublicKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The fingerprint of the key, percent-encoded.
+                 * @example SHA256:uNiVztksCsDhcc0u9e8BrrFXVUGGBRvh6GrQAZ1jQeI
+                 */
+                fingerprint: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has gone */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
     listUploads: {
         parameters: {
             query?: {
@@ -1311,6 +1529,9 @@ export interface operations {
                      */
                     "application/json": {
                         openapi: string;
+                        info: {
+                            [key: string]: unknown;
+                        };
                         paths: {
                             [key: string]: unknown;
                         };

@@ -20,14 +20,17 @@ import { FIRST_UID } from './directories/create.ts';
 import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
+import { byApiKey } from './http/access.ts';
 import { firstPair, followCertificate } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
+import { byOperator, serveOperators } from './http/operators.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
+import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
@@ -170,7 +173,7 @@ async function openApi(
   { rules, files, checkHealth }: Pick<AppDependencies, 'rules' | 'files' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<{ port: number; reload(): void }> {
-  const app = createApp({
+  const shared = {
     rules,
     uploads: uploadList(database.reads),
     files,
@@ -178,19 +181,25 @@ async function openApi(
     fileTurn: turns({ atOnce: DOWNLOADS }),
     mayReach: addressRule(config.webhooks.allow),
     hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
+    checkHealth,
+    clockLead,
+    log,
+  };
+  const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
     addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
     clientAddress: clientAddress(config.trustedProxies),
-    checkHealth,
-    clockLead,
-    log,
   });
+  const nameRequest = requestNames(fromProxy(config.trustedProxies));
+  const asked = { log, observe: metrics.request };
+  const operators = observed(createApp({ ...shared, identify: byOperator(database.reads) }), asked);
+  parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const server = await startHttpServer({
-    app: observed(app, { log, observe: metrics.request }),
-    nameRequest: requestNames(fromProxy(config.trustedProxies)),
+    app: observed(createApp({ ...shared, identify }), asked),
+    nameRequest,
     ...config.api,
     tls: first ? (first.pair ?? 'pending') : 'proxy',
   });

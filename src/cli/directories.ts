@@ -1,4 +1,4 @@
-/** `berth directories`. */
+/** `berth directory list`, as well as `berth directories`: by the database, whether or not berth runs. */
 import { Command } from 'commander';
 import { type DirectoryRow, listDirectories } from '../reports/queries.ts';
 import { shortTime } from '../terminal.ts';
@@ -6,13 +6,13 @@ import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
-const HELP = `
+const help = (command: string): string => `
 Newest first.
 
 Examples:
-  berth directories
-  berth directories --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --limit 1000
-  berth directories --directory acme-corp-x7k2m9qa --json`;
+  berth ${command}
+  berth ${command} --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --limit 1000
+  berth ${command} --directory acme-corp-x7k2m9qa --json`;
 
 const STYLE: RowStyle<DirectoryRow> = {
   columns: {
@@ -33,9 +33,9 @@ const STYLE: RowStyle<DirectoryRow> = {
   }),
 };
 
-export function directoriesCommand(invocation: Invocation): Command {
-  return withFilters(new Command('directories').description('List the directories of this machine'), invocation.clock)
-    .addHelpText('after', HELP)
+export function directoriesCommand(invocation: Invocation, name: 'directories' | 'list' = 'directories'): Command {
+  return withFilters(new Command(name).description('List the directories of this machine'), invocation.clock)
+    .addHelpText('after', help(name === 'list' ? 'directory list' : name))
     .action(async (options: FilterOptions) => {
       const rows = await narrowed(invocation, options, listDirectories);
       printRows(rows, STYLE, { print: invocation.print, json: options.json });

@@ -40,7 +40,8 @@ export function narrowed<T>(
   });
 }
 
-function since(text: string, now: Micros): Micros {
+/** A moment as people say it: an age, or a time. */
+export function since(text: string, now: Micros): Micros {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const seconds = UNITS[unit];
   if (seconds !== undefined) return now - Number(count) * seconds * SECOND;

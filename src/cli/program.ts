@@ -10,6 +10,7 @@ import { backupCommand, restoreCommand } from './backup.ts';
 import { clockCommand } from './clock.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
+import { directoryCommand } from './directory/command.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
@@ -49,6 +50,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(accountCommand(invocation))
     .addCommand(keyCommand(invocation))
     .addCommand(hostKeyCommand(invocation))
+    .addCommand(directoryCommand(invocation))
     .addCommand(directoriesCommand(invocation))
     .addCommand(sessionsCommand(invocation))
     .addCommand(transfersCommand(invocation))

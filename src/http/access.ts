@@ -38,7 +38,10 @@ export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
 
-export interface AccessDependencies {
+/** Whose request it is, undefined when nobody may know. @throws {BerthError} `rate_limited`. */
+export type Identify = (env: ApiEnv['Bindings']) => Promise<Principal | undefined>;
+
+export interface KeyDependencies {
   readonly authenticate: Authenticate;
   readonly lastUsed: Pick<LastUsed, 'note'>;
   readonly rateLimit: RateLimit;
@@ -46,13 +49,20 @@ export interface AccessDependencies {
   readonly clientAddress: ClientAddress;
 }
 
-export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: AccessDependencies) {
+/** Of those who come over the network, by their API key. */
+export function byApiKey({
+  authenticate,
+  lastUsed,
+  rateLimit,
+  addressLimit,
+  clientAddress,
+}: KeyDependencies): Identify {
   /**
    * The principal of a request, undefined without a valid key. Each request counts against its account or, without one,
    * its client's address, never both: neither a flood nor a neighbour behind the same address costs an account anything.
    * @throws {BerthError} `rate_limited`.
    */
-  async function identify({ incoming, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> {
+  return async ({ incoming, notes }) => {
     const key = apiKeyOf(incoming);
     const principal = key === undefined ? undefined : await authenticate(key);
     if (principal) {
@@ -61,8 +71,10 @@ export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, 
       rateLimit.take(principal.accountId);
     } else addressLimit.take(clientAddress(incoming));
     return principal;
-  }
+  };
+}
 
+export function createAccess(identify: Identify) {
   /** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
   function authorized<Path extends string>(endpoint: Endpoint<Path>) {
     return async (c: Context<ApiEnv, Path>): Promise<Response> => {
@@ -86,7 +98,7 @@ export function createAccess({ authenticate, lastUsed, rateLimit, addressLimit, 
     };
   }
 
-  return { identify, authorized, open };
+  return { authorized, open };
 }
 
 /** @throws {BerthError} `not_authorized` unless the key has the admin role (specification, "Authentication" 7). */

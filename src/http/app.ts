@@ -6,7 +6,7 @@ import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
-import { type AccessDependencies, createAccess } from './access.ts';
+import { createAccess, type Identify } from './access.ts';
 import { version } from '../version.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
@@ -25,7 +25,8 @@ import type { Route } from './route.ts';
 import type { Turn } from './turns.ts';
 import type { MayReach } from './warnings.ts';
 
-export interface AppDependencies extends AccessDependencies {
+export interface AppDependencies {
+  readonly identify: Identify;
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
@@ -60,9 +61,9 @@ export function described(deps: AppDependencies): Described[] {
 }
 
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
-  const { rules, clockLead, log } = deps;
-  const { identify, authorized, open } = createAccess(deps);
-  const repeatable = createRepeatable({ ...rules, clockLead });
+  const { identify, rules, clockLead, log } = deps;
+  const { authorized, open } = createAccess(identify);
+  const repeatable = createRepeatable({ ...rules, clockLead, log });
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 

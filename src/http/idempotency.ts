@@ -11,6 +11,7 @@ import type { Database } from '../db/open.ts';
 import type { KeptAnswersTable } from '../db/schema.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { ANSWER_LIFE, insertKept, keptAt, type Place, placeOf, removalOf } from '../history/kept-answers.ts';
+import type { Log } from '../log.ts';
 import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
 import { readBody } from './body.ts';
 
@@ -21,6 +22,7 @@ export interface IdempotencyDependencies {
   readonly database: Database;
   readonly clock: Clock;
   readonly clockLead: ClockLead;
+  readonly log: Log;
 }
 
 interface Answer {
@@ -30,7 +32,7 @@ interface Answer {
 }
 
 /** Makes endpoints of POST repeatable. One that keeps no answer itself has it kept when it is done. */
-export function createRepeatable({ database, clock, clockLead }: IdempotencyDependencies) {
+export function createRepeatable({ database, clock, clockLead, log }: IdempotencyDependencies) {
   const inFlight = new Set<string>();
   /** Answers to changes that are undone, while they are still there. */
   const withdrawn = new Set<string>();
@@ -68,7 +70,7 @@ export function createRepeatable({ database, clock, clockLead }: IdempotencyDepe
       answer: place.seal(JSON.stringify(answer)),
       inserted_at: clock.now(),
     });
-    const response = await perform((render) => ({
+    const keep: Keep = (render) => ({
       async keep(tx, result) {
         await insertKept(tx, rowOf(await answerOf(render(result))));
         isKept = true;
@@ -77,11 +79,26 @@ export function createRepeatable({ database, clock, clockLead }: IdempotencyDepe
         withdrawn.add(place.id);
         return removalOf(place);
       },
-    }));
-    if (isKept || !response.ok) return response;
-    const answer = await answerOf(response);
-    await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer)));
-    return responseOf(answer);
+    });
+    try {
+      const response = await perform(keep);
+      if (isKept || !response.ok) return response;
+      const answer = await answerOf(response);
+      await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer)));
+      return responseOf(answer);
+    } catch (error) {
+      // Committed, but not applied: the error is the answer, and a repetition applies it anew.
+      if (isKept && !withdrawn.has(place.id)) await forget(place);
+      throw error;
+    }
+  }
+
+  async function forget(place: Place): Promise<void> {
+    try {
+      await database.db.transaction().execute(removalOf(place));
+    } catch (error) {
+      log.warn({ err: error }, 'the answer to a change that could not be applied yet stays for its repetition');
+    }
   }
 
   return function repeatable(endpoint: Endpoint): Endpoint {

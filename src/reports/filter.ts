@@ -39,5 +39,5 @@ export async function directoryNamed({ db }: Database, text: string): Promise<st
     .executeTakeFirst();
   if (found) return found.id;
   if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)) return text;
-  throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directories`);
+  throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directory list`);
 }

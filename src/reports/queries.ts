@@ -9,6 +9,7 @@ const DIRECTORY_COLUMNS = [
   'id',
   'account_id',
   'name',
+  'slug',
   'external_id',
   'sftp_username',
   'auth_mode',

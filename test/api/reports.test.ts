@@ -166,7 +166,7 @@ test('wrong use has status 2, an unknown directory status 1, and each command ha
     ),
   ]);
   const { status, stderr } = await runCommand(place.environment, 'transfers', '--directory', 'nobody');
-  assert.deepEqual([status, stderr], [1, 'berth: there is no directory "nobody": see berth directories\n']);
+  assert.deepEqual([status, stderr], [1, 'berth: there is no directory "nobody": see berth directory list\n']);
 });
 
 test('what is older than BERTH_HISTORY_DAYS goes, in batches; what is newer or still to be sent stays', async () => {

@@ -12,6 +12,7 @@ import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { byApiKey } from '../../src/http/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { OPENAPI } from '../../src/http/endpoints/openapi.ts';
 import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
@@ -118,11 +119,13 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),
     mayReach: addressRule(['10.1.0.0/16']),
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, rules.sftp),
-    authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
-    lastUsed,
-    rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
-    addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
-    clientAddress: clientAddress(options.trustedProxies ?? []),
+    identify: byApiKey({
+      authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
+      lastUsed,
+      rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
+      addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),
+      clientAddress: clientAddress(options.trustedProxies ?? []),
+    }),
     checkHealth: options.checkHealth ?? (async () => undefined),
     clockLead: createClockLead({ database, clock, log }),
     log,

@@ -20,6 +20,7 @@ const GROUND = [
   'event-loop.ts',
   'journal.ts',
   'log.ts',
+  'operator-socket.ts',
   'random-text.ts',
   'sync.ts',
   'terminal.ts',
@@ -49,7 +50,18 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/upload-list.ts',
   ],
   listen: ['webhooks/signature.ts'],
-  cli: ['accounts', 'backup', 'doctor', 'listen', 'prepare.ts', 'reports', 'serve.ts', 'sftp', 'webhooks/replay.ts'],
+  cli: [
+    'accounts',
+    'backup',
+    'directories/json-text.ts',
+    'doctor',
+    'listen',
+    'prepare.ts',
+    'reports',
+    'serve.ts',
+    'sftp',
+    'webhooks/replay.ts',
+  ],
 };
 
 /** The files that put the parts together. */

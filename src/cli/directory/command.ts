@@ -1,0 +1,39 @@
+/** `berth directory …`: what the API does, by the service that runs here. */
+import { Command } from 'commander';
+import { directoriesCommand } from '../directories.ts';
+import type { Invocation } from '../invocation.ts';
+import { passwordCommand, resumeCommand, suspendCommand } from './access.ts';
+import { createCommand } from './create.ts';
+import { deleteCommand, showCommand, uploadsCommand } from './directory.ts';
+import { keysCommand } from './keys.ts';
+import { setCommand } from './set.ts';
+import { replayCommand, webhookCommand } from './webhook.ts';
+
+const HELP = `
+A directory is named by its id, SFTP username, external id, slug or name. When several are called that, they are listed.
+All but list are done by the service that runs here, by the rules of the API; berth audit names who did it.
+What cannot be undone is asked for at the terminal, or needs --yes.
+
+Examples:
+  berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --webhook https://example.com/hook
+  berth directory show acme-corp
+  berth directory suspend acme-corp
+  berth directory delete acme-corp-x7k2m9qa --yes`;
+
+export function directoryCommand(invocation: Invocation): Command {
+  return new Command('directory')
+    .description('Directories: create, look at, change and delete them')
+    .addHelpText('after', HELP)
+    .addCommand(createCommand(invocation))
+    .addCommand(showCommand(invocation))
+    .addCommand(directoriesCommand(invocation, 'list'))
+    .addCommand(setCommand(invocation))
+    .addCommand(suspendCommand(invocation))
+    .addCommand(resumeCommand(invocation))
+    .addCommand(deleteCommand(invocation))
+    .addCommand(passwordCommand(invocation))
+    .addCommand(keysCommand(invocation))
+    .addCommand(webhookCommand(invocation))
+    .addCommand(uploadsCommand(invocation))
+    .addCommand(replayCommand(invocation));
+}

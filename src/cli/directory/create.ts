@@ -1,0 +1,79 @@
+/** `berth directory create` */
+import { Command } from 'commander';
+import { listAccounts, unknownAccount } from '../../accounts/accounts.ts';
+import { OperatorError } from '../../errors.ts';
+import { withDatabase } from '../database.ts';
+import type { Invocation } from '../invocation.ts';
+import { integer } from '../options.ts';
+import { type FieldOptions, fieldsOf, readKey, sftpCommand, type ShownDirectory, table, withFields } from './fields.ts';
+import { type Answer, type Ask, asking } from './service.ts';
+import { type CommonOptions, show } from './which.ts';
+
+const HELP = `
+The password is shown this once. With --public-key its user gets in by the key or by the password.
+
+Examples:
+  berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
+  berth directory create Acme --account ID --external-id cust-42 --webhook https://example.com/hook --public-key id.pub`;
+
+interface Options extends CommonOptions, FieldOptions {
+  readonly account: string;
+  readonly retentionDays?: number;
+  readonly webhook?: string;
+  readonly publicKey?: string;
+}
+
+export function createCommand(invocation: Invocation): Command {
+  return withFields(new Command('create').description('Create a directory, live at once, and show its password'))
+    .argument('<name>', 'what it is called')
+    .requiredOption('--account <id>', 'whose it is')
+    .option('--retention-days <days>', 'remove files after so many days; 0 keeps them', integer(0, 36_500))
+    .option('--webhook <url>', 'where its uploads are announced')
+    .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
+    .option('--json', 'print JSON: the data of the API')
+    .addHelpText('after', HELP)
+    .action(async (name: string, options: Options) => {
+      const key = options.publicKey === undefined ? undefined : readKey(options.publicKey);
+      const accounts = await withDatabase(invocation.config(), listAccounts);
+      if (!accounts.some(({ id }) => id === options.account)) throw unknownAccount(options.account);
+      const ask = asking(invocation, options.account);
+      const fields = { name, ...fieldsOf(options), ...retention(options) };
+      const created = await ask<ShownDirectory>('POST', '/directories', { directory: fields });
+      const changes = [
+        ...(options.webhook === undefined ? [] : [{ webhook_url: options.webhook }]),
+        ...(key === undefined ? [] : [{ public_key: key, auth_mode: 'both' }]),
+      ];
+      const { answer, failure } = await changed(ask, created, changes);
+      show(invocation, options, answer, linesOf);
+      if (failure) {
+        throw new OperatorError(`the directory ${created.data.id} was made, but not all was set: ${failure.message}`);
+      }
+    });
+}
+
+function retention({ retentionDays }: Options): object {
+  return retentionDays === undefined ? {} : { retention_days: retentionDays };
+}
+
+/** Nothing may hide the password any more: what fails now is told beside it. */
+async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: readonly object[]) {
+  const { id, sftp_password } = created.data;
+  let answer = created;
+  try {
+    for (const directory of changes) {
+      const { data, warnings } = await ask<ShownDirectory>('PATCH', `/directories/${id}`, { directory });
+      const all = { ...data, sftp_password };
+      answer = { data: all, json: JSON.stringify(all), warnings: [...answer.warnings, ...warnings] };
+    }
+    return { answer };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { answer, failure: error };
+  }
+}
+
+function linesOf(directory: ShownDirectory): string[] {
+  const { id, sftp_username, sftp_password } = directory;
+  const shown = { id, username: sftp_username, password: `${sftp_password} (shown this once)` };
+  return table({ ...shown, webhook: directory.webhook_url, connect: sftpCommand(directory) });
+}

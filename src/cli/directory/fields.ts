@@ -1,0 +1,88 @@
+/** The options of `create` and `set` that are fields of the API, and what it tells of a directory. */
+import { readFileSync } from 'node:fs';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseJson } from '../../directories/json-text.ts';
+import { errorMessage, OperatorError } from '../../errors.ts';
+import { type Cell, columns } from '../../terminal.ts';
+import { integer } from '../options.ts';
+
+export interface FieldOptions {
+  readonly description?: string;
+  readonly externalId?: string;
+  readonly metadata?: unknown;
+  readonly maxConnections?: number;
+}
+
+/** As the API shows a directory. */
+export interface ShownDirectory {
+  readonly id: string;
+  readonly sftp_host: string;
+  readonly sftp_port: number;
+  readonly sftp_username: string;
+  readonly sftp_password?: string | undefined;
+  readonly auth_mode: string;
+  readonly webhook_url: string | null;
+  readonly webhook_secret: string;
+  readonly [field: string]: unknown;
+}
+
+export function withFields(command: Command): Command {
+  return command
+    .option('--description <text>', 'what it is for')
+    .option('--external-id <id>', 'what your own systems call it')
+    .option('--metadata <json>', 'a JSON object that the API gives back', (text): unknown => {
+      try {
+        return parseJson(text);
+      } catch {
+        throw new InvalidArgumentError('It must be a JSON object.');
+      }
+    })
+    .option('--max-connections <count>', 'logins at once', integer(1, 1000));
+}
+
+/** The fields that were given, as the API calls them; text that is empty removes what is there. */
+export function fieldsOf({ description, externalId, metadata, maxConnections }: FieldOptions): Record<string, unknown> {
+  const cleared = (text: string | undefined): string | null | undefined => (text === '' ? null : text);
+  const fields = {
+    description: cleared(description),
+    external_id: cleared(externalId),
+    metadata,
+    max_connections: maxConnections,
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+export function authModeOption(): Option {
+  return new Option('--auth-mode <mode>', 'how to log in').choices(['password', 'public_key', 'both']);
+}
+
+/** @throws {OperatorError} when the file cannot be read. `-` is standard input. */
+export function readKey(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8').trim();
+  } catch (error) {
+    throw new OperatorError(`the public key cannot be read: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+/** How its user logs in. */
+export function sftpCommand({ sftp_host, sftp_port, sftp_username }: ShownDirectory): string {
+  return `sftp -P ${sftp_port} ${sftp_username}@${sftp_host}`;
+}
+
+/** All of a directory but its secrets. */
+export function summaryOf(directory: ShownDirectory): string[] {
+  const fields = Object.entries(directory).filter(([name]) => name !== 'webhook_secret');
+  return table({ ...Object.fromEntries(fields), connect: sftpCommand(directory) });
+}
+
+/** One field a line. */
+export function table(fields: Readonly<Record<string, unknown>>): string[] {
+  return columns()(Object.entries(fields).map(([name, value]) => [name, cellOf(value)]));
+}
+
+function cellOf(value: unknown): Cell {
+  if (value === null || value === undefined || typeof value === 'string' || typeof value === 'number')
+    return value ?? null;
+  return JSON.stringify(value);
+}

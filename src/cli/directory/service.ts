@@ -1,0 +1,73 @@
+/** What a command asks of the running service: the API, over the socket that is root's alone. */
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { errorCode, OperatorError } from '../../errors.ts';
+import { ACCOUNT, OPERATOR, operatorSocket } from '../../operator-socket.ts';
+import type { Invocation } from '../invocation.ts';
+
+export interface Answer<Data> {
+  /** The answer's `data`, and its JSON text. */
+  readonly data: Data;
+  readonly json: string;
+  /** What the answer warns of, in words. */
+  readonly warnings: readonly string[];
+}
+
+export type Ask = <Data>(method: string, path: string, body?: object) => Promise<Answer<Data>>;
+
+type Refusal = { readonly error?: string; readonly errors?: Readonly<Record<string, readonly string[]>> };
+
+/**
+ * Asks for that account; paths are below `/api/v1`.
+ * @throws {OperatorError} when the service does not run, or refuses: in its words.
+ */
+export function asking({ config, environment }: Invocation, account: string): Ask {
+  const socketPath = operatorSocket(config());
+  const login = environment['SUDO_USER'] ?? environment['LOGNAME'] ?? environment['USER'] ?? 'root';
+  return async (method, path, body) => {
+    const headers = { [ACCOUNT]: account, [OPERATOR]: login, 'content-type': 'application/json' };
+    const outgoing = request({ socketPath, method, path: `/api/v1${path}`, headers, agent: false });
+    outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+    const { status, answer, warning } = await answered(outgoing, socketPath);
+    if (status >= 400) throw new OperatorError(inWords(answer, status));
+    const json = /^\{"data":(.*)\}$/s.exec(answer)?.[1] ?? 'null';
+    return { data: JSON.parse(json) as never, json, warnings: warningsIn(warning) };
+  };
+}
+
+async function answered(outgoing: ReturnType<typeof request>, socket: string) {
+  try {
+    const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+    const warning = incoming.headers.warning ?? '';
+    return { status: incoming.statusCode ?? 0, answer: await text(incoming), warning };
+  } catch (error) {
+    throw new OperatorError(unreachable(errorCode(error), socket), { cause: error });
+  }
+}
+
+function unreachable(code: string | undefined, socket: string): string {
+  if (code === 'EACCES') return `only root may use ${socket}: run this with sudo`;
+  if (code === 'ENOENT' || code === 'ECONNREFUSED') {
+    return 'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start';
+  }
+  return `berth serve did not answer (${code ?? 'the connection ended'}): whether it did what was asked, berth audit tells`;
+}
+
+function inWords(answer: string, status: number): string {
+  try {
+    const { error, errors = {} } = JSON.parse(answer) as Refusal;
+    return (
+      error ??
+      Object.entries(errors)
+        .map(([field, messages]) => `${field} ${messages.join(', ')}`)
+        .join('; ')
+    );
+  } catch {
+    return `berth serve answered ${status}`;
+  }
+}
+
+function warningsIn(header: string): string[] {
+  return [...header.matchAll(/299 - "([^"]*)"/g)].map(([, words = '']) => words);
+}

@@ -1,0 +1,61 @@
+/** `berth directory set`: fields, the way to log in, where from and how long, and the quota. */
+import { Command, InvalidArgumentError } from 'commander';
+import { OperatorError } from '../../errors.ts';
+import type { Invocation } from '../invocation.ts';
+import { authModeOption, type FieldOptions, fieldsOf, type ShownDirectory, summaryOf, withFields } from './fields.ts';
+import { type CommonOptions, named, onDirectory, show } from './which.ts';
+
+const HELP = `
+An empty --description or --external-id removes what is there. Options that do not go together in one request of the API
+are several requests: when one is refused, those before it are in force.
+
+Examples:
+  berth directory set acme-corp --max-connections 20
+  berth directory set acme-corp --auth-mode public_key --allow-network 192.0.2.0/24 --allow-network 2001:db8::/32
+  berth directory set acme-corp --expires 2026-12-31T23:00Z --quota 10000000000`;
+
+interface Options extends CommonOptions, FieldOptions {
+  readonly name?: string;
+  readonly authMode?: string;
+  readonly expires?: string;
+  readonly allowNetwork?: readonly string[];
+  readonly quota?: number | null;
+}
+
+export function setCommand(invocation: Invocation): Command {
+  return withFields(onDirectory(new Command('set').description('Change a directory')))
+    .option('--name <name>', 'what it is called; slug and username stay')
+    .addOption(authModeOption())
+    .option('--expires <time>', 'when it suspends itself; never takes that back')
+    .option('--allow-network <cidr...>', 'from where one may log in; everywhere takes that back')
+    .option('--quota <bytes>', 'how much it may hold; none takes that back', quota)
+    .addHelpText('after', HELP)
+    .action(async (text: string, options: Options) => {
+      const { ask } = await named(invocation, text, options);
+      const warnings: string[] = [];
+      const all = [...requests(options)];
+      if (all.length === 0) throw new OperatorError('nothing is to be set: see berth directory set --help');
+      for (const [method, path, body] of all) warnings.push(...(await ask(method, path, body)).warnings);
+      const now = await ask<ShownDirectory>('GET', '');
+      show(invocation, options, { ...now, warnings }, summaryOf);
+    });
+}
+
+function* requests({ name, authMode, expires, allowNetwork, quota: bytes, ...rest }: Options) {
+  const basics = { ...(name === undefined ? {} : { name }), ...fieldsOf(rest) };
+  if (Object.keys(basics).length > 0) yield ['PATCH', '', { directory: basics }] as const;
+  if (authMode !== undefined) yield ['PATCH', '', { directory: { auth_mode: authMode } }] as const;
+  const access = {
+    ...(expires === undefined ? {} : { expires_at: expires === 'never' ? null : expires }),
+    ...(allowNetwork && { allowed_networks: allowNetwork.filter((network) => network !== 'everywhere') }),
+  };
+  if (Object.keys(access).length > 0) yield ['PATCH', '/access', { access }] as const;
+  if (bytes !== undefined) yield ['PUT', '/quota', { quota: { max_bytes: bytes } }] as const;
+}
+
+function quota(text: string): number | null {
+  if (text === 'none') return null;
+  const bytes = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(bytes)) return bytes;
+  throw new InvalidArgumentError('It must be a number of bytes, or none.');
+}

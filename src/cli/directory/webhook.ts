@@ -1,0 +1,110 @@
+/** `berth directory webhook …` and `berth directory replay`. */
+import { Command } from 'commander';
+import { formatMicros, type Micros } from '../../clock.ts';
+import { OperatorError } from '../../errors.ts';
+import type { Invocation } from '../invocation.ts';
+import { since } from '../options.ts';
+import { type ShownDirectory, table } from './fields.ts';
+import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+
+const HELP = `
+Examples:
+  berth directory webhook show acme-corp
+  berth directory webhook set acme-corp https://example.com/hook
+  berth directory webhook test acme-corp
+  berth directory webhook secret acme-corp               a next secret: signatures carry both from now on
+  berth directory webhook secret acme-corp --activate    and this ends the old one`;
+
+interface SecretOptions extends CommonOptions {
+  readonly activate?: true;
+  readonly secret?: string;
+}
+
+interface Tested {
+  readonly delivered: boolean;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly duration_ms: number;
+}
+
+export function webhookCommand(invocation: Invocation): Command {
+  const command = new Command('webhook').description('Where uploads are announced').addHelpText('after', HELP);
+  const url = ({ webhook_url, webhook_secret }: ShownDirectory): string[] => table({ webhook_url, webhook_secret });
+
+  onDirectory(command.command('show').description('Show the URL and the secret that signs'))
+    .addHelpText('after', '\nExample:\n  berth directory webhook show acme-corp')
+    .action(async (text: string, options: CommonOptions) => {
+      const { ask } = await named(invocation, text, options);
+      show(invocation, options, await ask<ShownDirectory>('GET', ''), url);
+    });
+
+  onDirectory(command.command('set').description('Set the URL; an empty one turns webhooks off'))
+    .argument('<url>')
+    .addHelpText('after', '\nExample:\n  berth directory webhook set acme-corp https://example.com/hook')
+    .action(async (text: string, given: string, options: CommonOptions) => {
+      const { ask } = await named(invocation, text, options);
+      const directory = { webhook_url: given === '' ? null : given };
+      show(invocation, options, await ask<ShownDirectory>('PATCH', '', { directory }), url);
+    });
+
+  onDirectory(command.command('test').description('Send a test webhook, and tell what the receiver said'))
+    .addHelpText('after', '\nExample:\n  berth directory webhook test acme-corp')
+    .action(async (text: string, options: CommonOptions) => {
+      const { ask } = await named(invocation, text, options);
+      const answer = await ask<Tested>('POST', '/webhook/test');
+      show(invocation, options, answer, (tested) => table({ ...tested }));
+      if (!answer.data.delivered) throw new OperatorError('the receiver did not take it');
+    });
+
+  secretCommand(invocation, command.command('secret'));
+  return command;
+}
+
+function secretCommand(invocation: Invocation, command: Command): void {
+  irrevocable(onDirectory(command.description('Change the secret in two steps: make the next one, then --activate it')))
+    .option('--activate', 'sign with the next one alone from now on')
+    .option('--secret <text>', 'bring your own, 16 to 64 characters')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth directory webhook secret acme-corp\n  berth directory webhook secret acme-corp --activate --yes',
+    )
+    .action(async (text: string, options: SecretOptions) => {
+      const { ask, directory } = await named(invocation, text, options);
+      const activate = options.activate ?? false;
+      if (activate) {
+        await confirm(invocation, options, `End the old webhook secret of ${directory.sftp_username}?`);
+      }
+      const body = { activate, ...(options.secret === undefined ? {} : { secret: options.secret }) };
+      const answer = await ask<Record<string, unknown>>('POST', '/webhook_secret', body);
+      show(invocation, options, answer, (secret) => table(secret));
+    });
+}
+
+interface ReplayOptions extends CommonOptions {
+  readonly since?: Micros;
+}
+
+export function replayCommand(invocation: Invocation): Command {
+  return onDirectory(new Command('replay').description('Send webhooks again'))
+    .argument('[delivery]', 'the id of one, as berth deliveries shows it')
+    .option('--since <time>', 'all that failed from then on: 30m, 12h, 7d, or a time', (text) =>
+      since(text, invocation.clock.now()),
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth directory replay acme-corp 3f0c6c1e-8e0b-4f5b-9a53-2f1f7f0c2d11\n  berth directory replay acme-corp --since 2d',
+    )
+    .action(async (text: string, delivery: string | undefined, options: ReplayOptions) => {
+      if ((delivery === undefined) === (options.since === undefined)) {
+        throw new OperatorError('name one delivery, or say --since when all that failed is to be sent again');
+      }
+      const { ask } = await named(invocation, text, options);
+      if (delivery !== undefined) {
+        const answer = await ask<{ id: string }>('POST', `/deliveries/${encodeURIComponent(delivery)}/replay`);
+        return show(invocation, options, answer, ({ id }) => [`${id} is on its way`]);
+      }
+      const body = { since: formatMicros(options.since ?? 0) };
+      const answer = await ask<{ count: number }>('POST', '/deliveries/replay', body);
+      return show(invocation, options, answer, ({ count }) => [`${count} will be sent again`]);
+    });
+}

@@ -1,0 +1,80 @@
+/**
+ * The API for the commands of this machine's root (`berth directory …`), on a Unix socket that root alone can open. A
+ * command says for which account it acts and who runs it. It may do what an admin key of that account may, on any plan
+ * and without a rate limit.
+ */
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../db/schema.ts';
+import type { Log } from '../log.ts';
+import { ACCOUNT, OPERATOR } from '../operator-socket.ts';
+import type { Identify } from './access.ts';
+import { type NameRequest, REQUEST_ID } from './observe.ts';
+import { refusal } from './responses.ts';
+import type { HttpServerOptions } from './server.ts';
+
+/** How long what is in flight may take at the end, in ms. */
+const GRACE = 1000;
+
+/** What the audit and the log show in place of a key. */
+const LOGIN = /^[\w.@-]{1,64}$/;
+
+export function byOperator(reads: Kysely<Tables>): Identify {
+  return async ({ incoming: { headers }, notes }) => {
+    const [account, login] = [String(headers[ACCOUNT] ?? ''), String(headers[OPERATOR] ?? '')];
+    const found = await reads
+      .selectFrom('accounts')
+      .select('id')
+      .where('id', '=', account)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (!found) return undefined;
+    const keyId = `operator:${LOGIN.test(login) ? login : 'root'}`;
+    notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business' };
+    return notes.principal;
+  };
+}
+
+export interface OperatorServerOptions {
+  readonly app: HttpServerOptions['app'];
+  readonly nameRequest: NameRequest;
+  readonly log: Log;
+}
+
+/** Listens there, in place of whatever a service that died has left. Without a socket everything else goes on. */
+export async function serveOperators(
+  socket: string,
+  { app, nameRequest, log }: OperatorServerOptions,
+): Promise<{ close(): Promise<void> }> {
+  const answer = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
+    errorHandler: () => refusal(400, 'Bad request'),
+  });
+  const server = createServer((request, response) => {
+    response.setHeader(REQUEST_ID, nameRequest(request));
+    void answer(request, response);
+  });
+  try {
+    rmSync(socket, { force: true });
+    const listening = once(server, 'listening');
+    // Node binds before `listen` returns: nobody else can open the socket, not even for a moment.
+    const mask = process.umask(0o177);
+    server.listen(socket);
+    process.umask(mask);
+    await listening;
+  } catch (error) {
+    log.error({ err: error, socket }, 'berth directory cannot reach this service: its socket could not be made');
+  }
+  return {
+    async close() {
+      if (!server.listening) return;
+      const closed = once(server, 'close');
+      server.close();
+      const late = setTimeout(() => server.closeAllConnections(), GRACE);
+      await closed;
+      clearTimeout(late);
+    },
+  };
+}

@@ -1,0 +1,24 @@
+/** The live directories that an administrator may mean by a word. */
+import type { Database } from '../db/open.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
+
+const COLUMNS = ['id', 'account_id', 'sftp_username', 'external_id', 'slug', 'name'] as const;
+
+export type NamedDirectory = Pick<DirectoriesTable, (typeof COLUMNS)[number]>;
+
+/** More are not told apart by a list. */
+const MOST = 50;
+
+/** An id or a username is one directory's alone, whatever customers call theirs; the other names may be several'. */
+export async function directoriesNamed({ db }: Database, text: string, account?: string): Promise<NamedDirectory[]> {
+  let live = db.selectFrom('directories').select(COLUMNS).where('deleted_at', 'is', null);
+  if (account !== undefined) live = live.where('account_id', '=', account);
+  const own = await live.where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)])).execute();
+  if (own.length > 0) return own;
+  return live
+    .where((eb) => eb.or([eb('external_id', '=', text), eb('slug', '=', text), eb('name', '=', text)]))
+    .orderBy('inserted_at')
+    .orderBy('id')
+    .limit(MOST)
+    .execute();
+}

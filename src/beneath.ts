@@ -68,6 +68,14 @@ export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
   return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
 }
 
+/**
+ * A path that leads to an entry of an open folder, for as long as that is open; for calls that take a link in the last
+ * component as what it is.
+ */
+export function placeIn({ fd }: Folder, name: Buffer): Buffer {
+  return at(fd, name);
+}
+
 /** Removes the file at `path` below `root`; a link is removed, never what it points at. False when there is none. */
 export function unlinkBeneath(root: string, path: Buffer): boolean {
   try {
@@ -105,7 +113,7 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /** Opens the folder that the last component of `path` is in, for as long as `use` takes. */
-function inFolderOf<T>(root: string, path: Buffer, use: (folder: Folder, name: Buffer) => T): T {
+export function inFolderOf<T>(root: string, path: Buffer, use: (folder: Folder, name: Buffer) => T): T {
   const cut = path.lastIndexOf(SLASH);
   using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
   return use(folder, path.subarray(cut + 1));
@@ -119,7 +127,8 @@ function at(fd: number, name: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), name]);
 }
 
-function* components(path: Buffer): Generator<Buffer> {
+/** The components of a path, without empty ones. */
+export function* components(path: Buffer): Generator<Buffer> {
   let start = 0;
   while (start < path.length) {
     const slash = path.indexOf(SLASH, start);

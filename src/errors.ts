@@ -11,6 +11,8 @@ export type ErrorCode =
   | 'upload_not_found'
   | 'file_changed'
   | 'file_in_use'
+  | 'file_conflict'
+  | 'partial_put'
   | 'directory_limit'
   | 'malformed_json'
   | 'incomplete_body'

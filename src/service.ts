@@ -156,6 +156,7 @@ function openUploads(
     databaseFile: config.databaseFile,
     jailDir: config.jailDir,
     logFolder: paths.corner,
+    transitFolder: paths.transit,
     tempNames: config.tempNames,
     sync: config.syncUploads,
     firstUid: FIRST_UID,

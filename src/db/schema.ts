@@ -102,9 +102,9 @@ export interface UnappliedTable {
 
 /**
  * `uploaded`: complete and announced, what the uploads list shows. `waiting`: closed under a temporary name.
- * `partial`: its connection died, or it was seen incomplete.
+ * `partial`: its connection died, or it was seen incomplete. `placed`: the API has put it there, for the customer.
  */
-export type FileState = 'uploaded' | 'waiting' | 'partial';
+export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed';
 
 export interface FilesTable {
   /** The upload's id, new with each upload of the same name. */
@@ -213,7 +213,7 @@ export interface TransfersTable {
   began_at: Micros | null;
 }
 
-export type AuditAction = 'create' | 'undo-create' | 'update' | 'delete';
+export type AuditAction = 'create' | 'undo-create' | 'update' | 'delete' | 'put-file' | 'remove-file';
 
 /** What was changed through the API, in the transaction of the change. */
 export interface AuditTable {
@@ -231,10 +231,15 @@ export interface AuditTable {
   changes: string;
 }
 
-/** Files that the API puts into a directory: written before the file is there, so that it is never taken for an upload. */
+/**
+ * Files that the API puts into a directory, as they will be there: written before, so that none is taken for an upload.
+ * A row goes when its file is recorded; one whose file never came matches no other, and goes after a while.
+ */
 export interface PlacementsTable {
   directory_id: string;
   inode: number;
+  mtime: Micros;
+  size_bytes: number;
   inserted_at: Micros;
 }
 

@@ -6,7 +6,7 @@ import type { Applying } from './unapplied.ts';
 /** ENOSPC also stands for no inodes left; EDQUOT for a quota of the file system. */
 const CODES = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 
-function isFull(error: unknown): boolean {
+export function isFull(error: unknown): boolean {
   return CODES.has(errorCode(error) ?? '');
 }
 

@@ -26,6 +26,8 @@ export interface AuditedChange {
   readonly before?: Partial<DirectoriesTable>;
   /** The columns that were set. */
   readonly after?: Partial<DirectoriesTable>;
+  /** The name of a file that was removed, or put there. */
+  readonly file?: { readonly from: string | null; readonly to: string | null };
 }
 
 type Column = keyof DirectoriesTable;
@@ -53,7 +55,10 @@ export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change:
       route: asker.route,
       directory_id: change.directory.id,
       username: change.directory.sftp_username,
-      changes: JSON.stringify(differences(change.before ?? {}, change.after ?? {})),
+      changes: JSON.stringify({
+        ...differences(change.before ?? {}, change.after ?? {}),
+        ...(change.file && { file: change.file }),
+      }),
     })
     .execute();
 }

@@ -25,8 +25,14 @@ export interface RequestNotes {
   principal: Principal | undefined;
 }
 
+/** What the server hands on with a request. */
+export interface Served extends HttpBindings {
+  /** Lets the body take as long as it keeps coming. Called once it is known who sends it. */
+  untimed(): void;
+}
+
 export interface ApiEnv {
-  Bindings: HttpBindings & { readonly notes: RequestNotes };
+  Bindings: Served & { readonly notes: RequestNotes };
 }
 
 export interface AnsweredRequest {
@@ -61,11 +67,11 @@ export function observed(
   { log, observe }: { log: Log; observe(request: AnsweredRequest): void },
 ) {
   return {
-    async fetch(request: Request, { incoming, outgoing }: HttpBindings): Promise<Response> {
+    async fetch(request: Request, { incoming, outgoing, untimed }: Served): Promise<Response> {
       const started = performance.now();
       const id = String(outgoing.getHeader(REQUEST_ID));
       const notes: RequestNotes = { id, route: undefined, principal: undefined };
-      const response = await app.fetch(request, { incoming, outgoing, notes });
+      const response = await app.fetch(request, { incoming, outgoing, untimed, notes });
       const { method = '' } = incoming;
       const answered = { method, route: notes.route, status: response.status, ms: performance.now() - started };
       observe(answered);

@@ -2,7 +2,7 @@
  * Answers written straight to a connection, for what Node does not hand on as a request: plain HTTP on the TLS port, and
  * what the parser gives up on.
  */
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -61,8 +61,9 @@ export function refusePlainHttp(server: Server, timeout: number): void {
 /**
  * Answers what Node's parser gives up on, once and in its turn: requests before the broken one are answered first, and
  * one that has its answer already gets no second, so that none can be taken for another's.
+ * @param isUntimed whether a request may take as long as it keeps coming.
  */
-export function brokenRequests() {
+export function brokenRequests(isUntimed: (request: IncomingMessage) => boolean) {
   /** Of each connection, what is not answered yet, and the latest. */
   const exchanges = new WeakMap<Duplex, readonly ServerResponse[]>();
   const over = new WeakSet<Duplex>();
@@ -74,6 +75,9 @@ export function brokenRequests() {
     },
     /** Ends the connection as the error asks for. */
     answer(error: NodeJS.ErrnoException, connection: Duplex): void {
+      // Node says it once for a request.
+      const current = exchanges.get(connection)?.at(-1)?.req;
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && current && isUntimed(current)) return;
       // The parser reports it again with all that still comes.
       if (over.has(connection)) return;
       over.add(connection);

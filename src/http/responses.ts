@@ -9,6 +9,7 @@ import type { Log } from '../log.ts';
 const STATUS: Readonly<Record<ErrorCode, number>> = {
   malformed_json: 400,
   incomplete_body: 400,
+  partial_put: 400,
   unauthenticated: 401,
   plan_required: 403,
   not_authorized: 403,
@@ -18,6 +19,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   upload_not_found: 404,
   file_changed: 409,
   file_in_use: 409,
+  file_conflict: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
   directory_limit: 422,

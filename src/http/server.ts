@@ -12,7 +12,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { TlsPair } from './certificate.ts';
 import { isLoopback } from './client-address.ts';
-import { type NameRequest, REQUEST_ID } from './observe.ts';
+import { type NameRequest, REQUEST_ID, type Served } from './observe.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
 import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from './responses.ts';
@@ -23,7 +23,7 @@ export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
 const WAITS = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
-  /** A whole request, body included: 64 KiB at the most. */
+  /** A whole request, body included: 64 KiB at the most, but for files, which take what they need. */
   requestTimeout: 30_000,
   /** Between requests: longer than the minute for which proxies usually keep theirs, so that they close first. */
   keepAliveTimeout: 65_000,
@@ -46,7 +46,7 @@ const MIN_VERSION = { minVersion: 'TLSv1.2' } as const;
 const CLOSE_POLL = 50;
 
 export interface HttpServerOptions {
-  readonly app: { fetch(request: Request, env: HttpBindings): Response | Promise<Response> };
+  readonly app: { fetch(request: Request, env: Served): Response | Promise<Response> };
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
@@ -69,11 +69,14 @@ export interface HttpServer {
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const { app, tls, nameRequest, waits = WAITS } = options;
   // No server here speaks HTTP/2.
-  const answer = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
+  const untimed = new WeakSet<IncomingMessage>();
+  const serveApp = (request: Request, { incoming, outgoing }: HttpBindings) =>
+    app.fetch(request, { incoming, outgoing, untimed: () => void untimed.add(incoming) });
+  const answer = getRequestListener((request, env) => serveApp(request, env as HttpBindings), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
-  const broken = brokenRequests();
+  const broken = brokenRequests((request) => untimed.has(request));
   const serve: Listener = (request, response) => {
     if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
     broken.note(response);

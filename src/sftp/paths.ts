@@ -9,6 +9,8 @@ export interface Paths {
   /** berth's own corner among the jails, on their file system: sockets, trash, jails that are being built. 0700. */
   readonly corner: string;
   readonly trash: string;
+  /** Files on their way into a directory or out of it (uploads/transit.ts). */
+  readonly transit: string;
   /** Names the berth to which the jails belong, by its state folder. */
   readonly owner: string;
   readonly state: string;
@@ -33,6 +35,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     jails: config.jailDir,
     corner,
     trash: join(corner, 'trash'),
+    transit: join(corner, 'transit'),
     owner: join(corner, 'owner'),
     state: config.stateDir,
     userdb: join(config.stateDir, 'userdb'),
@@ -51,6 +54,7 @@ export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.jails, 0o755);
   ensureFolder(paths.corner, 0o700);
   ensureFolder(paths.trash, 0o700);
+  ensureFolder(paths.transit, 0o700);
   ensureFolder(paths.userdb, 0o711);
   ensureFolder(paths.authorizedKeys, 0o711);
   ensureFolder(paths.limits, 0o700);

@@ -44,11 +44,11 @@ export async function contentOf(options: ContentOptions, jail: Jail, upload: Rec
   };
 }
 
-function inUse(): BerthError {
+export function inUse(): BerthError {
   return new BerthError('file_in_use', 'The file is being written');
 }
 
-function changed(): BerthError {
+export function changed(): BerthError {
   return new BerthError('file_changed', 'The file has changed since this upload');
 }
 

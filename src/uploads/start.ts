@@ -21,11 +21,12 @@ import { Sessions } from './log/sessions.ts';
 import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
 import { UnheardSessions } from './log/unheard-sessions.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
-import { HeldInodes } from './processes.ts';
-import type { HistoryRow } from './record/history.ts';
+import { filesHeldBy, HeldInodes } from './processes.ts';
+import { type HistoryRow, logHistory } from './record/history.ts';
 import { REST } from './record/look.ts';
 import { startRecording } from './record/start.ts';
 import { applyRetention } from './retention.ts';
+import { createTransit, settleTransit } from './transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
 /** Looks that are due or under way beyond which a scan waits. */
@@ -45,6 +46,8 @@ export interface UploadsOptions {
   readonly jailDir: string;
   /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
   readonly logFolder: string;
+  /** For files on their way into a directory or out of it: likewise. */
+  readonly transitFolder: string;
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
   readonly sync: boolean;
@@ -91,6 +94,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher } =
     parts;
   const drained = (left: number) => recorder.drained(left);
+  await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
   const retention = { ...options, filesRoot, ledger, isHeld, drained };
   const loops = {
     sessions: background.start('sessions', { every: SESSION_SWEEP }, () => unheard.sweep()),
@@ -101,7 +105,18 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
   return {
     sockets: transferLog,
-    files: directoryFiles({ ...options, filesRoot, isHeld }),
+    files: directoryFiles({
+      ...options,
+      ...parts,
+      caughtUp: (id) => follower.caughtUp(id),
+      isHeldNow: (id, inode) =>
+        sessions.pidsOf(id).some((pid) => filesHeldBy(pid).some((held) => held.inode === inode)),
+      touch: (jail, path, ms) => ledger.touch(jail, path, ms),
+      recorded(rows) {
+        logHistory(options.log, rows);
+        options.recorded(rows);
+      },
+    }),
     adoptSessions: () => unheard.adoptAll(),
     async coverAll() {
       await scanner.coverAll();
@@ -133,6 +148,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const jails = new JailQueries(database.reads);
   const sessions = new Sessions();
   const held = new HeldInodes();
+  const durable = new Durable({ isOn: options.sync });
+  const transit = createTransit(options.transitFolder);
   const filesRoot = jailFiles(options.jailDir);
   const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
@@ -143,7 +160,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     ...options,
     filesRoot,
     isTemporary: temporaryNames(options.tempNames),
-    durable: new Durable({ isOn: options.sync }),
+    durable,
     isHeld,
     livePids,
     exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
@@ -205,5 +222,19 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const barrier = new WriteBarrier(sockets);
   const follower: Follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
 
-  return { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher };
+  return {
+    durable,
+    filesRoot,
+    follower,
+    isHeld,
+    ledger,
+    recorder,
+    scanner,
+    schedule,
+    sessions,
+    transit,
+    unheard,
+    waiting,
+    watcher,
+  };
 }

@@ -27,6 +27,8 @@ import { pathsOf } from '../../src/sftp/paths.ts';
 import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
 import { directoryFiles } from '../../src/uploads/directory-files.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
+import { Durable } from '../../src/uploads/disk/durable.ts';
+import { createTransit } from '../../src/uploads/transit.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
@@ -112,8 +114,16 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     uploads: uploadList(database.reads),
     files: directoryFiles({
       database,
+      clock,
+      durable: new Durable({ isOn: true }),
       filesRoot: jailFiles(config.jailDir),
+      transit: createTransit(pathsOf(config).transit),
       isHeld: options.isHeld ?? (async () => false),
+      isHeldNow: () => false,
+      caughtUp: async () => undefined,
+      // Stands for the recorder.
+      touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
+      recorded: () => undefined,
     }),
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),
     fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),

@@ -17,7 +17,7 @@ const SESSION = { pid: 1, address: '' };
 const STEP = 1_000_000;
 
 const step = fc.record({
-  kind: fc.constantFrom('put', 'put', 'cut', 'rename', 'remove', 'look', 'look', 'copied'),
+  kind: fc.constantFrom('put', 'put', 'cut', 'rename', 'remove', 'place', 'look', 'look', 'copied'),
   path: fc.constantFrom(FINAL, TEMPORARY),
 });
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
@@ -33,6 +33,8 @@ interface Evidence {
 class World {
   readonly disk = new Map<string, FileStat>();
   rows: Recorded[] = [];
+  /** What the API has put there and no look has seen yet. */
+  #placements: FileStat[] = [];
   readonly announced: number[] = [];
   /** The sizes of the uploads that have to be announced, each of its own size. */
   readonly promised: number[] = [];
@@ -48,6 +50,7 @@ class World {
     if (kind === 'put' || kind === 'cut') this.#put(path, kind === 'put');
     else if (kind === 'rename') this.#rename();
     else if (kind === 'remove') this.#remove(path);
+    else if (kind === 'place') this.#place(path);
     else if (kind === 'look') this.lookAt(path);
     else this.#copyJail();
   }
@@ -97,6 +100,14 @@ class World {
     // The file has no name any more; what was uploaded is told all the same.
     this.#look({ path: undefined, closes, rename: undefined, removal: undefined });
     this.#of(path).removal = { by: SESSION, at: this.#now };
+  }
+
+  /** The API puts a file there, which is another one. */
+  #place(path: string): void {
+    this.lookAt(path);
+    const stat = { inode: ++this.#inode, mtime: this.#now, size_bytes: ++this.#size };
+    this.#placements.push(stat);
+    this.disk.set(path, stat);
   }
 
   /** To another disk, as `cp -a` does, while berth is stopped; the scan at the start looks at everything. */
@@ -153,6 +164,7 @@ class World {
       row,
       twin: hasMoved ? twin : undefined,
       removedRow: undefined,
+      isPlaced: this.#placements.some((each) => stat && isSame(each, stat)),
       closes,
       rename,
       removal,
@@ -170,10 +182,11 @@ class World {
     };
   }
 
-  #apply({ path, row, twin }: Look, { announce, put, change, remove }: Effects): void {
+  #apply({ path, row, twin, stat, isPlaced }: Look, { announce, put, change, remove }: Effects): void {
     this.announced.push(...announce.map(({ bytes }) => bytes));
     const gone = new Set([remove, put && row, put && twin, change && row, change?.of]);
     this.rows = this.rows.filter((each) => !gone.has(each));
+    if (put && isPlaced) this.#placements = this.#placements.filter((each) => stat && !isSame(each, stat));
     const id = put?.id ?? String(++this.#id);
     if (put) this.rows.push({ ...put.row, id, path: Buffer.from(path) });
     if (change) this.rows.push({ ...change.of, ...change.to, path: Buffer.from(path) });

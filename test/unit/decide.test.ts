@@ -40,6 +40,7 @@ const NOTHING: Look = {
   row: undefined,
   twin: undefined,
   removedRow: undefined,
+  isPlaced: false,
   closes: [],
   rename: undefined,
   removal: undefined,
@@ -63,6 +64,37 @@ const LATER = { ...FILE, mtime: 8_000_000, size_bytes: 9 };
 
 const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
   ['nothing there, nothing known', {}],
+
+  ['put there by the API', { stat: FILE, isPlaced: true }, 'put placed 4 found'],
+  [
+    'put there by the API in place of another',
+    { stat: FILE, row: { ...ROW, inode: 8 }, isPlaced: true },
+    'put placed 4 found',
+  ],
+  [
+    'put there by the API after the file before was removed',
+    { stat: FILE, row: { ...ROW, inode: 8 }, removal: REMOVAL, isPlaced: true },
+    'removed a 4',
+    'put placed 4 found',
+  ],
+  [
+    'put there by the API in place of one that was renamed to here before it was seen',
+    { stat: FILE, rename: RENAME, isPlaced: true },
+    'put placed 4 found',
+    'lost',
+  ],
+  [
+    'put there by the API, and written by a client before it was seen: an upload',
+    { ...ON_DISK, closes: [CLOSE], isPlaced: true },
+    'announce a 4',
+    'put uploaded 4',
+  ],
+  [
+    'put there by the API, and renamed by the client later',
+    { ...ON_DISK, twin: { ...ROW, state: 'placed', path: Buffer.from('b') }, rename: { ...RENAME, from: 'b' } },
+    'renamed a 4 from b',
+    'change r',
+  ],
 
   ['closed, and not on the disk for certain', { stat: FILE, closes: [CLOSE] }, 'wait sync'],
   ['closed and on the disk', { ...ON_DISK, closes: [CLOSE] }, 'announce a 4', 'put uploaded 4'],

@@ -39,7 +39,13 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: [],
   sftp: ['directories/host.ts'],
   webhooks: [],
-  uploads: ['history/transfers.ts', 'webhooks/dispatcher.ts', 'webhooks/outbox.ts'],
+  uploads: [
+    'directories/storage-full.ts',
+    'history/audit.ts',
+    'history/transfers.ts',
+    'webhooks/dispatcher.ts',
+    'webhooks/outbox.ts',
+  ],
   http: [
     'accounts',
     'directories',
@@ -47,6 +53,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/kept-answers.ts',
     'uploads/content.ts',
     'uploads/directory-files.ts',
+    'uploads/file-path.ts',
     'uploads/upload-list.ts',
   ],
   listen: ['webhooks/signature.ts'],

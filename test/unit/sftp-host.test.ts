@@ -116,7 +116,7 @@ test('a jail that was cut off while it was built is built again', async () => {
   mkdirSync(join(paths.corner, `new-${row.sftp_username}`, 'files'), { recursive: true });
   await host.apply(row);
   assert.equal(host.isApplied(row), true);
-  assert.deepEqual(readdirSync(paths.corner), ['owner', 'trash']);
+  assert.deepEqual(readdirSync(paths.corner), ['owner', 'transit', 'trash']);
 });
 
 test('a link in the place of a jail folder is not followed', async () => {

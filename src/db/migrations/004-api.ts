@@ -65,9 +65,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .createTable('placements')
     .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id').onDelete('cascade'))
     .addColumn('inode', 'bigint', (c) => c.notNull())
+    .addColumn('mtime', 'bigint', (c) => c.notNull())
+    .addColumn('size_bytes', 'bigint', (c) => c.notNull())
     .addColumn('inserted_at', 'bigint', (c) => c.notNull())
     .addPrimaryKeyConstraint('placements_pk', ['directory_id', 'inode'])
     .execute();
+  await allowPlacedFiles(db);
 
   await db.schema
     .createTable('kept_answers')
@@ -78,4 +81,37 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('inserted_at', 'bigint', (c) => c.notNull())
     .execute();
   await db.schema.createIndex('kept_answers_by_age').on('kept_answers').column('inserted_at').execute();
+}
+
+/** A state more for files. SQLite changes no constraint, so the table is built anew, as 001 and 002 left it. */
+async function allowPlacedFiles(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable('files_004')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id'))
+    .addColumn('path', 'blob', (c) => c.notNull())
+    .addColumn('size_bytes', 'bigint', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull().check(sql`state in ('uploaded', 'waiting', 'partial', 'placed')`))
+    .addColumn('uploaded_at', 'bigint', (c) => c.notNull())
+    .addColumn('inode', 'bigint', (c) => c.notNull())
+    .addColumn('mtime', 'bigint', (c) => c.notNull())
+    .addColumn('source', 'text', (c) => c.notNull().check(sql`source in ('log', 'disk')`))
+    .addColumn('session_pid', 'integer')
+    .addUniqueConstraint('files_by_path', ['directory_id', 'path'])
+    .execute();
+  await sql`insert into files_004 select * from files`.execute(db);
+  await db.schema.dropTable('files').execute();
+  await db.schema.alterTable('files_004').renameTo('files').execute();
+  await db.schema.createIndex('files_by_inode').on('files').columns(['directory_id', 'inode']).execute();
+  await db.schema.createIndex('files_by_age').on('files').columns(['directory_id', 'uploaded_at', 'id']).execute();
+  for (const [state, columns] of [
+    ['waiting', ['directory_id', 'session_pid']],
+    ['partial', ['directory_id']],
+  ] as const) {
+    const index = db.schema
+      .createIndex(`files_${state}`)
+      .on('files')
+      .columns([...columns]);
+    await index.where(sql.ref('state'), '=', sql.lit(state)).execute();
+  }
 }

@@ -40,16 +40,25 @@ export class Durable {
     }
   }
 
+  /** Resolves when what was written to an open file is on the disk. */
+  async file(fd: number, size: number): Promise<void> {
+    if (this.#isOn) await (size < LARGE ? this.#small : this.#large).add(() => syncData(fd));
+  }
+
+  /** Resolves when the names in a folder are on the disk. */
+  async folder(root: string, folder: FilePath): Promise<void> {
+    if (this.#isOn) await this.#syncFolder(root, folder);
+  }
+
   async #syncFile(root: string, path: FilePath): Promise<FileStat | undefined> {
     const fd = openFile(root, bytesOf(path));
     try {
       const stats = fstatSync(fd);
       if (!stats.isFile()) return undefined;
-      const queue = stats.size < LARGE ? this.#small : this.#large;
       if (this.#isOn) {
         // The folders may be as new as the file. At once: the file system then writes all with one commit of its journal.
         const above = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
-        const syncs = [queue.add(() => syncData(fd)), ...above];
+        const syncs = [this.file(fd, stats.size), ...above];
         // Until none of them uses the descriptor any more.
         await Promise.allSettled(syncs);
         await Promise.all(syncs);

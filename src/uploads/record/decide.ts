@@ -21,6 +21,7 @@ export function decide(look: Look): Decision {
     return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
   }
   if (last) return closed(look, stat, last);
+  if (look.isPlaced) return placed(look, stat);
   if (removal && row) {
     // Another file: its own close will tell of it.
     if (!isFileOf(row, stat)) return { ...NOTHING, ...removed(look, row, removal) };
@@ -128,6 +129,15 @@ function dropped(look: Look, stat: FileStat, last: Close, announce: readonly Ann
   if (look.row && isSame(look.row, stat)) return { ...NOTHING, announce };
   const event = { ...announcement(last, stat.size_bytes), path: look.path, event: 'upload-dropped' } as const;
   return { ...NOTHING, announce, events: [event], put: { row: newRow(stat, last, { state: 'partial' }) } };
+}
+
+/** The API has put it there: it is recorded, and no upload. */
+function placed(look: Look, stat: FileStat): Effects {
+  const { now, row, removal, rename } = look;
+  const put = { row: { ...stat, state: 'placed', uploaded_at: now, source: 'disk', session_pid: null } } as const;
+  const events = removal && row ? removed(look, row, removal).events : [];
+  // It took the place of a file that had been renamed to here.
+  return { ...NOTHING, events, put, isLost: rename !== undefined };
 }
 
 /** The file at the path is the one that is recorded there. */

@@ -15,6 +15,8 @@ export interface Look {
   readonly stat: FileStat | undefined;
   /** What is recorded at that path. */
   readonly row: Recorded | undefined;
+  /** Whether the API has put that very file there, or wherever it came from since. */
+  readonly isPlaced: boolean;
   /** What is recorded of that inode at another path, where that file is no longer. */
   readonly twin: Recorded | undefined;
   /** A row that was removed lately, of a file that was the same. */

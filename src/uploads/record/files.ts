@@ -22,6 +22,16 @@ const withInode = compiled<{ directory: string; inode: number; unknown: number }
     .where('inode', 'in', [p('inode'), p('unknown')])
     .limit(10),
 );
+const placementOf = compiled<{ directory: string; inode: number }>()((db, p) =>
+  db
+    .selectFrom('placements')
+    .select(['inode', 'mtime', 'size_bytes'])
+    .where('directory_id', '=', p('directory'))
+    .where('inode', '=', p('inode')),
+);
+const removePlacement = compiled<{ directory: string; inode: number }>()((db, p) =>
+  db.deleteFrom('placements').where('directory_id', '=', p('directory')).where('inode', '=', p('inode')),
+);
 /** All columns but the directory, which does not change. */
 const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => ({
   id: p('id'),
@@ -76,6 +86,16 @@ export class Files {
   /** Rows that the same file may have had under other names. */
   ofInode({ inode, mtime }: FileStat): Promise<FileRow[]> {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
+  }
+
+  /** What that inode was when the API put it into the directory, if it is not recorded yet. */
+  placementOf({ inode }: FileStat): Promise<FileStat | undefined> {
+    return placementOf.first(this.#tx, { directory: this.#directory, inode });
+  }
+
+  /** The file is recorded: what it has become from here on is told by its row. */
+  async removePlacement({ inode }: FileStat): Promise<void> {
+    await removePlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
   /** Puts a row, with a new id unless one is given, in place of another. */

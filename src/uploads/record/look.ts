@@ -63,6 +63,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     isFolder: stats?.isDirectory() ?? false,
     twin: stat && !isAsRecorded ? await twinOf(root, files, stat) : undefined,
     removedRow: stat && unmatched.rowOf(id, stat),
+    isPlaced: stat !== undefined && !isAsRecorded && isOf(await files.placementOf(stat), stat, progress.wasSet),
     matched,
     closes: matched ? [matched] : [...entry.closes],
     renames: entry.renames.length,
@@ -94,6 +95,12 @@ function find(entry: Entry, root: string): { path?: FilePath; stats?: Stats | un
   // Whose inode was seen may have been another file's, which was renamed onto it.
   const isIt = stats?.ino === inode && (bytes === undefined || bytes === stats?.size);
   return path !== undefined && isIt ? { path, stats } : {};
+}
+
+/** Whether the file is still the one that the API has put there; clients may have set its times. */
+function isOf(placement: FileStat | undefined, stat: FileStat, wasSet: boolean): boolean {
+  if (!placement) return false;
+  return isSame(placement, stat) || (wasSet && placement.size_bytes === stat.size_bytes);
 }
 
 /** How long looks have seen the same, in ms. */

@@ -104,6 +104,7 @@ async function apply(files: Files, sight: Sight, effects: Effects, unmatched: Un
   if (effects.remove && row) await gone(row);
   if (effects.put) {
     const { row: put, id: old } = effects.put;
+    if (sight.isPlaced) await files.removePlacement(put);
     if (row && twin && !old) await files.remove(twin);
     // Its file may have been moved away, and another be here now.
     if (row && row.inode !== put.inode) unmatched.addRow(row);

@@ -1,0 +1,44 @@
+/**
+ * The path of a file as a request names it, byte for byte. Of the request's target as it was sent: a URL parser would
+ * resolve `..` and turn `\` into `/`, and each of them may be meant as it stands or be somebody's try.
+ */
+import { ValidationError } from '../errors.ts';
+import type { FilePath } from '../uploads/file-path.ts';
+
+/** Of the kernel (path_resolution(7)), as sessions see it: below `/files/`, with a zero byte at the end. */
+const NAME_BYTES = 255;
+const PATH_BYTES = 4096 - '/files/'.length - 1;
+/** As deep as scans look (uploads/disk/scan.ts). */
+const DEPTH = 400;
+
+/**
+ * @param target the request line's.
+ * @throws {ValidationError} when no file can have that path, or two readers may take it for different ones.
+ */
+export function requestedPath(target: string, prefix: string): FilePath {
+  const [path = ''] = target.replace(/^https?:\/\/[^/]*/i, '').split('?', 1);
+  if (!path.startsWith(prefix)) throw invalid('is invalid');
+  const components = path.slice(prefix.length).split('/').map(decoded);
+  if (components.length > DEPTH) throw invalid(`should have at most ${DEPTH} folder(s)`);
+  if (components.some((name) => name.length > NAME_BYTES)) {
+    throw invalid(`should have names of at most ${NAME_BYTES} byte(s)`);
+  }
+  const whole = components.join('/');
+  if (whole.length > PATH_BYTES) throw invalid(`should be at most ${PATH_BYTES} byte(s)`);
+  return whole;
+}
+
+/** One character a byte. */
+function decoded(component: string): string {
+  const name = component.replaceAll(/%([\da-f]{2})/gi, (_, byte: string) =>
+    String.fromCharCode(Number.parseInt(byte, 16)),
+  );
+  // A `%` that stands for itself has to be written as %25.
+  const isEscaped = !/%(?![\da-f]{2})/i.test(component);
+  if (!isEscaped || name === '' || name === '.' || name === '..' || /[/\0]/.test(name)) throw invalid('is invalid');
+  return name;
+}
+
+function invalid(reason: string): ValidationError {
+  return new ValidationError({ path: [reason] });
+}

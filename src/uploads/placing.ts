@@ -1,0 +1,192 @@
+/**
+ * Puts a file into a directory, for its customer to fetch: written and synced out of the customer's reach, then renamed
+ * into place in one step. It is no upload: nothing is announced, and the list of uploads does not have it.
+ *
+ * That is committed before the rename (`placements`): whoever looks at the file first, the recorder, a scan or the next
+ * start after a crash, records it as what it is. Once a client has written it, it is an upload like any other.
+ */
+import { lstatSync, renameSync } from 'node:fs';
+import { type FileHandle, open, unlink } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
+import { isAbsent, lstatBeneath, placeIn } from '../beneath.ts';
+import { type Clock, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { BerthError, errorCode } from '../errors.ts';
+import { insertAudit } from '../history/audit.ts';
+import type { Durable } from './disk/durable.ts';
+import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from './file-path.ts';
+import type { Jail } from './jails.ts';
+import { type FileStat, fileStat } from './record/file-stat.ts';
+import { liveDirectory, type Target, type TargetDirectory } from './target.ts';
+import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
+
+/** After which a placement is of a file that never came, in µs. */
+const FORGOTTEN = 3600 * SECOND;
+/** How often it is asked whether the file has been recorded, and for how long, in ms. */
+const ASKING = 10;
+const PATIENCE = 10_000;
+/** A folder above may go between two steps. */
+const TRIES = 3;
+
+export interface PlacingOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly clock: Clock;
+  readonly durable: Durable;
+  readonly filesRoot: FilesRoot;
+  readonly transit: Transit;
+  /** Something may have happened to a path: it is looked at in so many ms. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
+}
+
+export interface Placed {
+  readonly size_bytes: number;
+  /** False when it has replaced a file. */
+  readonly isNew: boolean;
+}
+
+/** Its function throws {BerthError} `directory_not_found`, `file_conflict`, `storage_full`, and what `body` throws. */
+export type PlaceFile = (target: Target, path: FilePath, body: AsyncIterable<Buffer>) => Promise<Placed>;
+
+export function filePlacing(options: PlacingOptions): PlaceFile {
+  return async (target, path, body) => {
+    const { database, durable, transit, filesRoot } = options;
+    const directory = await liveDirectory(database.reads, target);
+    const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
+    checkPlace(owner, path);
+    const coming = transit.coming();
+    try {
+      const stat = await write(coming, directory, body, durable);
+      const withdraw = await announce(options, target, path, stat);
+      const isNew = await movedIn(transit, owner, path, coming).catch(withdraw);
+      await durable.sync(owner.root, path);
+      await recorded(options, directory, path, stat);
+      return { size_bytes: stat.size_bytes, isNew };
+    } catch (error) {
+      await unlink(coming).catch(() => undefined);
+      throw error;
+    }
+  };
+}
+
+/** Before anything is read: the move itself decides. */
+function checkPlace({ root }: Owner, path: FilePath): void {
+  for (let at = path, isFolder = false; at !== ''; at = parentOf(at), isFolder = true) {
+    const stats = lstatBeneath(root, bytesOf(at));
+    if (!stats) continue;
+    if (isFolder ? stats.isDirectory() : stats.isFile()) return;
+    throw conflict(isFolder ? at : path, isFolder);
+  }
+}
+
+function conflict(path: FilePath, isFolder: boolean): BerthError {
+  return new BerthError('file_conflict', `${displayName(path)} is ${isFolder ? 'not a folder' : 'a folder or a link'}`);
+}
+
+/** The user's own from the first byte, so that the kernel counts it against the right quota. */
+async function write(
+  coming: string,
+  directory: TargetDirectory,
+  body: AsyncIterable<Buffer>,
+  durable: Durable,
+): Promise<FileStat> {
+  await using file = await open(coming, 'wx', FILE_MODE);
+  await file.chmod(FILE_MODE);
+  await file.chown(directory.uid, directory.uid);
+  const size = await writeAll(file, body, (directory.quota_bytes ?? Infinity) - directory.storage_bytes);
+  await durable.file(file.fd, size);
+  return fileStat(await file.stat());
+}
+
+/** Root is above quotas where nothing takes that from it, so the limit is held here, too. */
+async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: number): Promise<number> {
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > limit) throw new BerthError('storage_full', 'The quota of the directory does not allow it');
+    await file.writeFile(chunk);
+  }
+  return size;
+}
+
+/** @returns what takes it back when the file could not be moved, and passes the error on. */
+async function announce({ database, clock }: PlacingOptions, target: Target, path: FilePath, stat: FileStat) {
+  const { inode } = stat;
+  const at = clock.now();
+  const of = { directory_id: target.id, inode };
+  await database.db.transaction().execute(async (tx) => {
+    const directory = await liveDirectory(tx, target);
+    await tx
+      .deleteFrom('placements')
+      .where('inserted_at', '<', at - FORGOTTEN)
+      .execute();
+    await withdrawFrom(tx, of);
+    await tx
+      .insertInto('placements')
+      .values({ ...of, mtime: stat.mtime, size_bytes: stat.size_bytes, inserted_at: at })
+      .execute();
+    const file = { from: null, to: displayName(path) };
+    if (target.asker) await insertAudit(tx, target.asker, { action: 'put-file', at, directory, file });
+  });
+  return async (error: unknown): Promise<never> => {
+    await database.db.transaction().execute(async (tx) => {
+      await withdrawFrom(tx, of);
+      const requestId = target.asker?.requestId;
+      if (requestId === undefined) return;
+      await tx.deleteFrom('audit').where('request_id', '=', requestId).where('at', '=', at).execute();
+    });
+    throw error;
+  };
+}
+
+function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {
+  return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode).execute();
+}
+
+/** Returns whether nothing had that name. */
+async function movedIn(transit: Transit, owner: Owner, path: FilePath, coming: string): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return moveIn(transit, owner, path, coming);
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === 'EISDIR') throw conflict(path, false);
+      if (code === 'ENOTDIR' || code === 'ELOOP') throw conflict(parentOf(path), true);
+      if (!isAbsent(error)) throw error;
+      if (tries < TRIES) continue;
+      throw new BerthError('directory_not_found', 'Directory not found', { cause: error });
+    }
+  }
+}
+
+function moveIn(transit: Transit, owner: Owner, path: FilePath, coming: string): boolean {
+  using folder = transit.openOrMake(owner, parentOf(path));
+  const place = placeIn(folder, lastOf(path));
+  const before = lstatSync(place, { throwIfNoEntry: false });
+  if (before && !before.isFile()) throw conflict(path, false);
+  renameSync(coming, place);
+  return !before;
+}
+
+/** Resolves when the file counts; a client that moves it on at once, or a full database, is not waited for. */
+async function recorded(
+  { database, touch, filesRoot }: PlacingOptions,
+  directory: TargetDirectory,
+  path: FilePath,
+  { inode }: FileStat,
+): Promise<void> {
+  const root = filesRoot(directory.sftp_username);
+  const end = performance.now() + PATIENCE;
+  while (performance.now() < end && lstatBeneath(root, bytesOf(path))?.ino === inode) {
+    touch(directory, path, 0);
+    await setTimeout(ASKING);
+    const waiting = await database.reads
+      .selectFrom('placements')
+      .select('inode')
+      .where('directory_id', '=', directory.id)
+      .where('inode', '=', inode)
+      .executeTakeFirst();
+    if (!waiting) return;
+  }
+}

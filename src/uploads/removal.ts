@@ -1,0 +1,148 @@
+/**
+ * Removes the file of an upload, and its row: never a newer file of that name, and none that is being written.
+ *
+ * The file is taken out of the directory first, where nobody can open it any more; only then is it certain which file it
+ * is and that nobody writes it. If it must not go, it gets its name back. The row goes in one transaction with the history
+ * and the audit, and the file after it: what a crash leaves in between is settled by the next start (`transit.ts`).
+ */
+import { lstatSync, renameSync } from 'node:fs';
+import { unlink } from 'node:fs/promises';
+import type { Transaction } from 'kysely';
+import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../beneath.ts';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { isFull } from '../directories/storage-full.ts';
+import { type Asker, insertAudit } from '../history/audit.ts';
+import { insertTransfers } from '../history/transfers.ts';
+import { syncAll } from '../sync.ts';
+import { changed, inUse } from './content.ts';
+import type { Durable } from './disk/durable.ts';
+import { displayName, type FilesRoot, parentOf, pathOf } from './file-path.ts';
+import { Files } from './record/files.ts';
+import { fileStat, isSame } from './record/file-stat.ts';
+import { type HistoryRow, historyRow } from './record/history.ts';
+import { liveDirectory, type Target, type TargetDirectory } from './target.ts';
+import type { Transit } from './transit.ts';
+import { type RecordedUpload, uploadOf } from './upload-list.ts';
+
+export interface RemovalOptions {
+  readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
+  readonly clock: Clock;
+  readonly durable: Durable;
+  readonly filesRoot: FilesRoot;
+  readonly transit: Transit;
+  /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
+  caughtUp(directoryId: string): Promise<void>;
+  /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
+  isHeldNow(directoryId: string, inode: number): boolean;
+  /** Called with what a commit has put into the history. */
+  recorded(rows: readonly HistoryRow[]): void;
+}
+
+export type RemoveUpload = (target: Target, uploadId: string) => Promise<void>;
+
+/** Its function throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`. */
+export function uploadRemoval(options: RemovalOptions): RemoveUpload {
+  /** A second removal of the same upload sees what the first has left. */
+  const underWay = new Map<string, Promise<void>>();
+  return async (target, uploadId) => {
+    for (let other = underWay.get(uploadId); other; other = underWay.get(uploadId)) await other.catch(() => undefined);
+    const removing = remove(options, target, uploadId);
+    underWay.set(uploadId, removing);
+    try {
+      await removing;
+    } finally {
+      underWay.delete(uploadId);
+    }
+  };
+}
+
+async function remove(options: RemovalOptions, target: Target, uploadId: string): Promise<void> {
+  const { database, transit, filesRoot, recorded } = options;
+  const directory = await liveDirectory(database.reads, target);
+  const upload = await uploadOf(database.reads, directory.id, uploadId);
+  const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
+  const taken = transit.taken(upload.id);
+  const isThere = takeOut(owner.root, upload, taken, (inode) => options.isHeldNow(directory.id, inode));
+  try {
+    if (isThere) await makeSure(options, directory, upload, taken);
+    recorded(await withReserve(database, (tx) => forget(tx, options, directory, upload, target.asker)));
+  } catch (error) {
+    if (isThere) transit.putBack(owner, pathOf(upload.path), taken);
+    throw error;
+  }
+  if (isThere) await unlink(taken);
+}
+
+/** False when nothing is there any more. */
+function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): boolean {
+  try {
+    return inFolderOf(root, upload.path, (folder, name) => {
+      const stats = lstatEntry(folder, name);
+      if (!stats) return false;
+      if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
+      if (isHeld(stats.ino)) throw inUse();
+      renameSync(placeIn(folder, name), to);
+      return true;
+    });
+  } catch (error) {
+    if (isAbsent(error)) return false;
+    throw error;
+  }
+}
+
+/** What was taken may be another file, or open for writing since just before. */
+async function makeSure(
+  { caughtUp, isHeldNow, durable, filesRoot, transit }: RemovalOptions,
+  directory: TargetDirectory,
+  upload: RecordedUpload,
+  taken: string,
+): Promise<void> {
+  // A session that is new to this process may hold it.
+  await caughtUp(directory.id);
+  const stats = lstatSync(taken);
+  if (!isSame(upload, fileStat(stats))) throw changed();
+  if (isHeldNow(directory.id, stats.ino)) throw inUse();
+  // Without its row it must not come back by a power cut.
+  const folder = durable.folder(filesRoot(directory.sftp_username), parentOf(pathOf(upload.path)));
+  await Promise.all([folder, syncAll([transit.folder])]);
+}
+
+/** Removing a file makes room: a full disk must not prevent it. */
+async function withReserve<T>(
+  { db, reserve }: RemovalOptions['database'],
+  work: (tx: Transaction<Tables>) => Promise<T>,
+): Promise<T> {
+  try {
+    return await db.transaction().execute(work);
+  } catch (error) {
+    if (!isFull(error)) throw error;
+  }
+  reserve.release();
+  return db.transaction().execute(work);
+}
+
+async function forget(
+  tx: Transaction<Tables>,
+  { clock }: RemovalOptions,
+  directory: TargetDirectory,
+  upload: RecordedUpload,
+  asker: Asker | undefined,
+): Promise<HistoryRow[]> {
+  const at = clock.now();
+  const files = new Files(tx, directory.id);
+  const path = pathOf(upload.path);
+  const row = await files.at(path);
+  const isRecorded = row?.id === upload.id;
+  const history = isRecorded ? [historyRow(directory, { event: 'removed', path, at, bytes: row.size_bytes })] : [];
+  if (isRecorded) await files.remove(row);
+  await files.flush();
+  await insertTransfers(
+    tx,
+    history.map((each) => each.row),
+  );
+  const file = { from: displayName(path), to: null };
+  if (asker) await insertAudit(tx, asker, { action: 'remove-file', at, directory, file });
+  return history;
+}

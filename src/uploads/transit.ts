@@ -1,0 +1,138 @@
+/**
+ * berth's own folder on the jails' file system, closed to users: files on their way into a directory, and out of it. What
+ * is complete here gets its place by one rename, and what is taken here can no longer be opened by anybody.
+ */
+import { randomUUID } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  unlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { Kysely } from 'kysely';
+import { components, type Folder, openEntry, openFolder, placeIn } from '../beneath.ts';
+import type { Tables } from '../db/schema.ts';
+import { errorCode } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { bytesOf, type FilePath, type FilesRoot, parentOf, pathOf } from './file-path.ts';
+
+const TAKEN = 'taken-';
+const COMING = 'coming-';
+
+/** What a file that is put into a directory gets, as from sshd with its usual umask. */
+export const FILE_MODE = 0o644;
+const FOLDER_MODE = 0o755;
+
+/** Whose a directory's files are, and where. */
+export interface Owner {
+  readonly root: string;
+  readonly uid: number;
+}
+
+export interface Transit {
+  readonly folder: string;
+  /** A free name for what is to come. */
+  coming(): string;
+  /** Where the file of an upload is taken. */
+  taken(uploadId: string): string;
+  /** Opens a folder of the directory; it and those above it are made where they are missing, as the user's own. */
+  openOrMake(owner: Owner, path: FilePath): Folder;
+  /** Gives what was taken its name back, unless another file has that by now. */
+  putBack(owner: Owner, path: FilePath, taken: string): void;
+}
+
+export function createTransit(folder: string): Transit {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const coming = (): string => join(folder, COMING + randomUUID());
+
+  /** Built out of sight, so that no crash leaves a folder in which its user may not write. */
+  function makeEntry(parent: Folder, name: Buffer, uid: number): void {
+    const fresh = coming();
+    mkdirSync(fresh, FOLDER_MODE);
+    try {
+      chmodSync(fresh, FOLDER_MODE);
+      chownSync(fresh, uid, uid);
+      renameSync(fresh, placeIn(parent, name));
+    } catch (error) {
+      rmdirSync(fresh);
+      // Somebody else has made it meanwhile.
+      if (errorCode(error) !== 'ENOTEMPTY') throw error;
+    }
+  }
+
+  function enter(parent: Folder, name: Buffer, uid: number): Folder {
+    try {
+      return openEntry(parent, name);
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
+    makeEntry(parent, name, uid);
+    return openEntry(parent, name);
+  }
+
+  function openOrMake({ root, uid }: Owner, path: FilePath): Folder {
+    let last = openFolder(root);
+    for (const name of components(bytesOf(path))) {
+      using parent = last;
+      last = enter(parent, name, uid);
+    }
+    return last;
+  }
+
+  return {
+    folder,
+    coming,
+    taken: (uploadId) => join(folder, TAKEN + uploadId),
+    openOrMake,
+    putBack(owner, path, taken) {
+      using parent = openOrMake(owner, parentOf(path));
+      try {
+        linkSync(taken, placeIn(parent, lastOf(path)));
+      } catch (error) {
+        if (errorCode(error) !== 'EEXIST') throw error;
+      }
+      unlinkSync(taken);
+    },
+  };
+}
+
+/** The last component of a path, as the kernel takes it. */
+export function lastOf(path: FilePath): Buffer {
+  return bytesOf(path.slice(path.lastIndexOf('/') + 1));
+}
+
+/**
+ * Settles what a crash has left: what was coming goes. What was taken gets its name back, as if nobody had asked for its
+ * removal, unless that was committed.
+ */
+export async function settleTransit(
+  transit: Transit,
+  { reads, filesRoot, log }: { reads: Kysely<Tables>; filesRoot: FilesRoot; log: Log },
+): Promise<void> {
+  for (const name of readdirSync(transit.folder)) {
+    const left = join(transit.folder, name);
+    const row = name.startsWith(TAKEN) ? await rowOf(reads, name.slice(TAKEN.length)) : undefined;
+    try {
+      if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
+      else rmSync(left, { recursive: true, force: true });
+    } catch (error) {
+      log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
+    }
+  }
+}
+
+function rowOf(reads: Kysely<Tables>, uploadId: string) {
+  return reads
+    .selectFrom('files')
+    .innerJoin('directories', 'directories.id', 'files.directory_id')
+    .select(['path', 'sftp_username', 'uid'])
+    .where('files.id', '=', uploadId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+}

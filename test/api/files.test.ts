@@ -1,0 +1,197 @@
+/** PUT …/files/*path: which paths there are, bodies of any length and pace, and what is left of those that are cut. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Hosted, hosted, type HostedOptions } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
+import { rawConnection } from '../support/raw-http.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
+
+async function filesOf(place: Scratch, options: HostedOptions = {}) {
+  const api = await hosted(place, options);
+  const { id, sftp_username } = await api.directory();
+  const root = join(place.config.jailDir, sftp_username, 'files');
+  mkdirSync(root, { recursive: true });
+  const prefix = `/api/v1/directories/${id}/files/`;
+  const head = (target: string, more: string) =>
+    `PUT ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.tenant.key}\r\n${more}\r\n\r\n`;
+  return {
+    api,
+    id,
+    root,
+    prefix,
+    head,
+    put: (path: string, body = 'data', headers = {}) =>
+      api.send('PUT', `/directories/${id}/files/${path}`, { body, headers }),
+    inTransit: () => readdirSync(join(place.config.jailDir, '.berth', 'transit')),
+    [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
+  };
+}
+
+/** Every name below a folder. */
+function names(root: string): string[] {
+  return readdirSync(root, { recursive: true }).map(String);
+}
+
+test('a path is taken byte for byte', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const cases: [string, string, string?][] = [
+    ['a', 'a'],
+    ['a%25b', 'a%b'],
+    ['%C3%A4', 'ä'],
+    ['%FF', '\xff', '\u{FFFD}'],
+    ['x%5Cy', 'x\\y'],
+    ['line%0D%0Aend', 'line\r\nend'],
+    ['..%20', '.. '],
+    ['...', '...'],
+    ['q%3Fx', 'q?x'],
+    ['plain+plus', 'plain+plus'],
+    ['x.filepart', 'x.filepart'],
+    ['n'.repeat(255), 'n'.repeat(255)],
+  ];
+  for (const [asked, name, shown = name] of cases) {
+    const { status, json } = await files.put(asked);
+    assert.deepEqual([status, json], [201, { data: { path: shown, size_bytes: 4 } }], asked);
+    const bytes = Buffer.concat([
+      Buffer.from(`${files.root}/`),
+      Buffer.from(name, name === '\xff' ? 'latin1' : 'utf8'),
+    ]);
+    assert.equal(readFileSync(bytes, 'utf8'), 'data', asked);
+  }
+  assert.equal((await files.put('a?b', 'new')).status, 200, 'what is behind the question mark is no part of it');
+  assert.equal(readFileSync(join(files.root, 'a'), 'utf8'), 'new');
+});
+
+test('422 for a path that no file can have, or that two readers take for different ones; nothing comes of it', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const before = readdirSync(place.dir, { recursive: true }).length;
+  const bad = [
+    '.',
+    '..',
+    'a/../b',
+    'a/%2e%2E/b',
+    '%2e',
+    'a//b',
+    'a/',
+    '/a',
+    'a%2Fb',
+    'a%00',
+    'a%',
+    'a%zz',
+    'n'.repeat(256),
+  ];
+  bad.push(Array(500).fill('d').join('/'), Array(30).fill('n'.repeat(200)).join('/'));
+  for (const path of bad) {
+    using connection = await rawConnection(files.api);
+    connection.write(files.head(files.prefix + path, 'Content-Length: 1\r\nConnection: close') + 'x');
+    await connection.ended;
+    // These three a URL parser resolves to other routes.
+    const status = ['.', '..', '%2e'].includes(path) ? 404 : 422;
+    assert.match(connection.received(), new RegExp(`^HTTP/1\\.1 ${status} `), path);
+  }
+  assert.equal(readdirSync(place.dir, { recursive: true }).length, before);
+  assert.equal((await files.api.send('PUT', `/directories/${files.id}/files`, { body: 'x' })).status, 404);
+  assert.equal((await files.put('x', 'x', { 'content-encoding': 'gzip' })).status, 415);
+  assert.equal((await files.put('x', 'x', { 'content-range': 'bytes 0-0/2' })).status, 400);
+  const stranger = await files.api.account('pro');
+  assert.equal((await stranger.send('PUT', `/directories/${files.id}/files/x`, { body: 'x' })).status, 404);
+  assert.deepEqual(names(files.root), []);
+});
+
+test('a body takes longer than other requests may, as long as it keeps coming; one that is cut leaves nothing', async () => {
+  using place = scratch();
+  const waits = {
+    handshakeTimeout: 10_000,
+    headersTimeout: 1000,
+    requestTimeout: 1000,
+    keepAliveTimeout: 1000,
+    inactivityTimeout: 3000,
+    connectionsCheckingInterval: 100,
+  };
+  await using files = await filesOf(place, { waits });
+  using slow = await rawConnection(files.api);
+  slow.write(files.head(`${files.prefix}slow`, 'Transfer-Encoding: chunked'));
+  for (let i = 0; i < 6; i += 1) {
+    slow.write('1\r\nx\r\n');
+    await wait(500);
+    assert.equal(slow.received(), '');
+    assert.equal(existsSync(join(files.root, 'slow')), false, 'not before it is whole');
+  }
+  slow.write('0\r\n\r\n');
+  await until('it is answered', () => slow.received().includes('"size_bytes":6'));
+
+  using silent = await rawConnection(files.api);
+  silent.write(`${files.head(`${files.prefix}silent`, 'Content-Length: 10')}12345`);
+  using gone = await rawConnection(files.api);
+  gone.write(`${files.head(`${files.prefix}gone`, 'Content-Length: 10')}12345`);
+  using broken = await rawConnection(files.api);
+  broken.write(`${files.head(`${files.prefix}broken`, 'Transfer-Encoding: chunked')}5\r\n12345\r\nnonsense\r\n`);
+  using other = await rawConnection(files.api);
+  other.write(
+    `PATCH /api/v1/directories/${files.id} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${files.api.tenant.key}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
+  );
+  await until('they come', () => files.inTransit().length >= 2);
+  gone.socket.destroy();
+  await Promise.all([silent.ended, broken.ended, other.ended]);
+  assert.match(other.received(), /^HTTP\/1\.1 408/, 'other requests have their time');
+  await until('nothing is left', () => files.inTransit().length === 0);
+  assert.deepEqual(names(files.root), ['slow']);
+  assert.deepEqual(files.api.errors(), []);
+});
+
+test('429 beyond 16 at once of one account; those that are under way and other accounts go on', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const open = await Promise.all(
+    Array.from({ length: 16 }, async (_, i) => {
+      const connection = await rawConnection(files.api);
+      connection.write(`${files.head(`${files.prefix}f${i}`, 'Content-Length: 2')}1`);
+      return connection;
+    }),
+  );
+  await until('all are under way', () => files.inTransit().length === 16);
+  assert.equal((await files.put('more')).status, 429);
+  for (const { write } of open) write('2');
+  await until('all are there', () => names(files.root).length === 16);
+  await until('all are answered', () => open.every(({ received }) => received().startsWith('HTTP/1.1 201')));
+  assert.equal((await files.put('more')).status, 201);
+  for (const connection of open) connection[Symbol.dispose]();
+});
+
+test('507 beyond the quota, as soon as it is passed: the client reads why, and nothing is left', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  await files.api.database.db.updateTable('directories').set({ quota_bytes: 1_000_000, storage_bytes: 1 }).execute();
+  assert.equal((await files.put('fits', 'x'.repeat(999_999))).status, 201);
+  const { status, text } = await sendLong(files.api, `${files.prefix}large`, 50_000_000);
+  assert.deepEqual([status, text], [507, '{"error":"The quota of the directory does not allow it"}']);
+  await until('nothing is left', () => files.inTransit().length === 0);
+  assert.deepEqual(names(files.root), ['fits']);
+});
+
+/** Sends so many bytes, as a client does that reads the answer when it comes. */
+async function sendLong(api: Hosted, path: string, length: number): Promise<{ status: number; text: string }> {
+  const headers = { authorization: `Bearer ${api.tenant.key}`, 'content-length': length };
+  const outgoing = request({ host: '127.0.0.1', port: api.port, ca: api.ca, method: 'PUT', path, headers });
+  outgoing.on('error', () => undefined);
+  const answered = once(outgoing, 'response');
+  const chunk = Buffer.alloc(1_000_000);
+  void (async () => {
+    for (let sent = 0; sent < length && !outgoing.destroyed; sent += chunk.length) {
+      if (!outgoing.write(chunk)) await once(outgoing, 'drain').catch(() => undefined);
+    }
+    outgoing.end();
+  })();
+  const [incoming] = (await answered) as [IncomingMessage];
+  let text = '';
+  for await (const part of incoming) text += String(part);
+  outgoing.destroy();
+  return { status: incoming.statusCode ?? 0, text };
+}

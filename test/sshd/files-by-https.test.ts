@@ -1,0 +1,169 @@
+/** Files that the API puts into a directory, and uploads that it hands out and removes, while customers use SFTP. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+function put(berth: TestBerth, { id }: TestDirectory, path: string, body: string | Buffer) {
+  return berth.send('PUT', `/directories/${id}/files/${path}`, { body });
+}
+
+/** What is on its way into a directory or out of it. */
+const inTransit = (berth: TestBerth): string[] => readdirSync(join(berth.config.jailDir, '.berth', 'transit'));
+
+test('a file that was put there is the customer’s to fetch: no webhook, no upload, also after a restart', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const created = await put(berth, directory, 'reports/2026/a%20b.csv', 'data');
+  assert.deepEqual([created.status, created.json], [201, { data: { path: 'reports/2026/a b.csv', size_bytes: 4 } }]);
+  const file = join(directory.files, 'reports/2026/a b.csv');
+  const uid = statSync(directory.files).uid;
+  for (const [path, mode] of [
+    [file, 0o644],
+    [join(file, '..'), 0o755],
+    [join(file, '../..'), 0o755],
+  ] as const) {
+    const stats = statSync(path);
+    assert.deepEqual([stats.uid, stats.gid, stats.mode & 0o7777], [uid, uid, mode], path);
+  }
+  assert.equal(await berth.storage(directory), 4, 'it counts when the answer is there');
+  const replaced = await put(berth, directory, 'reports/2026/a%20b.csv', 'other data');
+  assert.deepEqual([replaced.status, await berth.storage(directory)], [200, 10]);
+  const fetched = join(place.dir, 'fetched');
+  await sftp(place.dir, directory.login, [
+    `get "reports/2026/a b.csv" ${fetched}`,
+    'rename "reports/2026/a b.csv" done',
+  ]);
+  assert.equal(readFileSync(fetched, 'utf8'), 'other data');
+  await berth.stop();
+  await berth.start();
+  await berth.service().covered;
+  await put(berth, directory, 'empty', '');
+  await wait(3000);
+  assert.deepEqual(await berth.uploads(directory), []);
+  assert.equal(berth.receiver.requests.length, 0);
+  assert.equal(await berth.storage(directory), 10);
+  assert.deepEqual(inTransit(berth), []);
+  const { stdout } = await runCommand(place.environment, 'audit', '--json');
+  assert.match(stdout, /put-file/);
+});
+
+test('what the customer makes of it is an upload: overwritten, appended to, or written under a name that is put there', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await put(berth, directory, 'over', 'data');
+  await put(berth, directory, 'more', 'data');
+  await session.put('over', 'their data');
+  const handle = await session.open('more', 'a');
+  await session.write(handle, '+');
+  await session.close(handle);
+  const told = [webhookOf(await berth.receiver.next()), webhookOf(await berth.receiver.next())];
+  assert.deepEqual(told.map(({ filename, size_bytes }) => `${filename} ${size_bytes}`).toSorted(), [
+    'more 5',
+    'over 10',
+  ]);
+
+  // The rename wins, whoever writes: the old file loses its name, and nothing is torn.
+  const writing = await session.open('both', 'w');
+  await session.write(writing, 'customer');
+  const answer = await put(berth, directory, 'both', 'service');
+  assert.equal(answer.status, 200);
+  await session.write(writing, ' and more', 8);
+  await session.close(writing);
+  assert.equal(readFileSync(join(directory.files, 'both'), 'utf8'), 'service');
+  await until('it is recorded', async () => (await berth.storage(directory)) === 5 + 10 + 7);
+  assert.equal((await berth.uploads(directory)).length, 2);
+});
+
+test('a receiver fetches an upload and acknowledges it: the file and its row go, and a repetition is 404', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const content = randomBytes(300_000);
+  writeFileSync(join(place.dir, 'report.bin'), content);
+  await sftp(place.dir, directory.login, ['put report.bin']);
+  await berth.receiver.next();
+  const [upload] = await berth.uploads(directory);
+  const path = `/directories/${directory.id}/uploads/${upload?.id}`;
+  const fetched = await berth.send('GET', `${path}/content`, { headers: { range: 'bytes=299990-' } });
+  assert.deepEqual([fetched.status, fetched.headers['content-range']], [206, 'bytes 299990-299999/300000']);
+  const answers = await Promise.all([berth.send('DELETE', path), berth.send('DELETE', path)]);
+  assert.deepEqual(answers.map(({ status }) => String(status)).toSorted(), ['204', '404']);
+  assert.equal(existsSync(join(directory.files, 'report.bin')), false);
+  assert.deepEqual([await berth.uploads(directory), await berth.storage(directory)], [[], 0]);
+  assert.equal((await berth.send('GET', `${path}/content`)).status, 404);
+  assert.deepEqual(inTransit(berth), []);
+  const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'removed', '--json');
+  assert.match(stdout, /report\.bin/);
+  const audit = await runCommand(place.environment, 'audit', '--json');
+  assert.match(audit.stdout, /remove-file/);
+  await wait(4000);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+test('409: an upload that is written again, or is another file by now, is neither handed out nor removed', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('f', 'data');
+  await berth.receiver.next();
+  const [upload] = await berth.uploads(directory);
+  const path = `/directories/${directory.id}/uploads/${upload?.id}`;
+  const handle = await session.open('f', 'r+');
+  for (const [method, end] of [
+    ['GET', '/content'],
+    ['DELETE', ''],
+  ] as const) {
+    const { status, json } = await berth.send(method, path + end);
+    assert.deepEqual([status, json], [409, { error: 'The file is being written' }]);
+  }
+  await session.write(handle, 'x');
+  await session.close(handle);
+  await berth.receiver.next();
+  assert.equal((await berth.send('DELETE', path)).status, 404, 'it is another upload now');
+  assert.equal(readFileSync(join(directory.files, 'f'), 'utf8'), 'xata');
+  const [newer] = await berth.uploads(directory);
+  // As an administrator would, unseen: whatever is there is not what was uploaded.
+  writeFileSync(join(place.dir, 'other'), 'other');
+  renameSync(join(place.dir, 'other'), join(directory.files, 'f'));
+  const refused = await berth.send('DELETE', `/directories/${directory.id}/uploads/${newer?.id}`);
+  assert.deepEqual(refused.json, { error: 'The file has changed since this upload' });
+  assert.equal(readFileSync(join(directory.files, 'f'), 'utf8'), 'other');
+});
+
+test('409: a parent that is a file or a link, a target that is a folder; nothing is left of what is refused', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await put(berth, directory, 'file', 'x');
+  await put(berth, directory, 'folder/file', 'x');
+  symlinkSync('/etc', join(directory.files, 'link'));
+  const refusals: [string, string][] = [
+    ['file/below', 'file is not a folder'],
+    ['file/far/below', 'file is not a folder'],
+    ['link/passwd', 'link is not a folder'],
+    ['link', 'link is a folder or a link'],
+    ['folder', 'folder is a folder or a link'],
+  ];
+  for (const [path, error] of refusals) {
+    const answer = await put(berth, directory, path, 'y');
+    assert.deepEqual([answer.status, answer.json], [409, { error }], path);
+  }
+  assert.deepEqual(inTransit(berth), []);
+  await berth.send('DELETE', `/directories/${directory.id}`);
+  assert.equal((await put(berth, directory, 'x', 'y')).status, 404);
+});

@@ -112,9 +112,11 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
       summary: 'Put a file there for the customer to fetch',
       description:
         'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. Each component of `path` is percent-encoded on its own.',
+      body: 'bytes',
       answer: {
         status: 201,
-        description: 'It is there; 200 when it has replaced a file',
+        description: 'It is there',
+        others: { 200: 'It is there, in the place of another one' },
         schema: data(PlacedFile),
         example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
       },

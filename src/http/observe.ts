@@ -27,8 +27,8 @@ export interface RequestNotes {
 
 /** What the server hands on with a request. */
 export interface Served extends HttpBindings {
-  /** Lets the body take as long as it keeps coming. Called once it is known who sends it. */
-  untimed(): void;
+  /** Lets the body take as long as it keeps coming. Called once it is known who sends it; absent where nothing is timed. */
+  untimed?(): void;
 }
 
 export interface ApiEnv {
@@ -71,7 +71,7 @@ export function observed(
       const started = performance.now();
       const id = String(outgoing.getHeader(REQUEST_ID));
       const notes: RequestNotes = { id, route: undefined, principal: undefined };
-      const response = await app.fetch(request, { incoming, outgoing, untimed, notes });
+      const response = await app.fetch(request, { incoming, outgoing, ...(untimed && { untimed }), notes });
       const { method = '' } = incoming;
       const answered = { method, route: notes.route, status: response.status, ms: performance.now() - started };
       observe(answered);

@@ -7,6 +7,8 @@ export interface Expected {
   readonly right?: unknown;
   /** JSON that gets 422; empty where it reads none. */
   readonly wrongBodies: readonly unknown[];
+  /** What gets 422 below the directory. */
+  readonly wrongPaths?: readonly string[];
   /** What gets 422 behind the question mark. */
   readonly wrongQueries?: readonly string[];
 }
@@ -45,5 +47,11 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   },
   'GET /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/uploads/:upload_id/content': { role: 'any', wrongBodies: [] },
+  'DELETE /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/directories/:id/files/:path{.+}': {
+    role: 'any',
+    wrongBodies: [],
+    wrongPaths: ['/files/a%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
+  },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
+import { apiClient } from '../support/api-client.ts';
 import { issueKey, startBerth } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { document } from '../support/openapi.ts';
@@ -52,8 +53,14 @@ test('an application makes a directory, is told of a file, fetches it and acknow
     const { code, output } = await sftp(place.dir, { ...login, port: berth.sshd.port }, ['put report.csv']);
     assert.equal(code, 0, output);
     assert.equal(await next(), 'fetched report.csv: id,amount');
-    const { text } = await berth.send('GET', '/directories?external_id=customer-42');
-    assert.match(text, /^\{"data":\[\]\}$/, 'another account sees nothing of it');
+    using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key });
+    const { json } = await client.send('GET', '/directories?external_id=customer-42');
+    const { data } = json as { data: { storage_bytes: number }[] };
+    assert.deepEqual(
+      data.map(({ storage_bytes }) => storage_bytes),
+      [0],
+      'it was acknowledged',
+    );
   } finally {
     application.kill();
     await once(application, 'exit');

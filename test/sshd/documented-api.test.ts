@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -30,12 +31,22 @@ const HOOK = 'https://example.com/hooks/berth';
 const PATIENCE = 15;
 
 test('each request of docs/api.md has the answer that is shown', async () => {
-  using place = scratch({ BERTH_SFTP_HOST: 'sftp.example.com' });
-  await using berth = await startBerth(place, { rateLimit: 120 });
+  using place = scratch({ BERTH_SFTP_HOST: 'sftp.example.com', BERTH_WEBHOOK_RETRY_DELAYS: '1,2,3' });
+  let status = 204;
+  const respond = (response: ServerResponse): void => void response.writeHead(status).end();
+  await using berth = await startBerth(place, { rateLimit: 120, receiver: { respond } });
   const shell = await shellFor(place, berth);
+  const events: Record<string, () => void | Promise<void>> = {
+    'the receiver is down': () => void (status = 503),
+    'the receiver is up again': () => void (status = 204),
+    'berth has given up': () => until('four attempts have failed', () => isGivenUp(berth)),
+  };
   const page = readFileSync(PAGE, 'utf8');
   const answers: (string | undefined)[] = [];
-  for (const documented of documentedIn(page)) answers.push(await asked(shell, documented));
+  for (const documented of documentedIn(page)) {
+    if (documented.when !== undefined) await (events[documented.when] ?? assert.fail(documented.when))();
+    answers.push(await asked(shell, documented));
+  }
   assert.ok(answers.length > 9, 'the page has requests');
   if (IS_WRITING) writeFileSync(PAGE, withAnswers(page, answers));
 });
@@ -86,7 +97,10 @@ async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
     ...(await keys(berth)),
   };
   const seen = (text: string): string =>
-    text.replaceAll(receiver.url, HOOK).replaceAll(new RegExp(`(?<=:)${sshd.port}\\b`, 'g'), '2222');
+    text
+      .replace(/^HTTP\/1.1 100 .*\r\n\r\n/, '')
+      .replaceAll(receiver.url, HOOK)
+      .replaceAll(new RegExp(`(?<=:)${sshd.port}\\b`, 'g'), '2222');
   return {
     async run(commands) {
       const script = commands.replaceAll(HOOK, receiver.url);
@@ -101,6 +115,17 @@ async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
       if (name === 'PASSWORD') variables['SECRET'] = value;
     },
   };
+}
+
+async function isGivenUp({ config }: TestBerth): Promise<boolean> {
+  const database = await openDatabase(config.databaseFile);
+  const failed = await database.db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('state', '=', 'failed')
+    .executeTakeFirst();
+  await database.close();
+  return failed !== undefined;
 }
 
 /** Two keys of one account, and one of another. */

@@ -49,9 +49,7 @@ export interface TestBerth extends AsyncDisposable {
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
-  /** The admin key. */
-  readonly key: string;
-  /** A request with it. */
+  /** A request with the admin key. */
   readonly send: Send;
   service(): Service;
   /** Makes a directory whose webhook is the receiver. */
@@ -101,7 +99,6 @@ export async function startBerth(
     config,
     sshd,
     receiver: hook,
-    key,
     send,
     service: running,
     async directory(fields = {}) {

@@ -1,9 +1,12 @@
 /**
  * The requests of a Markdown page: a `sh` block, and below it an `http` block with the answer. `<!-- ID = data.id -->` before
  * the answer keeps a value of it for the blocks that follow; `<!-- only id name -->` shows these members of its `data`.
+ * `<!-- when … -->` before the request is what has to happen first.
  */
 
 export interface Documented {
+  /** What has to happen first; the test knows how. */
+  readonly when: string | undefined;
   /** What bash runs. */
   readonly commands: string;
   /** Undefined where only the effect counts. */
@@ -14,10 +17,11 @@ export interface Documented {
   readonly only: readonly string[];
 }
 
-const BLOCKS = /```sh\n([^]*?)```(?:\n\n((?:<!-- .* -->\n)*)```http\n([^]*?)```)?/g;
+const BLOCKS = /(?:<!-- when (.*) -->\n)?```sh\n([^]*?)```(?:\n\n((?:<!-- .* -->\n)*)```http\n([^]*?)```)?/g;
 
 export function documentedIn(page: string): Documented[] {
-  return [...page.matchAll(BLOCKS)].map(([, commands = '', notes = '', answer]) => ({
+  return [...page.matchAll(BLOCKS)].map(([, when, commands = '', notes = '', answer]) => ({
+    when,
     commands,
     answer,
     kept: new Map([...notes.matchAll(/(\w+) = (\S+)/g)].map(([, name = '', path = '']) => [name, path])),
@@ -28,7 +32,7 @@ export function documentedIn(page: string): Documented[] {
 /** The page with these answers in place of its own, in the same order. */
 export function withAnswers(page: string, answers: readonly (string | undefined)[]): string {
   let index = 0;
-  return page.replaceAll(BLOCKS, (block, _commands, _notes, old?: string) => {
+  return page.replaceAll(BLOCKS, (block, _when, _commands, _notes, old?: string) => {
     const answer = answers[index];
     index += 1;
     return old === undefined || answer === undefined

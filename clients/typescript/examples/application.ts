@@ -25,6 +25,7 @@ async function take(request: IncomingMessage, response: ServerResponse): Promise
       params,
       parseAs: 'text',
     });
+    await berth.DELETE('/api/v1/directories/{id}/uploads/{upload_id}', { params });
     console.log(`fetched ${filename}: ${content.data}`);
   }
 }

@@ -1,6 +1,7 @@
 /** `berth audit`: what was changed through the API. */
 import { Command } from 'commander';
 import { type AuditRow, listAudit } from '../reports/queries.ts';
+import { type Changes, changesInWords } from '../reports/timeline.ts';
 import { shortTime } from '../terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
@@ -15,8 +16,6 @@ Examples:
   berth audit --directory acme-corp-x7k2m9qa --json
   berth audit --key 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e`;
 
-type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
-
 const STYLE: RowStyle<AuditRow> = {
   columns: {
     TIME: (row) => shortTime(row.at),
@@ -24,7 +23,7 @@ const STYLE: RowStyle<AuditRow> = {
     USERNAME: (row) => row.username,
     KEY: (row) => row.key_name ?? row.key_id,
     REQUEST: (row) => row.request_id,
-    CHANGES: (row) => inWords(JSON.parse(row.changes) as Changes),
+    CHANGES: (row) => changesInWords(JSON.parse(row.changes) as Changes),
   },
   json: ({ at, changes, ...row }) => ({ ...row, at: fullTime(at), changes: JSON.parse(changes) as Changes }),
 };
@@ -41,11 +40,4 @@ export function auditCommand(invocation: Invocation): Command {
       const rows = await narrowed(invocation, options, (database, filter) => listAudit(database, { ...filter, key }));
       printRows(rows, STYLE, { print: invocation.print, json: options.json });
     });
-}
-
-function inWords(changes: Changes): string {
-  const fields = Object.entries(changes).map(([field, { from, to }]) =>
-    to === undefined ? field : `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`,
-  );
-  return fields.join(', ');
 }

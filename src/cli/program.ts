@@ -11,6 +11,7 @@ import { clockCommand } from './clock.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
 import { directoryCommand } from './directory/command.ts';
+import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
@@ -51,6 +52,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(keyCommand(invocation))
     .addCommand(hostKeyCommand(invocation))
     .addCommand(directoryCommand(invocation))
+    .addCommand(explainCommand(invocation))
     .addCommand(directoriesCommand(invocation))
     .addCommand(sessionsCommand(invocation))
     .addCommand(transfersCommand(invocation))

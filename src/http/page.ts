@@ -4,14 +4,14 @@
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { checked, wholeNumberText } from '../validation.ts';
+import { checked, INVALID, wholeNumberText } from '../validation.ts';
 import type { ApiEnv } from './observe.ts';
 
 const MAX_LIMIT = 1000;
 
 export const PAGE = {
   limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description('How many at most. Without it, all of them.'))),
-  after: v.optional(v.pipe(v.string(), v.description('The `id` of the last one of the page before.'))),
+  after: v.optional(v.pipe(v.string(), v.uuid(INVALID), v.description('The `id` of the last one of the page before.'))),
 };
 
 const Page = v.object(PAGE);

@@ -49,7 +49,9 @@ export interface TestBerth extends AsyncDisposable {
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
-  /** A request with the admin key. */
+  /** The admin key. */
+  readonly key: string;
+  /** A request with it. */
   readonly send: Send;
   service(): Service;
   /** Makes a directory whose webhook is the receiver. */
@@ -99,6 +101,7 @@ export async function startBerth(
     config,
     sshd,
     receiver: hook,
+    key,
     send,
     service: running,
     async directory(fields = {}) {

@@ -1,0 +1,76 @@
+/** `berth explain`: all that is known of one customer's directory, in one line each. */
+import type { Database } from '../db/open.ts';
+import { errorMessage, OperatorError } from '../errors.ts';
+import { linesNaming } from './journal.ts';
+import { directoriesNamed } from './named.ts';
+import { attemptsIn } from './sshd-log.ts';
+import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
+
+export interface Explained {
+  readonly directory: Known;
+  readonly happenings: readonly Happening[];
+  /** What is not in there, and why. */
+  readonly notes: readonly string[];
+}
+
+export interface Known {
+  readonly id: string;
+  readonly sftp_username: string;
+  readonly account_id: string;
+  /** Null for one that was deleted. */
+  readonly name: string | null;
+}
+
+/** @throws {OperatorError} when nothing is known by that name, or several are. */
+export async function explain(
+  database: Database,
+  name: string,
+  { since, limit }: Omit<Span, 'directory'>,
+): Promise<Explained> {
+  const directory = await known(database, name);
+  const { id, sftp_username: username } = directory;
+  const { logins, note } = await loginsOf(username, since);
+  const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...logins]);
+  const notes = all.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
+  return { directory, happenings: all.slice(-limit), notes: note === undefined ? notes : [...notes, note] };
+}
+
+/** A live directory by any of its names, or one that has gone by its id or username. */
+async function known(database: Database, name: string): Promise<Known> {
+  const [live, ...others] = await directoriesNamed(database, name);
+  const shown = JSON.stringify(name);
+  if (others.length > 0)
+    throw new OperatorError(`${others.length + 1} directories are called ${shown}: name one by its id or username`);
+  const found = live ?? (await fromHistory(database, name));
+  if (!found) throw new OperatorError(`nothing is known of a directory ${shown}: see berth directories`);
+  return found;
+}
+
+async function fromHistory({ db }: Database, name: string): Promise<Known | undefined> {
+  for (const table of ['audit', 'transfers'] as const) {
+    const row = await db
+      .selectFrom(table)
+      .select(['directory_id as id', 'username as sftp_username', 'account_id'])
+      .where((eb) => eb.or([eb('directory_id', '=', name), eb('username', '=', name)]))
+      .orderBy('at', 'desc')
+      .executeTakeFirst();
+    if (row) return { ...row, name: null };
+  }
+  return undefined;
+}
+
+async function loginsOf(username: string, since: number): Promise<{ logins: Happening[]; note?: string }> {
+  try {
+    const lines = await linesNaming(username, since);
+    if (lines === undefined) {
+      const where = 'scripts/start prints it, docker logs has it';
+      return { logins: [], note: `no login that was refused: sshd's log is in no journal here (${where})` };
+    }
+    const { attempts, forged } = attemptsIn(lines, username);
+    const logins = attempts.filter(({ at }) => at >= since);
+    if (forged === 0) return { logins };
+    return { logins, note: `left out: ${forged} connections that wrote lines of their own into sshd's log` };
+  } catch (error) {
+    return { logins: [], note: `no login that was refused: ${errorMessage(error)}` };
+  }
+}

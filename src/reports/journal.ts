@@ -1,0 +1,66 @@
+/** sshd's log in systemd's journal, read by journalctl. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { createInterface } from 'node:readline';
+import { type Micros, SECOND } from '../clock.ts';
+import { errorCode } from '../errors.ts';
+import type { LogLine } from './sshd-log.ts';
+
+const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
+
+/** Processes that are asked for at once: what fits into a command line. */
+const BATCH = 500;
+
+/**
+ * What the processes wrote that named this user since then, in order; undefined where the journal has nothing of berth's sshd.
+ * @throws {Error} when the journal cannot be read.
+ */
+export async function linesNaming(username: string, since: Micros): Promise<LogLine[] | undefined> {
+  if ((await entries(['--lines=1', UNIT])).length === 0) return undefined;
+  // Two steps, since what a process wrote beside such a line tells whether to believe it (`sshd-log.ts`).
+  const from = `--since=@${Math.floor(since / SECOND)}`;
+  const naming = await entries([from, `--grep=${username}`, '--case-sensitive=yes', UNIT]);
+  const pids = [...new Set(naming.map(({ pid }) => pid))];
+  const lines: LogLine[] = [];
+  for (let at = 0; at < pids.length; at += BATCH) {
+    const matches = pids.slice(at, at + BATCH).map((pid) => `_PID=${pid}`);
+    lines.push(...(await entries([from, UNIT, ...matches])));
+  }
+  return lines.toSorted((a, b) => a.at - b.at);
+}
+
+async function entries(args: readonly string[]): Promise<LogLine[]> {
+  const form = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
+  const child = spawn('journalctl', [...form, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  try {
+    const complaint = text(child.stderr);
+    const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
+    const said = (await complaint).trim();
+    // Where --grep finds nothing the status is 1, without a word.
+    if (child.exitCode !== 0 && said !== '') throw new Error(`journalctl: ${said.split('\n')[0]}`);
+    return lines;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return []; // no systemd
+    throw error;
+  }
+}
+
+async function linesOf(output: AsyncIterable<string>): Promise<LogLine[]> {
+  const lines: LogLine[] = [];
+  for await (const line of output) lines.push(entryOf(line));
+  return lines;
+}
+
+interface Entry {
+  /** Numbers where bytes cannot be printed (systemd's JOURNAL_EXPORT_FORMATS). */
+  readonly MESSAGE?: string | readonly number[] | null;
+  readonly _PID?: string;
+  readonly __REALTIME_TIMESTAMP: string;
+}
+
+function entryOf(line: string): LogLine {
+  const { MESSAGE: message, _PID: pid = '', __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
+  const isText = typeof message === 'string';
+  return { at: Number(at), pid, message: isText ? message : Buffer.from(message ?? []).toString() };
+}

@@ -1,0 +1,108 @@
+/**
+ * Who logged in to a directory, who was refused and why, from sshd's log at LogLevel INFO.
+ *
+ * sshd writes a user name that a client made up as it is, with line ends in it: so a client can write lines of its own. Each
+ * line here comes with the process that wrote it, and sshd has one for each connection. A process whose lines tell of more
+ * than one client is believed in nothing.
+ */
+import { isIP } from 'node:net';
+import { type Micros, SECOND } from '../clock.ts';
+
+export interface LogLine {
+  readonly at: Micros;
+  /** The process that wrote it. */
+  readonly pid: string;
+  readonly message: string;
+}
+
+export interface LoginAttempt {
+  readonly at: Micros;
+  readonly kind: 'login' | 'refused';
+  /** Null where sshd does not say it. */
+  readonly address: string | null;
+  /** By what, or why not. */
+  readonly text: string;
+}
+
+/** Lines of one process further apart than a login may take are of two connections: its number was used again. */
+const APART = 60 * SECOND;
+
+/** A password or key that was accepted or refused, at the end with the key. */
+const DECISION =
+  /^(Accepted|Failed) (password|publickey) for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?:: (\S+) (SHA256:\S+))?$/;
+const NOT_ADMITTED = /^Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
+const TOO_MANY_TRIES =
+  /^(?:error: )?maximum authentication attempts exceeded for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?: \[preauth\])?$/;
+const LEFT =
+  /^(?:Disconnected from|Connection (?:closed|reset) by) authenticating user ([a-z0-9-]+) (\S+) port \d+(?: \[preauth\])?$/;
+const OLD_SIGNATURE = /^userauth_pubkey: signature algorithm (\S+) not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/;
+
+export interface Attempts {
+  readonly attempts: readonly LoginAttempt[];
+  /** How many connections wrote lines of their own. */
+  readonly forged: number;
+}
+
+/** The attempts to log in as that user. The lines are in the order in which they were written. */
+export function attemptsIn(lines: readonly LogLine[], username: string): Attempts {
+  const connections = byConnection(lines);
+  const honest = connections.filter((connection) => clientsIn(connection).size <= 1);
+  const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
+  return { attempts: attempts.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+function byConnection(lines: readonly LogLine[]): LogLine[][] {
+  const connections: LogLine[][] = [];
+  const latest = new Map<string, LogLine[]>();
+  for (const line of lines) {
+    const before = latest.get(line.pid);
+    if (before && line.at - (before.at(-1)?.at ?? 0) < APART) before.push(line);
+    else {
+      const connection = [line];
+      connections.push(connection);
+      latest.set(line.pid, connection);
+    }
+  }
+  return connections;
+}
+
+/** Every client that these lines name, by address and port. */
+function clientsIn(lines: readonly LogLine[]): Set<string> {
+  const named = lines.flatMap(({ message }) => [...message.matchAll(/(\S+) port (\d+)/g)]);
+  return new Set(named.filter(([, address = '']) => isIP(address) !== 0).map(([client]) => client));
+}
+
+function attemptsOf(lines: readonly LogLine[], username: string): LoginAttempt[] {
+  const found: LoginAttempt[] = [];
+  let oldSignature: string | undefined;
+  for (const { at, message } of lines) {
+    const refuse = (address: string | null, text: string): void =>
+      void found.push({ at, kind: 'refused', address, text });
+    const [, outcome, method, user, address = null, type, fingerprint] = DECISION.exec(message) ?? [];
+    const key = fingerprint === undefined ? 'key' : `key ${fingerprint} (${type})`;
+    if (user === username && outcome === 'Accepted')
+      found.push({ at, kind: 'login', address, text: `by ${method === 'password' ? 'password' : key}` });
+    else if (user === username) refuse(address, method === 'password' ? 'wrong password' : `unknown ${key}`);
+    oldSignature = OLD_SIGNATURE.exec(message)?.[1] ?? oldSignature;
+    const last = found.at(-1);
+    if (NOT_ADMITTED.exec(message)?.[1] === username && last?.kind === 'refused')
+      // The line before says "Failed" of a password or key that was right.
+      found[found.length - 1] = { ...last, text: notAdmitted(last.text) };
+    const [, tired, from = null] = TOO_MANY_TRIES.exec(message) ?? [];
+    if (tired === username) refuse(from, 'too many tries on one connection');
+    const [, left, client = null] = LEFT.exec(message) ?? [];
+    if (left === username && found.length === 0) refuse(client, whyLeft(oldSignature));
+  }
+  return found;
+}
+
+function notAdmitted(seeming: string): string {
+  const right = seeming === 'wrong password' ? 'password' : seeming.replace('unknown ', '');
+  return `right ${right}, but too many connections`;
+}
+
+/** sshd says at INFO that a password was wrong, and nothing of the first keys. */
+function whyLeft(oldSignature: string | undefined): string {
+  if (oldSignature === undefined) return 'no password was sent, and no key that is known here';
+  return `the client signs with ${oldSignature}, which sshd refuses as too weak: it has to be updated`;
+}

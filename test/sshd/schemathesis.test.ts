@@ -1,0 +1,124 @@
+/**
+ * schemathesis (PyPI) makes requests of openapi.json, right and wrong ones, alone and in sequences, and holds each answer
+ * against it: no 5xx, no undocumented status, no body or header outside its schema. In a virtual environment of its own,
+ * where Python and the registry are.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { dataOf } from '../support/field-sets.ts';
+import { document } from '../support/openapi.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+const HERE = fileURLToPath(new URL('../foreign/schemathesis/', import.meta.url));
+const VENV = join(HERE, 'venv');
+/** A new machine downloads first, in ms. */
+const TIMEOUT = 600_000;
+/** Requests for each operation, in the phase that makes them at random. */
+const EXAMPLES = 8;
+
+const run = promisify(execFile);
+
+/** Skips the test where Python or the registry is missing. */
+async function installed(t: TestContext): Promise<boolean> {
+  const [wanted, there] = [join(HERE, 'requirements.txt'), join(VENV, 'requirements.txt')];
+  const has = await readFile(there, 'utf8').catch(() => '');
+  if (has === (await readFile(wanted, 'utf8'))) return true;
+  try {
+    await rm(VENV, { recursive: true, force: true });
+    await run('python3', ['-m', 'venv', VENV]);
+    await run(join(VENV, 'bin/pip'), ['install', '--quiet', '--disable-pip-version-check', '--requirement', wanted]);
+    await copyFile(wanted, there);
+    return true;
+  } catch (error) {
+    t.skip(`schemathesis: ${error instanceof Error ? error.message.slice(0, 200) : ''}`);
+    return false;
+  }
+}
+
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAaDNrOq1pLOaZadnxTWp5XDLt/9ogLqCnXJNh2DulMM customer@example.com';
+
+/** What the parameters in a path stand for in such a directory. */
+const FOUND: Readonly<Record<string, (berth: TestBerth, directory: TestDirectory) => Promise<string | undefined>>> = {
+  id: async (_, { id }) => id,
+  upload_id: async (berth, directory) => (await berth.uploads(directory))[0]?.id,
+  delivery_id: async ({ send }, { id }) =>
+    dataOf<{ id: string }[]>(await send('GET', `/directories/${id}/deliveries`))[0]?.id,
+  fingerprint: async ({ send }, { id }) =>
+    dataOf<{ public_key_fingerprint: string }>(await send('GET', `/directories/${id}`)).public_key_fingerprint,
+  path: async () => 'reports/2026-11.csv',
+};
+
+/** For each operation a directory of its own, with a key, a file and its delivery, as schemathesis's settings have it. */
+async function settingsFor(berth: TestBerth): Promise<string> {
+  const sections: string[] = [];
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const { operationId } of Object.values(methods)) {
+      const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+      if (names.length === 0) continue;
+      const directory = await berth.directory();
+      await berth.send('PATCH', `/directories/${directory.id}`, {
+        json: { directory: { auth_mode: 'both', public_key: KEY } },
+      });
+      await using connection = await berth.connect(directory);
+      const sftp = await connection.sftp();
+      await promisify(sftp.writeFile.bind(sftp) as (name: string, data: string, done: (e?: Error) => void) => void)(
+        'orders.csv',
+        'a,b\n',
+      );
+      await until('it is recorded', async () => (await berth.uploads(directory)).length > 0);
+      const values = await Promise.all(
+        names.map(
+          async (name) =>
+            `${JSON.stringify(`path.${name}`)} = ${JSON.stringify(await FOUND[name]?.(berth, directory))}`,
+        ),
+      );
+      sections.push(`[[operations]]\ninclude-operation-id = "${operationId}"\nparameters = { ${values.join(', ')} }\n`);
+    }
+  }
+  return sections.join('\n');
+}
+
+test('schemathesis finds nothing that openapi.json does not tell of', { timeout: TIMEOUT }, async (t) => {
+  if (!(await installed(t))) return;
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const settings = join(place.dir, 'schemathesis.toml');
+  await writeFile(settings, await settingsFor(berth));
+  const api = `https://localhost:${berth.service().port}`;
+  const options = {
+    url: api,
+    header: `Authorization: Bearer ${berth.key}`,
+    'tls-verify': berth.config.tls.cert,
+    seed: '11',
+    'max-examples': String(EXAMPLES),
+    'generation-database': 'none',
+    'suppress-health-check': 'all',
+    // A schema does not know which keys are sound, which ids there are, and which Idempotency-Keys have been used.
+    'exclude-checks': 'positive_data_acceptance',
+  };
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  const { stdout } = await run(
+    join(VENV, 'bin/st'),
+    [
+      '--config-file',
+      settings,
+      'run',
+      `${api}/api/v1/openapi.json`,
+      '--no-color',
+      '--continue-on-failure',
+      '--no-shrink',
+      ...args,
+    ],
+    { cwd: place.dir, maxBuffer: 2 ** 26 },
+  ).catch((error: { stdout?: string; stderr?: string }) => assert.fail(`${error.stdout} ${error.stderr}`));
+  const summary = /(\d+) generated[^]*?in (\d+)\.\d+s/.exec(stdout);
+  t.diagnostic(`schemathesis: ${summary?.[1]} cases in ${summary?.[2]} s`);
+  assert.ok(Number(summary?.[1]) > 20 * Object.keys(document.paths).length, stdout);
+});

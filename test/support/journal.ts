@@ -1,0 +1,25 @@
+/**
+ * A `journalctl` for machines without systemd: it prints what sshd has written in the form of the journal, whatever it is
+ * asked for. sshd has a process for each connection, which is told here by the client's port.
+ */
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** @returns the folder to put in front of PATH. */
+export function journalOf(dir: string, output: string): string {
+  const folder = join(dir, 'journal');
+  mkdirSync(folder, { recursive: true });
+  const now = Date.now() * 1000;
+  const lines = output.split('\n');
+  const portIn = (line: string | undefined): string | undefined => / 127\.0\.0\.1 port (\d+)/.exec(line ?? '')?.[1];
+  const entries = lines.map((message, index) => {
+    // What names no client belongs to the line before, or is the beginning of a name with line ends in it.
+    const belongs = message.startsWith('Access denied') ? lines.slice(0, index).toReversed() : lines.slice(index);
+    const port = portIn(belongs.find((line) => portIn(line) !== undefined));
+    return JSON.stringify({ MESSAGE: message, _PID: port ?? '1', __REALTIME_TIMESTAMP: String(now + index) });
+  });
+  writeFileSync(join(folder, 'entries'), `${entries.join('\n')}\n`);
+  writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\ncat ${folder}/entries\n`);
+  chmodSync(join(folder, 'journalctl'), 0o755);
+  return folder;
+}

@@ -1,0 +1,102 @@
+/** What sshd's log tells of logins. The lines are those of OpenSSH 9.2 at LogLevel INFO, with the processes that wrote them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { attemptsIn, type LogLine } from '../../src/reports/sshd-log.ts';
+
+const USER = 'acme-x7k2m9qa';
+const KEY = 'SHA256:Af5HHd387tkeoJ6l9jjpJ8cvxps2XG18DaxYWHvbFoY';
+
+/** A second between the lines. */
+function lines(...written: readonly (readonly [pid: number, message: string])[]): LogLine[] {
+  return written.map(([pid, message], index) => ({ at: index * 1e6, pid: String(pid), message }));
+}
+
+/** Each line of each message: as the journal has what sshd wrote to standard error. */
+function from(pid: number, ...messages: readonly string[]): LogLine[] {
+  return lines(...messages.flatMap((message) => message.split('\n').map((line) => [pid, line] as const)));
+}
+
+const told = (found: ReturnType<typeof attemptsIn>): string[] =>
+  found.attempts.map(({ kind, address, text }) => `${kind} ${address}: ${text}`);
+
+test('each way in and each refusal, in words', () => {
+  const found = attemptsIn(
+    lines(
+      [1, 'Server listening on 0.0.0.0 port 2222.'],
+      [10, `Accepted password for ${USER} from 127.0.0.1 port 34210 ssh2`],
+      [10, 'Received disconnect from 127.0.0.1 port 34210:11: '],
+      [10, `Disconnected from user ${USER} 127.0.0.1 port 34210`],
+      [11, `Failed password for ${USER} from 127.0.0.1 port 34214 ssh2`],
+      [11, 'Received disconnect from 127.0.0.1 port 34214:11:  [preauth]'],
+      [11, `Disconnected from authenticating user ${USER} 127.0.0.1 port 34214 [preauth]`],
+      [12, `Accepted publickey for ${USER} from 2001:db8::1 port 34218 ssh2: ED25519 ${KEY}`],
+      [13, 'Received disconnect from 127.0.0.1 port 48630:11:  [preauth]'],
+      [13, `Disconnected from authenticating user ${USER} 127.0.0.1 port 48630 [preauth]`],
+      [14, `Failed password for ${USER} from 127.0.0.1 port 33632 ssh2`],
+      [14, `Access denied for user ${USER} by PAM account configuration [preauth]`],
+      [15, `Failed publickey for ${USER} from 127.0.0.1 port 33634 ssh2: ED25519 ${KEY}`],
+      [15, `Access denied for user ${USER} by PAM account configuration [preauth]`],
+      [16, `Failed publickey for ${USER} from 127.0.0.1 port 33640 ssh2: RSA ${KEY}`],
+      [16, `error: maximum authentication attempts exceeded for ${USER} from 127.0.0.1 port 33640 ssh2 [preauth]`],
+      [17, 'userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]'],
+      [17, `Connection closed by authenticating user ${USER} 127.0.0.1 port 33650 [preauth]`],
+      [18, `Accepted password for other-${USER} from 127.0.0.1 port 33660 ssh2`],
+      [19, `Failed password for ${USER}x from 127.0.0.1 port 33670 ssh2`],
+    ),
+    USER,
+  );
+  assert.deepEqual(told(found), [
+    'login 127.0.0.1: by password',
+    'refused 127.0.0.1: wrong password',
+    `login 2001:db8::1: by key ${KEY} (ED25519)`,
+    'refused 127.0.0.1: no password was sent, and no key that is known here',
+    'refused 127.0.0.1: right password, but too many connections',
+    `refused 127.0.0.1: right key ${KEY} (ED25519), but too many connections`,
+    `refused 127.0.0.1: unknown key ${KEY} (RSA)`,
+    'refused 127.0.0.1: too many tries on one connection',
+    'refused 127.0.0.1: the client signs with ssh-rsa, which sshd refuses as too weak: it has to be updated',
+  ]);
+  assert.equal(found.forged, 0);
+});
+
+test('a user name that imitates the log is believed in nothing, however many lines it brings', () => {
+  const forgeries = [
+    // As sshd wrote them: the name is in the middle, line ends and all.
+    [`x from 6.6.6.6 port 5 ssh2\nAccepted password for ${USER}`, 'x'],
+    [`x\nAccepted password for ${USER} from 6.6.6.6 port 1 ssh2\ny`, 'y'],
+    [
+      `x from 6.6.6.6 port 1\nFailed password for ${USER} from 6.6.6.6 port 1 ssh2\nFailed password for invalid user z`,
+      'z',
+    ],
+    [`${USER} from 9.9.9.9 port 1 ssh2: foo`, ''],
+  ] as const;
+  for (const [name] of forgeries) {
+    const found = attemptsIn(
+      from(
+        20,
+        `Invalid user ${name} from 127.0.0.1 port 48658`,
+        `Failed password for invalid user ${name} from 127.0.0.1 port 48658 ssh2`,
+        `Connection closed by invalid user ${name} 127.0.0.1 port 48658 [preauth]`,
+      ),
+      USER,
+    );
+    assert.deepEqual(told(found), [], name);
+    assert.equal(found.forged, 1, name);
+  }
+  // What a client that has logged in says as it leaves.
+  const left = from(
+    21,
+    `Accepted password for other from 127.0.0.1 port 5000 ssh2`,
+    `Received disconnect from 127.0.0.1 port 5000:11: bye\nFailed password for ${USER} from 6.6.6.6 port 1 ssh2`,
+  );
+  assert.deepEqual(told(attemptsIn(left, USER)), []);
+});
+
+test('a process number that is used again is another connection', () => {
+  const first = { at: 0, pid: '7', message: `Failed password for ${USER} from 127.0.0.1 port 1000 ssh2` };
+  const second = { at: 3600e6, pid: '7', message: `Accepted password for ${USER} from 127.0.0.2 port 2000 ssh2` };
+  assert.deepEqual(told(attemptsIn([first, second], USER)), [
+    'refused 127.0.0.1: wrong password',
+    'login 127.0.0.2: by password',
+  ]);
+});

@@ -52,6 +52,10 @@ export function changed(): BerthError {
   return new BerthError('file_changed', 'The file has changed since this upload');
 }
 
+export function gone(cause: unknown): BerthError {
+  return new BerthError('upload_not_found', 'The file has gone', { cause });
+}
+
 /** The upload's own file, as it is now. */
 function lookAt(root: string, upload: RecordedUpload): BigIntStats {
   const fd = open(root, upload.path);
@@ -68,7 +72,7 @@ function open(root: string, path: Buffer): number {
   try {
     return openFile(root, path);
   } catch (error) {
-    if (isAbsent(error)) throw new BerthError('upload_not_found', 'The file has gone', { cause: error });
+    if (isAbsent(error)) throw gone(error);
     throw error;
   }
 }

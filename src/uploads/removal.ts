@@ -16,9 +16,10 @@ import { isFull } from '../directories/storage-full.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
 import { syncAll } from '../sync.ts';
-import { changed, inUse } from './content.ts';
+import { changed, gone, inUse } from './content.ts';
 import type { Durable } from './disk/durable.ts';
-import { displayName, type FilesRoot, parentOf, pathOf } from './file-path.ts';
+import { displayName, type FilePath, type FilesRoot, parentOf, pathOf } from './file-path.ts';
+import type { Jail } from './jails.ts';
 import { Files } from './record/files.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
@@ -36,6 +37,8 @@ export interface RemovalOptions {
   caughtUp(directoryId: string): Promise<void>;
   /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
   isHeldNow(directoryId: string, inode: number): boolean;
+  /** Nothing seems to be at a path where something is recorded. */
+  missing(jail: Jail, path: FilePath): void;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
@@ -64,32 +67,32 @@ async function remove(options: RemovalOptions, target: Target, uploadId: string)
   const upload = await uploadOf(database.reads, directory.id, uploadId);
   const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
   const taken = transit.taken(upload.id);
-  const isThere = takeOut(owner.root, upload, taken, (inode) => options.isHeldNow(directory.id, inode));
   try {
-    if (isThere) await makeSure(options, directory, upload, taken);
+    takeOut(owner.root, upload, taken, (inode) => options.isHeldNow(directory.id, inode));
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    // Or somewhere else: a rename may be on its way to the rows.
+    options.missing(directory, pathOf(upload.path));
+    throw gone(error);
+  }
+  try {
+    await makeSure(options, directory, upload, taken);
     recorded(await withReserve(database, (tx) => forget(tx, options, directory, upload, target.asker)));
   } catch (error) {
-    if (isThere) transit.putBack(owner, pathOf(upload.path), taken);
+    transit.putBack(owner, pathOf(upload.path), taken);
     throw error;
   }
-  if (isThere) await unlink(taken);
+  await unlink(taken);
 }
 
-/** False when nothing is there any more. */
-function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): boolean {
-  try {
-    return inFolderOf(root, upload.path, (folder, name) => {
-      const stats = lstatEntry(folder, name);
-      if (!stats) return false;
-      if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
-      if (isHeld(stats.ino)) throw inUse();
-      renameSync(placeIn(folder, name), to);
-      return true;
-    });
-  } catch (error) {
-    if (isAbsent(error)) return false;
-    throw error;
-  }
+/** @throws the system's error when nothing is there. */
+function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inode: number) => boolean): void {
+  inFolderOf(root, upload.path, (folder, name) => {
+    const stats = lstatEntry(folder, name);
+    if (stats && (!stats.isFile() || !isSame(upload, fileStat(stats)))) throw changed();
+    if (stats && isHeld(stats.ino)) throw inUse();
+    renameSync(placeIn(folder, name), to);
+  });
 }
 
 /** What was taken may be another file, or open for writing since just before. */

@@ -112,6 +112,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       isHeldNow: (id, inode) =>
         sessions.pidsOf(id).some((pid) => filesHeldBy(pid).some((held) => held.inode === inode)),
       touch: (jail, path, ms) => ledger.touch(jail, path, ms),
+      missing: (jail, path) => ledger.missing(jail, path),
       recorded(rows) {
         logHistory(options.log, rows);
         options.recorded(rows);

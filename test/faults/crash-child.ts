@@ -51,6 +51,33 @@ async function uploads() {
   return { ...recording({ database, filesRoot }), place: { id: directory, sftp_username: row?.sftp_username ?? '' } };
 }
 
+const target = () => ({
+  accountId: account,
+  id: directory,
+  asker: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
+});
+
+async function filesByApi() {
+  const { directoryFiles } = await import('../../src/uploads/directory-files.ts');
+  const { Durable } = await import('../../src/uploads/disk/durable.ts');
+  const { createTransit } = await import('../../src/uploads/transit.ts');
+  const { ledger, recorder } = await uploads();
+  const files = directoryFiles({
+    database,
+    filesRoot,
+    clock: systemClock(),
+    durable: new Durable({ isOn: true }),
+    transit: createTransit(paths.transit),
+    isHeld: async () => false,
+    isHeldNow: () => false,
+    caughtUp: async () => undefined,
+    touch: (...about) => ledger.touch(...about),
+    missing: (...about) => ledger.missing(...about),
+    recorded: () => undefined,
+  });
+  return { files, recorder };
+}
+
 const operations: Record<string, () => Promise<void>> = {
   async create() {
     const deps = rules(systemClock());
@@ -137,6 +164,31 @@ const operations: Record<string, () => Promise<void>> = {
     const options = { database, clock: late, clockLead, log, filesRoot, ledger, drained };
     await applyRetention({ ...options, isHeld: async () => false }, new AbortController().signal);
     await recorder.drained();
+    await recorder.close();
+  },
+  /** The API puts `report.csv` there. */
+  async put() {
+    const { files, recorder } = await filesByApi();
+    dieAfter(Number(step));
+    await files.place(
+      target(),
+      'new/report.csv',
+      (async function* () {
+        yield Buffer.from('data');
+      })(),
+    );
+    await recorder.close();
+  },
+  /** The API removes the only upload. */
+  async 'remove upload'() {
+    const { files, recorder } = await filesByApi();
+    const { id } = await database.reads
+      .selectFrom('files')
+      .select('id')
+      .where('directory_id', '=', directory)
+      .executeTakeFirstOrThrow();
+    dieAfter(Number(step));
+    await files.remove(target(), id);
     await recorder.close();
   },
 };

@@ -3,7 +3,7 @@
  * old. The next start loses nothing, and sends nothing more often than it must.
  */
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DAY, systemClock } from '../../src/clock.ts';
@@ -121,6 +121,64 @@ test('retention, cut off after it removed a file or its row: both are gone, and 
         ['young.csv'],
       );
       assert.equal(storage, 5);
+    });
+  }
+});
+
+/** What is on its way into a directory or out of it. */
+const inTransit = ({ paths }: CrashPlace): string[] => readdirSync(paths.transit);
+
+test('a file that the API puts there, cut off anywhere: it is there and no upload, or nothing is', async (t) => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const deaths = await place.deaths('put', { together: 1 });
+  const moved = deaths.findLastIndex(({ last }) => last.startsWith('rename'));
+  assert.match(deaths[1]?.last ?? '', /^commit: .*insert placements.*insert audit/);
+  await place.nextStart();
+  assert.deepEqual(inTransit(place), []);
+  for (const [index, { last, directory }] of deaths.entries()) {
+    await t.test(`after step ${index + 1}, ${last}`, async () => {
+      assert.ok(directory);
+      const { rows, deliveries, storage } = await stateOf(place, directory);
+      const file = join(fileOf(place, directory), '..', 'new/report.csv');
+      const isThere = existsSync(file);
+      assert.equal(isThere, index >= moved);
+      assert.deepEqual(
+        rows.map((row) => [row.path.toString(), row.state]),
+        isThere ? [['new/report.csv', 'placed']] : [],
+      );
+      assert.deepEqual([storage, deliveries], [isThere ? 4 : 0, []]);
+      const folder = statSync(join(file, '..'), { throwIfNoEntry: false });
+      assert.ok(!folder || folder.uid === directory.uid, 'no folder is left that its user cannot use');
+    });
+  }
+  assert.equal(hook.requests.length, 0);
+});
+
+test('an upload that the API removes, cut off anywhere: it is there as before, or all of it has gone', async (t) => {
+  await using place = await crashPlace();
+  const deaths = await place.deaths('remove upload', {
+    together: 1,
+    async before(directory) {
+      writeFileSync(fileOf(place, directory), 'data');
+      await place.record(directory);
+    },
+  });
+  assert.deepEqual(
+    deaths.map(({ last }) => last.split(' ')[0]),
+    ['rename', 'commit:', 'unlink'],
+  );
+  const before = await Promise.all(deaths.map(async ({ directory }) => directory && stateOf(place, directory)));
+  await place.nextStart();
+  assert.deepEqual(inTransit(place), []);
+  for (const [index, { last, directory }] of deaths.entries()) {
+    await t.test(`after ${last}`, async () => {
+      assert.ok(directory);
+      const { rows, deliveries, storage } = await stateOf(place, directory);
+      const isThere = index === 0;
+      assert.equal(existsSync(fileOf(place, directory)), isThere);
+      assert.deepEqual(rows, before[index]?.rows);
+      assert.deepEqual([rows.length, storage, deliveries], isThere ? [1, 4, []] : [0, 0, []]);
     });
   }
 });

@@ -48,6 +48,19 @@ for (const name of CALLS) {
     },
   });
 }
+
+/** The same of fs/promises, as far as files on their way use it. */
+for (const name of ['open', 'unlink'] as const) {
+  const real = fs.promises[name] as (...values: unknown[]) => Promise<unknown>;
+  Object.assign(fs.promises, {
+    async [name](...values: unknown[]) {
+      const result = await real(...values);
+      if (name !== 'open' || values[1] === 'wx')
+        took(`${name} ${String(values[0]).split('/').at(-1)?.replace(/-.*/, '')}`);
+      return result;
+    },
+  });
+}
 syncBuiltinESMExports();
 
 const prepare = Sqlite.prototype.prepare;

@@ -113,6 +113,25 @@ test('a receiver fetches an upload and acknowledges it: the file and its row go,
   assert.equal(berth.receiver.requests.length, 1);
 });
 
+test('a file that has moved on or gone is 404, and its row follows it', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('f', 'data');
+  await berth.receiver.next();
+  const [upload] = await berth.uploads(directory);
+  const path = `/directories/${directory.id}/uploads/${upload?.id}`;
+  renameSync(join(directory.files, 'f'), join(directory.files, 'g'));
+  const { status, json } = await berth.send('DELETE', path);
+  assert.deepEqual([status, json], [404, { error: 'The file has gone' }]);
+  await until('it is known where it is', async () => (await berth.uploads(directory))[0]?.filename === 'g');
+  assert.equal((await berth.send('DELETE', path)).status, 204);
+  assert.deepEqual([readdirSync(directory.files), await berth.uploads(directory)], [[], []]);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
 test('409: an upload that is written again, or is another file by now, is neither handed out nor removed', async () => {
   using place = scratch();
   await using berth = await startBerth(place);

@@ -123,6 +123,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       caughtUp: async () => undefined,
       // Stands for the recorder.
       touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
+      missing: () => undefined,
       recorded: () => undefined,
     }),
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),

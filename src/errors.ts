@@ -9,6 +9,7 @@ export type ErrorCode =
   | 'public_key_not_found'
   | 'in_flight'
   | 'upload_not_found'
+  | 'delivery_not_found'
   | 'file_changed'
   | 'file_in_use'
   | 'file_conflict'

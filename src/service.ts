@@ -44,7 +44,8 @@ import { version } from './version.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
 import { addressRule } from './webhooks/address-rule.ts';
 import { Dispatcher } from './webhooks/dispatcher.ts';
-import { createSender } from './webhooks/send.ts';
+import { startReplayQueue } from './webhooks/replay-queue.ts';
+import { createSender, type Send } from './webhooks/send.ts';
 import { trustedWith } from './webhooks/trusted.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
@@ -52,6 +53,9 @@ const GRACE = 4000;
 
 /** Files that go out to one account at once: each holds a descriptor for as long as its client takes. */
 const DOWNLOADS = 16;
+
+/** Webhooks that an account may try at once: each may take 6 s. */
+const TESTS = 4;
 
 export interface Service {
   /** The port that the API listens on. */
@@ -101,7 +105,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const clockLead = createClockLead({ database, clock, log });
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
-  const dispatcher = openWebhooks(ground, parts);
+  const { dispatcher, send } = openWebhooks(ground, parts);
   const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
@@ -112,7 +116,13 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   const rules = { database, clock, host, removal, sftp: config.sftp };
   const checkHealth = (): Promise<void> => health(ground, uploads);
-  const api = await openApi(ground, { rules, files: uploads.files, checkHealth }, parts);
+  const replays = parts.adopt(startReplayQueue({ ...ground, transact: dispatcher.transact }), closed);
+  const wake = (): void => {
+    dispatcher.wake();
+    void replays.run();
+  };
+  const webhooks = { wake, send };
+  const api = await openApi(ground, { rules, webhooks, files: uploads.files, checkHealth }, parts);
   const sources = {
     reads: database.reads,
     clock,
@@ -138,11 +148,18 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
 }
 
-function openWebhooks({ config, database, clock, log, metrics }: Ground, parts: AsyncDisposableStack): Dispatcher {
+function openWebhooks(
+  { config, database, clock, log, metrics }: Ground,
+  parts: AsyncDisposableStack,
+): { dispatcher: Dispatcher; send: Send } {
   const { allow, ca, retryDelays } = config.webhooks;
-  const sender = parts.adopt(createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version), closed);
+  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version);
+  parts.defer(close);
   const observe = metrics.attempt;
-  return parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send: sender.send, observe }), closed);
+  return {
+    dispatcher: parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send, observe }), closed),
+    send,
+  };
 }
 
 function openUploads(
@@ -171,18 +188,17 @@ function openUploads(
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  { rules, files, checkHealth }: Pick<AppDependencies, 'rules' | 'files' | 'checkHealth'>,
+  own: Pick<AppDependencies, 'rules' | 'webhooks' | 'files' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<{ port: number; reload(): void }> {
   const shared = {
-    rules,
+    ...own,
     uploads: uploadList(database.reads),
-    files,
     listTurn: turns({ atOnce: 1 }),
     fileTurn: turns({ atOnce: DOWNLOADS }),
+    testTurn: turns({ atOnce: TESTS }),
     mayReach: addressRule(config.webhooks.allow),
     hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
-    checkHealth,
     clockLead,
     log,
   };

@@ -1,17 +1,19 @@
 /** `berth deliveries`: webhooks, and sending one again. */
 import { Command } from 'commander';
 import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
+import { OperatorError } from '../errors.ts';
 import { shortTime } from '../terminal.ts';
 import { replay } from '../webhooks/replay.ts';
 import { withDatabase } from './database.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
+import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 States: queued (due), running, waiting (for a retry), delivered, failed (given up after four attempts).
---replay sends a finished one again as a new delivery, the same bytes to the same URL; a running berth does so within
-ten seconds.
+--replay sends a finished one again as a new delivery: the same bytes, to the directory's URL of today and signed with its
+secret of today. A running berth does so within ten seconds.
 
 Examples:
   berth deliveries --failed --since 1d
@@ -52,7 +54,7 @@ interface Options extends FilterOptions {
 }
 
 export function deliveriesCommand(invocation: Invocation): Command {
-  const { config, clock, print } = invocation;
+  const { print } = invocation;
   return withFilters(
     new Command('deliveries').description('List webhooks: to be sent, sent or failed'),
     invocation.clock,
@@ -63,7 +65,7 @@ export function deliveriesCommand(invocation: Invocation): Command {
     .action(async ({ replay: id, failed, ...options }: Options) => {
       const { json } = options;
       if (id !== undefined) {
-        const again = await withDatabase(config(), (database) => replay({ database, clock }, id));
+        const again = await replayById(invocation, id);
         return print(json ? JSON.stringify({ id: again, replays: id }) : `${again} will be sent soon`);
       }
       const rows = await narrowed(invocation, options, (database, filter) =>
@@ -71,6 +73,21 @@ export function deliveriesCommand(invocation: Invocation): Command {
       );
       printRows(rows, STYLE, { print, json });
     });
+}
+
+/** The rule of the API, for the account that the delivery belongs to. */
+async function replayById({ config, clock }: Invocation, id: string): Promise<string> {
+  return withDatabase(config(), async (database) => {
+    const owner = await database.db
+      .selectFrom('deliveries')
+      .select(['directory_id', 'account_id'])
+      .where('id', '=', id)
+      .executeTakeFirst();
+    if (!owner) throw new OperatorError(`there is no delivery ${JSON.stringify(id)}: see berth deliveries`);
+    const target = { accountId: owner.account_id, id: owner.directory_id };
+    const again = await sayingRefusals(() => replay({ database, clock, wake: () => undefined }, target, id));
+    return again.id;
+  });
 }
 
 function webhookOf({ body }: DeliveryRow): { readonly filename?: string; readonly external_id?: string | null } {

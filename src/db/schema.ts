@@ -213,7 +213,16 @@ export interface TransfersTable {
   began_at: Micros | null;
 }
 
-export type AuditAction = 'create' | 'undo-create' | 'update' | 'delete' | 'put-file' | 'remove-file';
+export type AuditAction =
+  | 'create'
+  | 'undo-create'
+  | 'update'
+  | 'delete'
+  | 'put-file'
+  | 'remove-file'
+  | 'replay'
+  | 'announce'
+  | 'test';
 
 /** What was changed through the API, in the transaction of the change. */
 export interface AuditTable {

@@ -31,7 +31,7 @@ export type Changes = Updateable<DirectoriesTable>;
 type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
 
 /** What to set, found in the transaction that sets it. One that takes access away may run twice, and has to be repeatable. */
-export type Plan = (tx: Transaction<Tables>, now: Micros) => Changes | Promise<Changes>;
+export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTable) => Changes | Promise<Changes>;
 
 /**
  * @returns the directory as it is afterwards.
@@ -83,7 +83,7 @@ async function changeOnce(
       .executeTakeFirst();
     if (!before) return notFound();
     const now = clock.now();
-    const changes = await plan(tx, now);
+    const changes = await plan(tx, now, before);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
     if (applies) await markUnapplied(tx, id);
     const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);

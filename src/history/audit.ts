@@ -26,8 +26,8 @@ export interface AuditedChange {
   readonly before?: Partial<DirectoriesTable>;
   /** The columns that were set. */
   readonly after?: Partial<DirectoriesTable>;
-  /** The name of a file that was removed, or put there. */
-  readonly file?: { readonly from: string | null; readonly to: string | null };
+  /** What was changed beside columns, such as the name of a file; no secrets. */
+  readonly details?: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
 }
 
 type Column = keyof DirectoriesTable;
@@ -41,7 +41,17 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'auth_mode',
   'public_key_fingerprint',
 ]);
-const NAMED: ReadonlySet<string> = new Set<Column>(['description', 'metadata', 'webhook_url', 'password_hash']);
+const NAMED: ReadonlySet<string> = new Set<Column>([
+  'description',
+  'metadata',
+  'webhook_url',
+  'password_hash',
+  'webhook_secret',
+  'next_webhook_secret',
+]);
+
+/** Every new directory has them. */
+const GIVEN: ReadonlySet<string> = new Set<Column>(['password_hash', 'webhook_secret']);
 
 export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
   await tx
@@ -55,10 +65,7 @@ export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change:
       route: asker.route,
       directory_id: change.directory.id,
       username: change.directory.sftp_username,
-      changes: JSON.stringify({
-        ...differences(change.before ?? {}, change.after ?? {}),
-        ...(change.file && { file: change.file }),
-      }),
+      changes: JSON.stringify({ ...differences(change.before ?? {}, change.after ?? {}), ...change.details }),
     })
     .execute();
 }
@@ -73,8 +80,7 @@ function differences(before: Partial<DirectoriesTable>, after: Partial<Directori
   const found: Record<string, Difference> = {};
   for (const column of Object.keys(after) as Column[]) {
     const [from, to] = [before[column] ?? null, after[column] ?? null];
-    // Every new directory has a password.
-    if (from === to || (column === 'password_hash' && from === null)) continue;
+    if (from === to || (from === null && GIVEN.has(column))) continue;
     if (SHOWN.has(column)) found[column] = { from, to };
     else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };
     else if (column === 'public_key') found[column] = keyDifference(from, to);

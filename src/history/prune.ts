@@ -80,6 +80,8 @@ async function removeDeliveries({ db }: Database, before: Micros): Promise<numbe
         .select('id')
         .where('inserted_at', '<', before)
         .where('finished_at', '<', before)
+        // Its replay was asked for and is not there yet.
+        .where('replay_at', 'is', null)
         .orderBy('inserted_at')
         .limit(BATCH),
     )

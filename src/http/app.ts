@@ -8,6 +8,8 @@ import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { createAccess, type Identify } from './access.ts';
 import { version } from '../version.ts';
+import type { Send } from '../webhooks/send.ts';
+import { deliveryRoutes } from './endpoints/deliveries.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
@@ -16,6 +18,7 @@ import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
+import { webhookRoutes } from './endpoints/webhook.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
 import type { ApiEnv } from './observe.ts';
@@ -32,6 +35,8 @@ export interface AppDependencies {
   readonly files: DirectoryFiles;
   readonly listTurn: Turn;
   readonly fileTurn: Turn;
+  readonly testTurn: Turn;
+  readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
   readonly checkHealth: HealthCheck;
@@ -52,6 +57,8 @@ function routesOf(deps: AppDependencies): Route[] {
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, deps.files, deps.fileTurn),
+    ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
+    ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
   ];
 }
 

@@ -31,9 +31,12 @@ export async function readDirectoryFields(incoming: IncomingMessage): Promise<Di
 
 /**
  * The body of a request whose fields stand in no object of their own; one that is no object has none.
+ * @param isOptional whether there may be no body at all.
  * @throws {BerthError} as above.
  */
-export async function readFields(incoming: IncomingMessage): Promise<Fields> {
+export async function readFields(incoming: IncomingMessage, { isOptional = false } = {}): Promise<Fields> {
+  if (isOptional && incoming.headers['content-type'] === undefined && (await readBody(incoming)).length === 0)
+    return {};
   checkType(incoming);
   const body = parse(await readBody(incoming));
   return isObject(body) ? body : {};

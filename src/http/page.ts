@@ -27,12 +27,16 @@ export function requestedPage(c: Context<ApiEnv>): RequestedPage {
   return { limit, after };
 }
 
-/** The rows of the page, and the header that leads on. One row more than asked for tells whether there is more. */
+/**
+ * The rows of the page, and the header that leads on. One row more than asked for tells whether there is more.
+ * @param usual the limit where none is asked for; the list is whole without it.
+ */
 export async function readPage<Row extends { id: string }>(
   c: Context<ApiEnv>,
   read: (page: RequestedPage) => Promise<Row[]>,
+  usual?: number,
 ): Promise<{ rows: Row[]; headers: Record<string, string> }> {
-  const { limit, after } = requestedPage(c);
+  const { limit = usual, after } = requestedPage(c);
   const rows = await read({ limit: limit === undefined ? undefined : limit + 1, after });
   if (limit === undefined || rows.length <= limit) return { rows, headers: {} };
   rows.length = limit;

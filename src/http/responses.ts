@@ -17,6 +17,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   public_key_not_found: 404,
   in_flight: 409,
   upload_not_found: 404,
+  delivery_not_found: 404,
   file_changed: 409,
   file_in_use: 409,
   file_conflict: 409,

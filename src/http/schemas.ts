@@ -8,6 +8,7 @@ const Id = v.pipe(v.string(), v.uuid());
 const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 const Text = v.nullable(v.string());
 const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const Duration = v.pipe(v.number(), v.minValue(0));
 
 const listed = {
   id: Id,
@@ -74,6 +75,7 @@ export const FileUploaded = v.pipe(
     size_bytes: Count,
     uploaded_at: Timestamp,
     directory: v.pipe(v.string(), v.description('The slug.')),
+    test: v.optional(v.pipe(v.literal(true), v.description('Only of a test that was asked for.'))),
   }),
   v.title('FileUploaded'),
 );
@@ -94,6 +96,35 @@ export const HostKey = v.pipe(
     sshfp: v.pipe(v.array(v.string()), v.readonly()),
   }),
   v.title('HostKey'),
+);
+
+/** A webhook on its way to the receiver, with its attempts. */
+export const Delivery = v.pipe(
+  v.strictObject({
+    id: v.pipe(v.string(), v.uuid(), v.description('The `webhook-id` of its requests.')),
+    event: v.literal('file.uploaded'),
+    upload_id: v.nullable(Id),
+    state: v.picklist(['pending', 'delivered', 'failed']),
+    attempts: v.array(
+      v.strictObject({ at: Timestamp, status: v.nullable(Count), error: Text, duration_ms: v.nullable(Duration) }),
+    ),
+    next_attempt_at: v.nullable(Timestamp),
+    url: v.string(),
+    inserted_at: Timestamp,
+  }),
+  v.title('Delivery'),
+);
+
+/** What came of a test. */
+export const TestOutcome = v.pipe(
+  v.strictObject({ delivered: v.boolean(), status: v.nullable(Count), error: Text, duration_ms: Duration }),
+  v.title('TestOutcome'),
+);
+
+/** A webhook secret, and whether `x-service-signature` is made with it. */
+export const WebhookSecret = v.pipe(
+  v.strictObject({ secret: v.string(), active: v.boolean() }),
+  v.title('WebhookSecret'),
 );
 
 /** `{"data": …}` (specification, "Endpoints"). */

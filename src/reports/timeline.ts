@@ -53,6 +53,9 @@ const ACTIONS: Readonly<Record<AuditRow['action'], string>> = {
   delete: 'directory deleted',
   'put-file': 'file put',
   'remove-file': 'file removed',
+  replay: 'webhooks replayed',
+  announce: 'file announced again',
+  test: 'webhook tried',
 };
 
 function ofChange({ at, action, key_name, key_id, request_id, changes }: AuditRow): Happening {

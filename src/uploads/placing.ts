@@ -127,7 +127,7 @@ async function announce({ database, clock }: PlacingOptions, target: Target, pat
       .values({ ...of, mtime: stat.mtime, size_bytes: stat.size_bytes, inserted_at: at })
       .execute();
     const file = { from: null, to: displayName(path) };
-    if (target.asker) await insertAudit(tx, target.asker, { action: 'put-file', at, directory, file });
+    if (target.asker) await insertAudit(tx, target.asker, { action: 'put-file', at, directory, details: { file } });
   });
   return async (error: unknown): Promise<never> => {
     await database.db.transaction().execute(async (tx) => {

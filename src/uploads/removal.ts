@@ -146,6 +146,6 @@ async function forget(
     history.map((each) => each.row),
   );
   const file = { from: displayName(path), to: null };
-  if (asker) await insertAudit(tx, asker, { action: 'remove-file', at, directory, file });
+  if (asker) await insertAudit(tx, asker, { action: 'remove-file', at, directory, details: { file } });
   return history;
 }

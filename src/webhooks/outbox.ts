@@ -18,6 +18,9 @@ export interface UploadEvent {
   readonly uploadedAt: Micros;
 }
 
+/** The only one there is. */
+export const EVENT = 'file.uploaded';
+
 const insert = compiled<DeliveriesTable>()((db, p) =>
   db.insertInto('deliveries').values({
     id: p('id'),
@@ -44,15 +47,30 @@ export async function enqueue(tx: Transaction<Tables>, ...events: readonly Uploa
   for (const event of events) {
     const { webhook_url: url } = event.directory;
     if (!url) continue;
-    const delivery = newDelivery(event, url);
-    await insert.all(tx, delivery);
+    const delivery = deliveryFor(event, url);
+    await enqueueNow(tx, delivery);
     destinations.push(delivery.destination);
   }
   return destinations;
 }
 
-function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
-  const { directory, uploadId, uploadedAt } = event;
+/** For a transaction of the dispatcher's, which is told the destination. */
+export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<void> {
+  await insert.all(tx, delivery);
+}
+
+/**
+ * For any other transaction, perhaps of another process: what becomes due by time is what the dispatcher looks for without
+ * being told.
+ */
+export async function enqueueDue(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<DeliveriesTable> {
+  const row = { ...delivery, state: 'waiting' as const };
+  await insert.all(tx, row);
+  return row;
+}
+
+export function deliveryFor(event: UploadEvent, url: string, now = event.uploadedAt): DeliveriesTable {
+  const { directory, uploadId } = event;
   return {
     id: randomUUID(),
     directory_id: directory.id,
@@ -63,8 +81,25 @@ function newDelivery(event: UploadEvent, url: string): DeliveriesTable {
     body: payload(event),
     state: 'queued',
     attempts: 0,
-    inserted_at: uploadedAt,
-    due_at: uploadedAt,
+    inserted_at: now,
+    due_at: now,
+    finished_at: null,
+    replay_at: null,
+    replayed_as: null,
+  };
+}
+
+/** A finished delivery as a new one. */
+export function replayOf(old: DeliveriesTable, url: string, now: Micros): DeliveriesTable {
+  return {
+    ...old,
+    id: randomUUID(),
+    url,
+    destination: destinationOf(old.account_id, url),
+    state: 'queued',
+    attempts: 0,
+    inserted_at: now,
+    due_at: now,
     finished_at: null,
     replay_at: null,
     replayed_as: null,
@@ -79,17 +114,24 @@ export function destinationOf(accountId: string, url: string): string {
   return `${accountId} ${URL.parse(url)?.origin ?? url}`;
 }
 
-/** The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body"). */
-export function payload({ directory, filename, sizeBytes, uploadedAt }: Omit<UploadEvent, 'uploadId'>): Buffer {
+/**
+ * The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body").
+ * @param more fields that follow them.
+ */
+export function payload(
+  { directory, filename, sizeBytes, uploadedAt }: Omit<UploadEvent, 'uploadId'>,
+  more: { readonly test?: true } = {},
+): Buffer {
   return Buffer.from(
     JSON.stringify({
-      event: 'file.uploaded',
+      event: EVENT,
       directory_id: directory.id,
       external_id: directory.external_id,
       filename,
       size_bytes: sizeBytes,
       uploaded_at: formatMicros(uploadedAt),
       directory: directory.slug,
+      ...more,
     }),
   );
 }

@@ -1,38 +1,82 @@
 /**
- * Sends a finished delivery again, as a new one with the same bytes to the same URL: the old row and its attempts stay as
- * they are. A running service finds it when it next looks at its clock, within ten seconds.
+ * Sends finished deliveries again, each as a new one: the same bytes under a new id, to the directory's URL of today. The
+ * old row and its attempts stay as they are.
  */
-import { randomUUID } from 'node:crypto';
-import type { Clock } from '../clock.ts';
-import type { Database } from '../db/open.ts';
-import { OperatorError } from '../errors.ts';
+import { sql } from 'kysely';
+import type { Micros } from '../clock.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { insertAudit } from '../history/audit.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
+import { type Delivery, deliveryOf } from './delivery-list.ts';
+import { enqueueDue, replayOf } from './outbox.ts';
+import { liveDirectory, receiverOf, type Target, type WebhookRules } from './receiver-of.ts';
 
 /**
- * @returns the id of the new delivery.
- * @throws {OperatorError} when there is no such delivery, or it is still under way.
+ * @returns the new delivery.
+ * @throws {BerthError} `directory_not_found`, `delivery_not_found`; {ValidationError} while the delivery is pending, or when
+ * the directory has no webhook URL.
  */
 export async function replay(
-  { database, clock }: { database: Pick<Database, 'db'>; clock: Clock },
-  id: string,
-): Promise<string> {
-  return database.db.transaction().execute(async (tx) => {
-    const delivery = await tx.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirst();
-    if (!delivery) throw new OperatorError(`there is no delivery ${JSON.stringify(id)}: see berth deliveries`);
-    if (delivery.finished_at === null) {
-      throw new OperatorError(`the delivery ${id} is ${delivery.state}: berth will send it by itself`);
-    }
+  { database, clock, wake }: WebhookRules,
+  target: Target,
+  deliveryId: string,
+  answer?: KeptAnswer<Delivery>,
+): Promise<Delivery> {
+  const again = await database.db.transaction().execute(async (tx) => {
+    const directory = await liveDirectory(tx, target);
+    const old = await tx
+      .selectFrom('deliveries')
+      .selectAll()
+      .where('id', '=', deliveryId)
+      .where('directory_id', '=', directory.id)
+      .executeTakeFirst();
+    if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
+    if (old.finished_at === null) throw new ValidationError({ delivery_id: ['is still pending'] });
     const now = clock.now();
-    const again = {
-      ...delivery,
-      id: randomUUID(),
-      // What becomes due by time is what the dispatcher looks for without being told.
-      state: 'waiting' as const,
-      attempts: 0,
-      inserted_at: now,
-      due_at: now,
-      finished_at: null,
-    };
-    await tx.insertInto('deliveries').values(again).execute();
-    return again.id;
+    const row = await enqueueDue(tx, replayOf(old, receiverOf(directory), now));
+    await tx.updateTable('deliveries').set({ replayed_as: row.id, replay_at: null }).where('id', '=', old.id).execute();
+    const details = { delivery_id: { from: old.id, to: row.id } };
+    if (target.asker) await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    const shown = deliveryOf(row);
+    await answer?.keep(tx, shown);
+    return shown;
   });
+  wake();
+  return again;
+}
+
+/**
+ * Asks for a replay of every delivery that has failed since then and was not replayed yet; `replay-queue.ts` does it, the
+ * oldest first. Asked twice, it replays nothing twice.
+ * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
+ */
+export async function replayFailed(
+  { database, clock, wake }: WebhookRules,
+  target: Target,
+  since: Micros,
+  answer?: KeptAnswer<{ count: number }>,
+): Promise<{ count: number }> {
+  const asked = await database.db.transaction().execute(async (tx) => {
+    const directory = await liveDirectory(tx, target);
+    receiverOf(directory);
+    const now = clock.now();
+    const { numUpdatedRows } = await tx
+      .updateTable('deliveries')
+      .set({ replay_at: now })
+      .where('directory_id', '=', directory.id)
+      // A literal, so that the index of failed deliveries can be used.
+      .where('state', '=', sql.lit('failed'))
+      .where('finished_at', '>=', since)
+      .where('replay_at', 'is', null)
+      .where('replayed_as', 'is', null)
+      .executeTakeFirstOrThrow();
+    const count = Number(numUpdatedRows);
+    const details = { count: { from: null, to: count } };
+    if (target.asker && count > 0)
+      await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    await answer?.keep(tx, { count });
+    return { count };
+  });
+  wake();
+  return asked;
 }

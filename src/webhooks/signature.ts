@@ -53,8 +53,10 @@ const BASE64 = /^[A-Za-z\d+/]+={0,2}$/;
  */
 export function standardKey(secret: string): Buffer {
   const text = secret.replace(/^whsec_/, '');
+  // No bytes are encoded in 4n + 1 characters.
+  const isBase64 = (BASE64.test(text) || OLD_SECRET.test(text)) && text.replace(/=+$/, '').length % 4 !== 1;
   // Node decodes either alphabet.
-  return BASE64.test(text) || OLD_SECRET.test(text) ? Buffer.from(text, 'base64') : Buffer.from(secret);
+  return isBase64 ? Buffer.from(text, 'base64') : Buffer.from(secret);
 }
 
 /** Whether `header` is what a webhook with this body and secret carries; compared in constant time. */

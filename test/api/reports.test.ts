@@ -68,6 +68,8 @@ test('deliveries are shown with the answer of their last attempt; a finished one
   using place = scratch();
   await using api = await hosted(place);
   const { id: directory, sftp_username: username } = await api.directory({ external_id: 'order-1' });
+  const change = { directory: { webhook_url: 'https://hooks.example.com/T0KEN' } };
+  await api.send('PATCH', `/directories/${directory}`, { json: change });
   await delivery(api, directory, 'good', 'delivered');
   const failed = await delivery(api, directory, 'bad\u001b[31m', 'failed');
   const queued = await delivery(api, directory, 'soon', 'queued');

@@ -31,6 +31,10 @@ import { Durable } from '../../src/uploads/disk/durable.ts';
 import { createTransit } from '../../src/uploads/transit.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
+import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/webhooks/dispatcher.ts';
+import { startReplayQueue } from '../../src/webhooks/replay-queue.ts';
+import { createSender } from '../../src/webhooks/send.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import type { Scratch } from './scratch.ts';
@@ -47,6 +51,8 @@ export interface HostedOptions {
   readonly listPatience?: number;
   /** Files that go out to one account at once. */
   readonly downloads?: number;
+  /** Whether webhooks are sent: with short waits, and to this machine too. */
+  readonly dispatches?: boolean;
   /** Whether a session holds that inode of a directory open for writing. */
   readonly isHeld?: (directoryId: string, inode: number) => Promise<boolean>;
   readonly checkHealth?: HealthCheck;
@@ -92,6 +98,19 @@ export interface Hosted extends AsyncDisposable {
   directory(fields?: object, send?: Send): Promise<Record<string, unknown> & { id: string; sftp_username: string }>;
 }
 
+/** What sends webhooks, as in `service.ts`. Returns what wakes it. */
+function dispatching(parts: AsyncDisposableStack, options: Omit<DispatcherOptions, 'retryDelays'>): () => void {
+  const dispatcher = new Dispatcher({ ...options, retryDelays: [0.02, 0.02, 0.02] });
+  parts.defer(() => dispatcher.close());
+  const { transact } = dispatcher;
+  const replays = startReplayQueue({ ...options, transact, background: createBackground(options.log) });
+  parts.defer(() => replays.close());
+  return () => {
+    dispatcher.wake();
+    void replays.run();
+  };
+}
+
 export async function hosted(place: Scratch, options: HostedOptions = {}): Promise<Hosted> {
   const { config } = place;
   const clock = options.clock ?? systemClock();
@@ -109,6 +128,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     made.close(),
   );
   const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
+  const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
+  parts.defer(() => sender.close());
+  const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
   const app = createApp({
     rules,
     uploads: uploadList(database.reads),
@@ -128,6 +150,8 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     }),
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),
     fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),
+    testTurn: turns({ atOnce: 4 }),
+    webhooks: { wake, send: sender.send },
     mayReach: addressRule(['10.1.0.0/16']),
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, rules.sftp),
     identify: byApiKey({

@@ -1,7 +1,7 @@
 /** Sending a delivery again, and what the log and the observer hear of attempts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OperatorError } from '../../src/errors.ts';
+import { ValidationError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { logHistory } from '../../src/uploads/record/history.ts';
 import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
@@ -11,7 +11,7 @@ import { replay } from '../../src/webhooks/replay.ts';
 import { createSender } from '../../src/webhooks/send.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
-import { outboxPlace } from './outbox-place.ts';
+import { ACCOUNT, directory, outboxPlace } from './outbox-place.ts';
 
 type Line = Record<string, unknown>;
 
@@ -31,13 +31,15 @@ test('a failed delivery is sent again as a new one, the same bytes; lines name d
       observe: (attempt) => void seen.push(attempt),
     });
   const id = await place.put(hook.url);
-  await assert.rejects(replay(place, id), OperatorError);
+  const target = { accountId: ACCOUNT, id: directory(hook.url).id };
+  const rules = { ...place, wake: () => undefined };
+  await assert.rejects(replay(rules, target, id), ValidationError);
   const dispatcher = start();
   await place.until(id, 'failed');
   await dispatcher.close();
 
   status = 204;
-  const again = await replay(place, id);
+  const { id: again } = await replay(rules, target, id);
   const next = start();
   await place.until(again, 'delivered');
   await until('the attempt was observed', () => seen.length === 5);
@@ -54,10 +56,10 @@ test('a failed delivery is sent again as a new one, the same bytes; lines name d
   assert.notEqual(first?.headers['webhook-id'], last?.headers['webhook-id']);
   assert.equal((await place.delivery(id)).state, 'failed');
   assert.equal(lines.length, 5);
-  const { directory } = lines[0] ?? {};
+  const { directory: named } = lines[0] ?? {};
   assert.deepEqual(
     lines.map((line) => [line['directory'], line['external_id']]),
-    lines.map(() => [directory, 'order "42"']),
+    lines.map(() => [named, 'order "42"']),
   );
 });
 

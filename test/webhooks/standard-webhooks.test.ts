@@ -67,7 +67,7 @@ test('an old secret is refused by the library as it is, and verified with its al
 });
 
 test('a secret that is no base64 stands for its own bytes', async () => {
-  for (const secret of ['correct-horse-battery-staple', 'ein Geheimnis, größer als klein', 'whsec_of my own!']) {
+  for (const secret of ['correct-horse-battery-staple', 'seventeenletters1', 'größer als klein', 'whsec_of my own!']) {
     const request = await received(secret);
     assert.ok(isVerified(new Webhook(Buffer.from(secret), { format: 'raw' }), request), secret);
     assert.ok(verify(request.body, secret, String(request.headers['x-service-signature'])));

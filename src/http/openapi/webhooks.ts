@@ -37,6 +37,17 @@ export function webhooks(schemas: SchemaSet): object {
             '`sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`.',
             'sha256=dc75e5f58bf3a3a30e4ef5f0c1ac2a01f2ca46bd8a17af35b36b56d3b3c3b1d1',
           ),
+          header(
+            'webhook-id',
+            'The delivery: the same at each of its attempts.',
+            'fdde0852-7e73-4ab5-959b-884007b21082',
+          ),
+          header('webhook-timestamp', 'When this attempt was made, in seconds since 1970.', '1795212999'),
+          header(
+            'webhook-signature',
+            'As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced.',
+            'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+          ),
         ],
         requestBody: {
           required: true,

@@ -1,0 +1,59 @@
+/**
+ * A new webhook secret in two steps, so that no webhook is refused meanwhile: from the first on, `webhook-signature` is
+ * made with both; the second makes the new one that of `x-service-signature`, and ends the old one.
+ */
+import * as v from 'valibot';
+import { ValidationError } from '../errors.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
+import { type ChangeDependencies, changeDirectory, type Target } from './change.ts';
+import { checked, INVALID } from '../validation.ts';
+import type { Fields } from './fields.ts';
+import { generateWebhookSecret } from './identity.ts';
+
+export const SecretFields = v.object({
+  activate: v.optional(v.boolean(INVALID), false),
+  secret: v.optional(
+    v.pipe(
+      v.string(INVALID),
+      v.minLength(16, 'should be at least 16 character(s)'),
+      v.maxLength(64, 'should be at most 64 character(s)'),
+      // What every language takes for the same bytes.
+      v.regex(/^[!-~]*$/, 'must be printable ASCII without blanks'),
+    ),
+  ),
+});
+
+export interface RenewedSecret {
+  readonly secret: string;
+  /** Whether `x-service-signature` is made with it. */
+  readonly active: boolean;
+}
+
+/**
+ * Without `activate`, what takes the place of one that was not activated. With it, the one of the first step, or the
+ * caller's own at once.
+ * @throws {ValidationError} when a field is wrong, the secret is in use already, or there is none to activate; {BerthError}
+ * `directory_not_found`, `storage_full`.
+ */
+export async function renewWebhookSecret(
+  deps: ChangeDependencies,
+  target: Target,
+  fields: Fields,
+  answer?: KeptAnswer<RenewedSecret>,
+): Promise<RenewedSecret> {
+  const { activate, secret: own } = checked(SecretFields, fields);
+  const made = own ?? generateWebhookSecret();
+  const { webhook_secret: current, next_webhook_secret: next } = await changeDirectory(
+    deps,
+    target,
+    async (tx, _now, { webhook_secret: inUse, next_webhook_secret: prepared }) => {
+      const secret = activate ? (own ?? prepared) : made;
+      if (secret === null)
+        throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
+      if (!activate && secret === inUse) throw new ValidationError({ secret: ['is in use already'] });
+      await answer?.keep(tx, { secret, active: activate });
+      return activate ? { webhook_secret: secret, next_webhook_secret: null } : { next_webhook_secret: secret };
+    },
+  );
+  return { secret: next ?? current, active: activate };
+}

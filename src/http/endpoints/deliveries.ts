@@ -1,0 +1,155 @@
+/** Deliveries of a directory's webhooks: what became of each, and sending them again. */
+import * as v from 'valibot';
+import { formatMicros, parseMicros } from '../../clock.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { announce } from '../../uploads/announce.ts';
+import { type Delivery, DELIVERY_STATES, listDeliveries } from '../../webhooks/delivery-list.ts';
+import { EVENT } from '../../webhooks/outbox.ts';
+import { checked, INVALID, orBlank } from '../../validation.ts';
+import type { WebhookRules } from '../../webhooks/receiver-of.ts';
+import { replay, replayFailed } from '../../webhooks/replay.ts';
+import type { Endpoint } from '../access.ts';
+import { readFields } from '../body.ts';
+import { askerOf, ownDirectory } from '../own-directory.ts';
+import { PAGE, readPage } from '../page.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Delivery as Shown } from '../schemas.ts';
+
+/** Without a limit in the request: each has up to four attempts, and there may be very many. */
+const LIMIT = 100;
+
+const Filter = v.object({ state: v.optional(v.picklist(DELIVERY_STATES, INVALID)) });
+
+const Since = v.object(
+  {
+    since: v.pipe(
+      v.string(orBlank),
+      v.check((text) => parseMicros(text) !== undefined, INVALID),
+      v.metadata({ format: 'date-time' }),
+      v.transform((text) => parseMicros(text) ?? 0),
+    ),
+  },
+  orBlank,
+);
+
+const EXAMPLE = {
+  id: 'fdde0852-7e73-4ab5-959b-884007b21082',
+  event: EVENT,
+  upload_id: '0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55',
+  state: 'failed',
+  attempts: [{ at: '2026-11-20T22:16:39.401220Z', status: 503, error: null, duration_ms: 12.41 }],
+  next_attempt_at: null,
+  url: 'https://example.com/hook',
+  inserted_at: '2026-11-20T22:16:39.364712Z',
+};
+const ANSWER = {
+  status: 202,
+  description: 'The new delivery',
+  schema: data(Shown),
+  example: { data: { ...EXAMPLE, state: 'pending', attempts: [], next_attempt_at: '2026-11-20T22:16:39.364712Z' } },
+};
+
+export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRules): Route[] {
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { state } = checked(Filter, c.req.query());
+    const read = ({ limit = LIMIT, after }: { limit?: number | undefined; after?: string | undefined }) =>
+      listDeliveries(rules.database.reads, id, { state, limit, after });
+    const { rows, headers } = await readPage(c, read, LIMIT);
+    return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
+  };
+
+  const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal, keep) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    return accepted(await replay(rules, target, c.req.param('delivery_id'), keep(accepted)));
+  };
+
+  const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { since } = checked(Since, await readFields(c.env.incoming));
+    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
+    return answer(await replayFailed(rules, target, since, keep(answer)));
+  };
+
+  const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal, keep) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    return accepted(await announce(rules, target, c.req.param('upload_id'), keep(accepted)));
+  };
+
+  return [
+    route('GET', '/api/v1/directories/:id/deliveries', list, {
+      id: 'listDeliveries',
+      tag: 'Webhooks',
+      summary: 'List the deliveries of webhooks, newest first',
+      description:
+        'Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.',
+      query: v.object({ ...Filter.entries, ...PAGE }),
+      answer: {
+        status: 200,
+        description: 'The deliveries',
+        schema: data(v.array(Shown)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [404, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/deliveries/:delivery_id/replay', replayOne, {
+      id: 'replayDelivery',
+      tag: 'Webhooks',
+      summary: 'Send a delivery again',
+      description:
+        "As a new delivery: the same bytes with a new `webhook-id`, to today's URL, signed with today's secret. 422 while it is pending, and while the directory has no webhook URL.",
+      answer: ANSWER,
+      refusals: [404, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/deliveries/replay', replayMany, {
+      id: 'replayFailedDeliveries',
+      tag: 'Webhooks',
+      summary: 'Send all deliveries again that have failed since a moment',
+      description:
+        'In the background, the oldest first. `count` is how many were added by this request: one that was replayed before, or is about to be, is not replayed again.',
+      body: { schema: Since, example: { since: '2026-11-20T00:00:00Z' } },
+      answer: {
+        status: 202,
+        description: 'How many',
+        schema: data(v.strictObject({ count: v.pipe(v.number(), v.integer(), v.minValue(0)) })),
+        example: { data: { count: 12 } },
+      },
+      refusals: [400, 404, 413, 415, 422],
+    }),
+    route('POST', '/api/v1/directories/:id/uploads/:upload_id/announce', announceOne, {
+      id: 'announceUpload',
+      tag: 'Webhooks',
+      summary: 'Announce a file again',
+      description:
+        'Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.',
+      answer: ANSWER,
+      refusals: [404, 422],
+    }),
+  ];
+}
+
+function accepted(delivery: Delivery): Response {
+  return dataResponse(JSON.stringify(shown(delivery)), 202);
+}
+
+function shown({ id, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
+  return {
+    id,
+    event: EVENT,
+    upload_id,
+    state,
+    attempts: attempts.map(({ started_at, status, error, latency_us }) => ({
+      at: formatMicros(started_at),
+      status,
+      error,
+      duration_ms: latency_us === null ? null : latency_us / 1000,
+    })),
+    next_attempt_at: next_attempt_at === null ? null : formatMicros(next_attempt_at),
+    url,
+    inserted_at: formatMicros(inserted_at),
+  };
+}

@@ -1,0 +1,88 @@
+/** Deliveries as their account sees them: three states, and every attempt with what came of it. */
+import { type Kysely, sql } from 'kysely';
+import type { Micros } from '../clock.ts';
+import type { AttemptsTable, DeliveriesTable, Tables } from '../db/schema.ts';
+import { ValidationError } from '../errors.ts';
+
+export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
+export type ShownState = (typeof DELIVERY_STATES)[number];
+
+export interface Delivery extends Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at'> {
+  readonly state: ShownState;
+  readonly attempts: readonly Pick<AttemptsTable, 'started_at' | 'status' | 'error' | 'latency_us'>[];
+  /** Null while an attempt runs, and when there is none to come. */
+  readonly next_attempt_at: Micros | null;
+}
+
+export interface DeliveryFilter {
+  readonly state?: ShownState | undefined;
+  readonly limit: number;
+  /** The id of a delivery: those that come after it. */
+  readonly after?: string | undefined;
+}
+
+/** Each in the words of an index. */
+const CONDITIONS = {
+  pending: sql<boolean>`finished_at is null`,
+  delivered: sql<boolean>`state = 'delivered'`,
+  failed: sql<boolean>`state = 'failed'`,
+};
+
+type Row = Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at'>;
+
+/** A directory's deliveries, newest first. @throws {ValidationError} when `after` is none of them. */
+export async function listDeliveries(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  { state, limit, after }: DeliveryFilter,
+): Promise<Delivery[]> {
+  let query = reads
+    .selectFrom('deliveries')
+    .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
+    .where('directory_id', '=', directoryId)
+    .orderBy('inserted_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (state !== undefined) query = query.where(CONDITIONS[state]);
+  if (after !== undefined) {
+    const { inserted_at, id } = await placeOf(reads, directoryId, after);
+    query = query
+      .where('inserted_at', '<=', inserted_at)
+      .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(inserted_at, id)));
+  }
+  const rows = await query.execute();
+  const attempts = Map.groupBy(await attemptsOf(reads, rows), ({ delivery_id }) => delivery_id);
+  return rows.map((row) => deliveryOf(row, attempts.get(row.id)));
+}
+
+export function deliveryOf(
+  { id, upload_id, url, inserted_at, state, due_at }: Row,
+  attempts: Delivery['attempts'] = [],
+): Delivery {
+  const shown = state === 'delivered' || state === 'failed' ? state : 'pending';
+  // Of a running one it says when the lease ends.
+  const next_attempt_at = state === 'running' ? null : due_at;
+  return { id, upload_id, url, inserted_at, state: shown, attempts, next_attempt_at };
+}
+
+async function attemptsOf(reads: Kysely<Tables>, rows: readonly Row[]) {
+  const ids = rows.map(({ id }) => id);
+  return reads
+    .selectFrom('attempts')
+    .select(['delivery_id', 'started_at', 'status', 'error', 'latency_us'])
+    .where('delivery_id', 'in', ids)
+    .orderBy('number')
+    .execute();
+}
+
+async function placeOf(reads: Kysely<Tables>, directoryId: string, id: string) {
+  const place = await reads
+    .selectFrom('deliveries')
+    .select(['inserted_at', 'id'])
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .executeTakeFirst();
+  // An empty page would look like the end of the list.
+  if (!place) throw new ValidationError({ after: ['is invalid'] });
+  return place;
+}

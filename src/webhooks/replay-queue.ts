@@ -1,0 +1,94 @@
+/**
+ * Puts the replays that were asked for (`replayFailed`) into the outbox, the oldest of each directory first and a few at a
+ * time, so that what is uploaded meanwhile waits behind few of them. A replay and the removal of its mark are one
+ * transaction: after a crash the rest goes on, and nothing is sent twice.
+ */
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Background, Loop } from '../background.ts';
+import type { Clock } from '../clock.ts';
+import { compiled } from '../db/compiled.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import type { Enqueued, Transact } from './dispatcher.ts';
+import { enqueueNow, replayOf } from './outbox.ts';
+
+/** Deliveries of a destination that may be queued while replays are added. */
+const AT_ONCE = 50;
+/** Between batches, in ms. */
+const PAUSE = 50;
+/** How often another process may have asked for one (`berth directory replay`), in ms. */
+const LOOK = 10_000;
+
+export interface ReplayQueueOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly transact: Transact;
+  readonly background: Background;
+}
+
+const nextMarked = compiled<{ after: string }>()((db, p) =>
+  db
+    .selectFrom('deliveries')
+    .select('directory_id')
+    .where('replay_at', 'is not', null)
+    .where('directory_id', '>', p('after'))
+    .orderBy('directory_id')
+    .limit(1),
+);
+
+export function startReplayQueue({ database, clock, transact, background }: ReplayQueueOptions): Loop {
+  let after = '';
+  return background.start('replays', { every: LOOK, atOnce: true }, async () => {
+    const next = await nextMarked.first(database.reads, { after });
+    if (!next) {
+      const hadSome = after !== '';
+      after = '';
+      return hadSome ? PAUSE : LOOK;
+    }
+    after = next.directory_id;
+    await transact((tx) => addBatch(tx, after, clock));
+    return PAUSE;
+  });
+}
+
+async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
+  const directory = await tx
+    .selectFrom('directories')
+    .select('webhook_url')
+    .where('id', '=', directoryId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  if (!directory) {
+    await tx.updateTable('deliveries').set({ replay_at: null }).where('directory_id', '=', directoryId).execute();
+    return { value: undefined, destinations: [] };
+  }
+  const marked = await tx
+    .selectFrom('deliveries')
+    .selectAll()
+    .where('directory_id', '=', directoryId)
+    .where('replay_at', 'is not', null)
+    .orderBy('inserted_at')
+    .limit(AT_ONCE)
+    .execute();
+  const destinations: string[] = [];
+  for (const old of marked) {
+    // Without a URL it fails like any other, and can be replayed.
+    const row = replayOf(old, directory.webhook_url ?? old.url, clock.now());
+    if (destinations.length === 0 && (await isBusy(tx, row.destination))) break;
+    await enqueueNow(tx, row);
+    await tx.updateTable('deliveries').set({ replay_at: null, replayed_as: row.id }).where('id', '=', old.id).execute();
+    destinations.push(row.destination);
+  }
+  return { value: undefined, destinations };
+}
+
+async function isBusy(tx: Kysely<Tables>, destination: string): Promise<boolean> {
+  const queued = await tx
+    .selectFrom('deliveries')
+    .select('id')
+    .where('state', '=', sql.lit('queued'))
+    .where('destination', '=', destination)
+    .limit(AT_ONCE)
+    .execute();
+  return queued.length === AT_ONCE;
+}

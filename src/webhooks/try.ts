@@ -1,0 +1,28 @@
+/** Sends one webhook that is marked as a test, and tells what its receiver said: no retries, nothing kept. */
+import { randomUUID } from 'node:crypto';
+import { insertAudit } from '../history/audit.ts';
+import { payload } from './outbox.ts';
+import { liveDirectory, receiverOf, type Target, type WebhookRules } from './receiver-of.ts';
+import type { Answer, Send } from './send.ts';
+
+export interface TrialRules extends WebhookRules {
+  readonly send: Send;
+}
+
+/** What the body says of a file that is not there. */
+const FILE = { filename: 'test.txt', sizeBytes: 0 };
+
+/** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
+export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Answer> {
+  const directory = await database.db.transaction().execute(async (tx) => {
+    const found = await liveDirectory(tx, target);
+    receiverOf(found);
+    if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });
+    return found;
+  });
+  const now = clock.now();
+  const { webhook_secret, next_webhook_secret } = directory;
+  const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
+  const request = { id: randomUUID(), url: receiverOf(directory), body, webhook_secret, next_webhook_secret };
+  return send(request, now, new AbortController().signal);
+}

@@ -119,6 +119,26 @@ test("404 for what is not the account's own comes before the role and the body, 
   assert.equal(status, 200, 'it is still there');
 });
 
+test("404 for what belongs to another directory, the same account's too, and it stays", async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const stranger = await api.account('business');
+  const { id } = await api.directory();
+  const others = [await api.directory(), await api.directory({}, stranger.send)];
+  for (const other of others) await furnish(api, other.id);
+  const before = await contents(api);
+  for (const endpoint of endpointsOf(api)) {
+    const [, name = ''] = /:(upload_id|delivery_id|fingerprint)\b/.exec(endpoint.path) ?? [];
+    for (const other of name === '' ? [] : others) {
+      const path = at(endpoint, id).replace(UNKNOWN, thingIn(other.id));
+      const { status, text } = await api.send(endpoint.method, path, { json: endpoint.right });
+      assert.equal(status, 404, `${endpoint.name}: ${text}`);
+      assert.doesNotMatch(text, /Directory/, endpoint.name);
+    }
+  }
+  assert.deepEqual(await contents(api), before);
+});
+
 test('403 without the admin role comes before the body, and changes nothing', async () => {
   using place = scratch();
   await using api = await hosted(place);
@@ -203,11 +223,55 @@ async function invalid(asked: Promise<ApiAnswer>, what: string): Promise<void> {
   for (const words of Object.values(errors)) assert.ok(words.length > 0 && words.every((word) => word !== ''), what);
 }
 
+/** The id of the upload and of the delivery in a directory, and what its key is found by. */
+const thingIn = (directory: string): string => directory.replace(/^......../, '00000000');
+
+/** Gives a directory an upload, a delivery and a key. */
+async function furnish({ database: { db } }: Hosted, directory_id: string): Promise<void> {
+  const id = thingIn(directory_id);
+  const { account_id } = await db
+    .selectFrom('directories')
+    .select('account_id')
+    .where('id', '=', directory_id)
+    .executeTakeFirstOrThrow();
+  const file = {
+    path: Buffer.from('a'),
+    size_bytes: 1,
+    state: 'uploaded',
+    uploaded_at: 1,
+    inode: 1,
+    mtime: 1,
+  } as const;
+  await db
+    .insertInto('files')
+    .values({ id, directory_id, ...file, source: 'log', session_pid: null })
+    .execute();
+  const line = 'ssh-ed25519 AAAA';
+  const key = { type: 'ssh-ed25519', comment: null, line, inserted_at: 1, last_used_at: null };
+  await db
+    .insertInto('public_keys')
+    .values({ directory_id, fingerprint: `SHA256:${id.replaceAll('-', '+')}`, ...key })
+    .execute();
+  const delivery = {
+    url: 'http://x/',
+    destination: 'x',
+    body: Buffer.from('{}'),
+    state: 'failed',
+    attempts: 4,
+  } as const;
+  const times = { inserted_at: 1, due_at: null, finished_at: 2, replay_at: null };
+  await db
+    .insertInto('deliveries')
+    .values({ id, directory_id, account_id, upload_id: id, ...delivery, ...times })
+    .execute();
+}
+
 /** Everything that a request could change. */
 async function contents({ database }: Hosted): Promise<unknown> {
   const { db } = database;
   return {
     directories: await db.selectFrom('directories').selectAll().execute(),
+    files: await db.selectFrom('files').selectAll().execute(),
     keys: await db.selectFrom('public_keys').selectAll().execute(),
     deliveries: await db.selectFrom('deliveries').selectAll().execute(),
     audit: await db.selectFrom('audit').selectAll().execute(),

@@ -10,3 +10,13 @@ export const OPERATOR = 'berth-operator';
 export function operatorSocket({ runtimeDir }: Pick<Config, 'runtimeDir'>): string {
   return join(runtimeDir, 'operator.sock');
 }
+
+/** Whoever runs a command: behind sudo, the one who called it. */
+export function operatorLogin(environment: Readonly<Record<string, string | undefined>>): string {
+  return environment['SUDO_USER'] ?? environment['LOGNAME'] ?? environment['USER'] ?? 'root';
+}
+
+/** What the audit and the log show in place of a key. */
+export function operatorKeyId(login: string): string {
+  return `operator:${/^[\w.@-]{1,64}$/.test(login) ? login : 'root'}`;
+}

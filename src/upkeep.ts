@@ -1,6 +1,8 @@
 /** The upkeep of a running service: the disk is compared with the database and mended, and old history removed. */
 import { once } from 'node:events';
 import type { Background } from './background.ts';
+import type { Clock } from './clock.ts';
+import { finishDeletions } from './directories/delete-accounts.ts';
 import { type DirectoryHost, hostedAfter } from './directories/host.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
 import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
@@ -12,6 +14,8 @@ import type { Uploads } from './uploads/start.ts';
 
 /** How often what could not be applied to the disk is tried again, in ms. */
 const RETRY = 5000;
+/** How often it is looked whether an account is to be deleted, in ms: an operator waits for it. */
+const ACCOUNTS = 1000;
 /** How often the clock is looked at, in ms: as much of a downtime may count as a lead. */
 const CLOCK = 60_000;
 const HOUR = 3_600_000;
@@ -21,6 +25,7 @@ const SWEEP = 10_000;
 
 export interface UpkeepOptions extends PruningOptions {
   readonly background: Background;
+  readonly clock: Clock;
   readonly paths: Paths;
   /** The host that the rules use. */
   readonly host: DirectoryHost;
@@ -42,6 +47,9 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   const reserve = background.start('reserve', { every: RETRY, atOnce: true }, () => options.database.reserve.refill());
   const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
   const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
+  const accounts = background.start('accounts', { every: ACCOUNTS, atOnce: true }, (signal) =>
+    finishDeletions(options, signal),
+  );
   const unwatched = background.start('unwatched-sessions', { every: SWEEP }, () => options.local.endUnwatched());
   const { promise: covered, resolve } = Promise.withResolvers<void>();
   const coverage = background.start('coverage', { every: RETRY, atOnce: true }, async (signal) => {
@@ -53,7 +61,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [coverage, history, clock, unapplied, unwatched, reserve]) await loop.close();
+      for (const loop of [coverage, accounts, history, clock, unapplied, unwatched, reserve]) await loop.close();
       resolve();
     },
   };

@@ -18,14 +18,21 @@ export async function createAccount(
     plan,
     inserted_at: clock.now(),
     deleted_at: null,
+    deleted_by: null,
   };
   await database.db.insertInto('accounts').values(account).execute();
   return account;
 }
 
-/** All accounts, oldest first. */
+/** All accounts but those that are being deleted, oldest first. */
 export async function listAccounts(database: Database): Promise<AccountsTable[]> {
-  return database.db.selectFrom('accounts').selectAll().orderBy('inserted_at').orderBy('id').execute();
+  return database.db
+    .selectFrom('accounts')
+    .selectAll()
+    .where('deleted_at', 'is', null)
+    .orderBy('inserted_at')
+    .orderBy('id')
+    .execute();
 }
 
 /**
@@ -37,10 +44,31 @@ export async function setPlan(database: Database, accountId: string, plan: Plan)
     .updateTable('accounts')
     .set({ plan })
     .where('id', '=', accountId)
+    .where('deleted_at', 'is', null)
     .returningAll()
     .executeTakeFirst();
   if (!account) throw unknownAccount(accountId);
   return account;
+}
+
+/**
+ * Ends the account for its keys from the next request on; nothing brings it back. The running service removes the rest
+ * (`directories/delete-accounts.ts`). Asked again, it changes nothing.
+ * @param by who asks, as the audit names it.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function markDeleted(
+  { database, clock }: { database: Pick<Database, 'db'>; clock: Clock },
+  accountId: string,
+  by: string,
+): Promise<void> {
+  await database.db.transaction().execute(async (tx) => {
+    const account = await tx.selectFrom('accounts').selectAll().where('id', '=', accountId).executeTakeFirst();
+    if (!account) throw unknownAccount(accountId);
+    if (account.deleted_at !== null) return;
+    const mark = { deleted_at: clock.now(), deleted_by: by };
+    await tx.updateTable('accounts').set(mark).where('id', '=', accountId).execute();
+  });
 }
 
 export function unknownAccount(id: string): OperatorError {

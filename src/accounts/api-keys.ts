@@ -1,8 +1,9 @@
 /** API keys: issued once in clear, kept as a hash, revoked for good. */
 import { randomUUID } from 'node:crypto';
+import type { Kysely } from 'kysely';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { ApiKeysTable, Role } from '../db/schema.ts';
+import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
 import { OperatorError } from '../errors.ts';
 import { checkedName, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
@@ -33,8 +34,7 @@ export async function createKey(
     revoked_at: null,
   };
   await database.db.transaction().execute(async (tx) => {
-    const account = await tx.selectFrom('accounts').select('id').where('id', '=', accountId).executeTakeFirst();
-    if (!account) throw unknownAccount(accountId);
+    await requireAccount(tx, accountId);
     await tx
       .insertInto('api_keys')
       .values({ ...row, hash: hashKey(key) })
@@ -48,8 +48,7 @@ export async function createKey(
  * @throws {OperatorError} when there is no such account.
  */
 export async function listKeys({ db }: Database, accountId: string): Promise<ApiKey[]> {
-  const account = await db.selectFrom('accounts').select('id').where('id', '=', accountId).executeTakeFirst();
-  if (!account) throw unknownAccount(accountId);
+  await requireAccount(db, accountId);
   return db
     .selectFrom('api_keys')
     .select(SHOWN)
@@ -75,4 +74,9 @@ export async function revokeKey(
     await tx.updateTable('api_keys').set({ revoked_at }).where('id', '=', keyId).execute();
     return { ...key, revoked_at };
   });
+}
+
+async function requireAccount(db: Kysely<Tables>, id: string): Promise<void> {
+  const live = db.selectFrom('accounts').select('id').where('id', '=', id).where('deleted_at', 'is', null);
+  if (!(await live.executeTakeFirst())) throw unknownAccount(id);
 }

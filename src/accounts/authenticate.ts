@@ -11,7 +11,7 @@ export interface Principal {
   readonly plan: Plan;
 }
 
-/** The principal of a key, or undefined when it was never issued, is revoked or belongs to the other environment. */
+/** The principal of a key, or undefined when it was never issued, is revoked, belongs to the other environment or to an account that is being deleted. */
 export type Authenticate = (key: string) => Promise<Principal | undefined>;
 
 const byHash = compiled<{ hash: string }>()((db, p) =>
@@ -20,7 +20,8 @@ const byHash = compiled<{ hash: string }>()((db, p) =>
     .innerJoin('accounts', 'accounts.id', 'api_keys.account_id')
     .select(['accounts.id as accountId', 'api_keys.id as keyId', 'api_keys.role as role', 'accounts.plan as plan'])
     .where('api_keys.hash', '=', p('hash'))
-    .where('api_keys.revoked_at', 'is', null),
+    .where('api_keys.revoked_at', 'is', null)
+    .where('accounts.deleted_at', 'is', null),
 );
 
 export function createAuthenticate(reads: Kysely<Tables>, environment: Environment): Authenticate {

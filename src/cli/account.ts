@@ -4,6 +4,7 @@ import { createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
 import { shortTime } from '../terminal.ts';
+import { deleteCommand } from './account-delete.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { printRows, type RowStyle } from './rows.ts';
@@ -22,10 +23,14 @@ const STYLE: RowStyle<AccountsTable> = {
   json: ({ id, name, plan }) => ({ id, name, plan }),
 };
 
-export function accountCommand({ config, clock, print }: Invocation): Command {
+export function accountCommand(invocation: Invocation): Command {
+  const { config, clock, print } = invocation;
   const command = new Command('account')
     .description('Accounts and their plans')
-    .addHelpText('after', "\nExamples:\n  berth account create 'Acme Corp' --plan business\n  berth account list");
+    .addHelpText(
+      'after',
+      "\nExamples:\n  berth account create 'Acme Corp' --plan business\n  berth account list\n  berth account delete ACCOUNT_ID",
+    );
 
   command
     .command('create')
@@ -58,5 +63,5 @@ export function accountCommand({ config, clock, print }: Invocation): Command {
       print(json ? JSON.stringify(STYLE.json(account)) : `Account ${account.id} is on the ${account.plan} plan`);
     });
 
-  return command;
+  return command.addCommand(deleteCommand(invocation));
 }

@@ -16,6 +16,8 @@ export interface AccountsTable {
   inserted_at: Micros;
   /** Set by `berth account delete`. Its keys are refused at once; the row goes when its directories have gone. */
   deleted_at: Micros | null;
+  /** Who asked for that, as the audit names it. */
+  deleted_by: string | null;
 }
 
 export interface ApiKeysTable {

@@ -97,9 +97,15 @@ export async function createDirectory(
 
 /** The count is taken in the transaction, and these wait for each other: simultaneous creates cannot pass the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
-  const account = await tx.selectFrom('accounts').select('plan').where('id', '=', accountId).executeTakeFirst();
-  // An account that has gone is refused by the row's foreign key.
-  const limit = account && DIRECTORY_LIMITS[account.plan];
+  const account = await tx
+    .selectFrom('accounts')
+    .select('plan')
+    .where('id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  // It was deleted while this request was under way: as the next one is answered.
+  if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+  const limit = DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;
   const { count } = await tx
     .selectFrom('directories')

@@ -10,7 +10,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
-import { ACCOUNT, OPERATOR } from '../operator-socket.ts';
+import { ACCOUNT, OPERATOR, operatorKeyId } from '../operator-socket.ts';
 import type { Identify } from './access.ts';
 import { type NameRequest, REQUEST_ID } from './observe.ts';
 import { refusal } from './responses.ts';
@@ -18,9 +18,6 @@ import type { HttpServerOptions } from './server.ts';
 
 /** How long what is in flight may take at the end, in ms. */
 const GRACE = 1000;
-
-/** What the audit and the log show in place of a key. */
-const LOGIN = /^[\w.@-]{1,64}$/;
 
 export function byOperator(reads: Kysely<Tables>): Identify {
   return async ({ incoming: { headers }, notes }) => {
@@ -32,7 +29,7 @@ export function byOperator(reads: Kysely<Tables>): Identify {
       .where('deleted_at', 'is', null)
       .executeTakeFirst();
     if (!found) return undefined;
-    const keyId = `operator:${LOGIN.test(login) ? login : 'root'}`;
+    const keyId = operatorKeyId(login);
     notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business' };
     return notes.principal;
   };

@@ -39,6 +39,29 @@ export async function listDirectories({ db }: Database, filter: Filter): Promise
     .execute();
 }
 
+/** What goes with an account: its keys that are not revoked, and its live directories. */
+export async function holdingsOf({ db }: Database, accountId: string) {
+  const account = await db
+    .selectFrom('accounts')
+    .select(['name', 'deleted_at'])
+    .where('id', '=', accountId)
+    .executeTakeFirst();
+  const keys = await db
+    .selectFrom('api_keys')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('revoked_at', 'is', null)
+    .execute();
+  const directories = await db
+    .selectFrom('directories')
+    .select(['sftp_username', 'storage_bytes'])
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('sftp_username')
+    .execute();
+  return account && { name: account.name, keys: keys.length, directories };
+}
+
 /** The directory of a username, also while it is being deleted. */
 export async function directoryOf({ db }: Database, username: string): Promise<DirectoryRow | undefined> {
   const query = db.selectFrom('directories').select(DIRECTORY_COLUMNS).where('sftp_username', '=', username);

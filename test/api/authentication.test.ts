@@ -4,8 +4,10 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { type Kysely, sql } from 'kysely';
+import { listAccounts, markDeleted } from '../../src/accounts/accounts.ts';
 import { generateKey } from '../../src/accounts/key-format.ts';
 import type { Tables } from '../../src/db/schema.ts';
+import { createDirectory } from '../../src/directories/create.ts';
 import { hosted } from '../support/hosted.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
@@ -118,6 +120,25 @@ test('403: a changed role counts at the next request', async () => {
   assert.equal((await change()).status, 200);
   await api.database.db.updateTable('api_keys').set({ role: 'member' }).where('id', '=', api.tenant.keyId).execute();
   assert.equal((await change()).status, 403);
+});
+
+test('an account that is being deleted: its keys are refused, and a create that was under way makes nothing', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { accountId } = api.tenant;
+  await markDeleted(api.rules, accountId, 'operator:alice');
+  const { status, json } = await api.send('GET', '/directories');
+  assert.deepEqual([status, json], [401, { error: 'Invalid or missing API key' }]);
+  await assert.rejects(createDirectory(api.rules, accountId, { name: 'Late' }), { code: 'unauthenticated' });
+  assert.deepEqual(await api.database.db.selectFrom('principals').selectAll().execute(), []);
+  const account = await listAccounts(api.database);
+  assert.deepEqual(account, []);
+  for (const args of [
+    ['key', 'create', accountId],
+    ['key', 'list', accountId],
+    ['account', 'set-plan', accountId, 'pro'],
+  ])
+    await assert.rejects(berth(place, ...args), /there is no account/);
 });
 
 test('last_used_at is kept without a write per request', async () => {

@@ -16,6 +16,8 @@ import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { renewPassword } from '../../src/directories/password.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/directories/public-keys.ts';
 import { updateAuth } from '../../src/directories/update.ts';
+import { markDeleted } from '../../src/accounts/accounts.ts';
+import { finishDeletions } from '../../src/directories/delete-accounts.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
@@ -123,6 +125,22 @@ const operations: Record<string, () => Promise<void>> = {
     await deleteDirectory(deps, account, directory);
     await deps.removal.idle();
     await deps.host.settled();
+  },
+  /** Of the directory's account. */
+  async 'delete account'() {
+    const deps = rules(systemClock());
+    const row = await database.db
+      .selectFrom('directories')
+      .select('account_id')
+      .where('id', '=', directory)
+      .executeTakeFirst();
+    dieAfter(Number(step));
+    await markDeleted(deps, row?.account_id ?? '', 'operator:alice');
+    const { signal } = new AbortController();
+    await finishDeletions({ ...deps, log }, signal);
+    await deps.removal.idle();
+    await deps.host.settled();
+    await finishDeletions({ ...deps, log }, signal);
   },
   async record() {
     const { say, place, recorder } = await uploads();

@@ -7,6 +7,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { publicKeysOf } from '../../src/directories/public-keys.ts';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { systemClock } from '../../src/clock.ts';
 import { scratch } from '../support/scratch.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { crashPlace } from './crash-place.ts';
@@ -146,4 +149,40 @@ test('delete, cut off after any step: nothing is left of it, and all of its neig
   }
   assert.ok(place.isApplied(neighbour));
   assert.equal(readFileSync(files(neighbour.sftp_username), 'utf8'), 'theirs');
+});
+
+test('an account that is deleted, cut off after any step: it goes with its key and its directory, whose neighbour stays', async (t) => {
+  await using place = await crashPlace();
+  const issuer = { database: place.database, clock: systemClock(), environment: 'live' } as const;
+  const neighbour = await place.directory();
+  const deaths = await place.deaths('delete account', {
+    before: async ({ id }) => {
+      const account = await createAccount(issuer, { name: 'Going', plan: 'pro' });
+      await createKey(issuer, { accountId: account.id, role: 'admin', name: 'its' });
+      await place.database.db.updateTable('directories').set({ account_id: account.id }).where('id', '=', id).execute();
+    },
+  });
+  assert.ok(deaths.length >= 6, `only ${deaths.length} steps`);
+  assert.ok(deaths[0]?.last.startsWith('commit: update accounts'));
+  const { db } = place.database;
+  const left = () => db.selectFrom('accounts').select('id').where('name', '=', 'Going').execute();
+  assert.ok((await left()).length > 0, 'some are not gone before the start');
+  await place.nextStart(async () => (await left()).length === 0);
+  assert.deepEqual(await db.selectFrom('api_keys').select('id').execute(), []);
+  for (const { step, last, directory } of deaths) {
+    await t.test(`after step ${step}, ${last}: no credential, no jail, no row`, async () => {
+      assert.ok(directory);
+      assert.deepEqual(place.credentials(directory.sftp_username), []);
+      assert.equal(existsSync(place.paths.jail(directory.sftp_username)), false);
+      assert.equal(await place.row(directory.id), undefined);
+      const audited = await db
+        .selectFrom('audit')
+        .select(['action', 'key_id'])
+        .where('directory_id', '=', directory.id)
+        .execute();
+      assert.deepEqual(audited, [{ action: 'delete', key_id: 'operator:alice' }]);
+    });
+  }
+  const stayed = await place.row(neighbour.id);
+  assert.ok(stayed && place.isApplied(stayed));
 });

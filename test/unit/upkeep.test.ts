@@ -27,6 +27,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
     database,
     removal,
     background,
+    clock: systemClock(),
     paths,
     log,
     clockLead: createClockLead({ database, clock: systemClock(), log }),

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { errorCode, OperatorError } from '../../errors.ts';
-import { ACCOUNT, OPERATOR, operatorSocket } from '../../operator-socket.ts';
+import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../operator-socket.ts';
 import type { Invocation } from '../invocation.ts';
 
 export interface Answer<Data> {
@@ -24,7 +24,7 @@ type Refusal = { readonly error?: string; readonly errors?: Readonly<Record<stri
  */
 export function asking({ config, environment }: Invocation, account: string): Ask {
   const socketPath = operatorSocket(config());
-  const login = environment['SUDO_USER'] ?? environment['LOGNAME'] ?? environment['USER'] ?? 'root';
+  const login = operatorLogin(environment);
   return async (method, path, body) => {
     const headers = { [ACCOUNT]: account, [OPERATOR]: login, 'content-type': 'application/json' };
     const outgoing = request({ socketPath, method, path: `/api/v1${path}`, headers, agent: false });

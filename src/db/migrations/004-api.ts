@@ -6,6 +6,7 @@ import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.alterTable('accounts').addColumn('deleted_at', 'bigint').execute();
+  await db.schema.alterTable('accounts').addColumn('deleted_by', 'text').execute();
 
   for (const [column, type] of [
     ['suspended', sql`integer not null default 0`],

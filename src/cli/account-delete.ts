@@ -1,0 +1,91 @@
+/** `berth account delete`: an account with its keys and all of its directories, for good. */
+import { setTimeout } from 'node:timers/promises';
+import { Command } from 'commander';
+import { markDeleted, unknownAccount } from '../accounts/accounts.ts';
+import type { Config } from '../config.ts';
+import type { Database } from '../db/open.ts';
+import { some } from '../doctor/finding.ts';
+import { serveProcess } from '../doctor/processes.ts';
+import { OperatorError } from '../errors.ts';
+import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { holdingsOf } from '../reports/queries.ts';
+import { withDatabase } from './database.ts';
+import { confirm, irrevocable } from './directory/which.ts';
+import type { Invocation } from './invocation.ts';
+
+/** How long the service may take before nobody waits for it, in ms, and how often is looked. */
+const PATIENCE = 60_000;
+const PAUSE = 100;
+
+const HELP = `
+Its keys are refused at once. The running service deletes its directories one by one, as the API does: credentials and
+sessions end first, the files go with them. What is interrupted goes on by itself; asked again, the command waits for it.
+
+Examples:
+  berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
+  berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes --json`;
+
+interface Options {
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+type Holdings = NonNullable<Awaited<ReturnType<typeof holdingsOf>>>;
+
+export function deleteCommand(invocation: Invocation): Command {
+  const { config, clock, environment, print } = invocation;
+  return irrevocable(new Command('delete').description('Delete an account, its keys and all of its directories'))
+    .argument('<account-id>')
+    .option('--json', 'print JSON')
+    .addHelpText('after', HELP)
+    .action(async (id: string, options: Options) => {
+      const settings = config();
+      await withDatabase(settings, async (database) => {
+        const holdings = await holdingsOf(database, id);
+        if (!holdings) throw unknownAccount(id);
+        needService(settings);
+        await confirm(invocation, options, question(id, holdings));
+        await markDeleted({ database, clock }, id, operatorKeyId(operatorLogin(environment)));
+        await gone(database, id);
+        const { name, keys, directories } = holdings;
+        const usernames = directories.map(({ sftp_username }) => sftp_username);
+        if (options.json) print(JSON.stringify({ id, name, keys, directories: usernames }));
+        else
+          print(
+            `Deleted account ${id} with ${counted(keys, 'API key')} and ${counted(usernames.length, 'directory', 'directories')}`,
+          );
+      });
+    });
+}
+
+/** @throws {OperatorError} unless the service runs, which does most of it. */
+function needService(config: Config): void {
+  if (serveProcess(config) !== undefined) return;
+  throw new OperatorError(
+    'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start',
+  );
+}
+
+function question(id: string, { name, keys, directories }: Holdings): string {
+  const bytes = directories.reduce((sum, { storage_bytes }) => sum + storage_bytes, 0);
+  const usernames = directories.map(({ sftp_username }) => sftp_username);
+  const named = usernames.length === 0 ? '' : ` (${some(usernames, 10)}) with ${bytes} bytes of files`;
+  const what = `${counted(keys, 'API key')} and ${counted(usernames.length, 'directory', 'directories')}${named}`;
+  return `Delete account ${JSON.stringify(name)} (${id}) for good, with ${what}?`;
+}
+
+function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** Waits until nothing is left of it. */
+async function gone({ db }: Database, id: string): Promise<void> {
+  const row = db.selectFrom('accounts').select('id').where('id', '=', id);
+  for (let waited = 0; waited < PATIENCE; waited += PAUSE) {
+    if (!(await row.executeTakeFirst())) return;
+    await setTimeout(PAUSE);
+  }
+  throw new OperatorError(
+    'its keys are refused, and its directories go in the background, which takes longer than a minute: see berth directories --account',
+  );
+}

@@ -1,0 +1,90 @@
+/** `berth account delete`: keys, directories, logins and files of an account go, with an audit; its neighbour notices nothing. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { openDatabase } from '../../src/db/open.ts';
+import { apiClient } from '../support/api-client.ts';
+import { issueKey, startBerth } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { scratch } from '../support/scratch.ts';
+import { connect } from '../support/sftp-client.ts';
+
+test('an account goes with all that it has, and nothing else does', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const [first, second] = [await berth.directory({ name: 'First' }), await berth.directory({ name: 'Second' })];
+  using other = apiClient({
+    port: berth.service().port,
+    ca: readFileSync(berth.config.tls.cert),
+    key: await issueKey(berth.config),
+  });
+  const made = await other.send('POST', '/directories', { json: { directory: { name: 'Theirs' } } });
+  const theirs = (made.json as { data: { id: string; sftp_username: string; sftp_password: string } }).data;
+  await using database = await opened(berth.config.databaseFile);
+  const { account_id: id } = await database.db
+    .selectFrom('directories')
+    .select('account_id')
+    .where('id', '=', first.id)
+    .executeTakeFirstOrThrow();
+  await using session = await connect(first.login);
+  writeFileSync(join(first.files, 'data.csv'), 'data');
+  const environment = { ...place.environment, SUDO_USER: 'alice' };
+  const berthAccount = (...args: string[]) => runCommand(environment, 'account', ...args);
+
+  // Nobody is at a terminal here.
+  const asked = await berthAccount('delete', id);
+  assert.deepEqual([asked.status, asked.stdout], [1, '']);
+  assert.match(asked.stderr, /nobody can be asked: add --yes\n$/);
+  assert.equal((await berth.send('GET', '/directories')).status, 200);
+  assert.match((await berthAccount('delete', 'nobody', '--yes')).stderr, /^berth: there is no account "nobody"/);
+
+  const { status, stdout, stderr } = await berthAccount('delete', id, '--yes', '--json');
+  assert.equal(status, 0, stderr);
+  const usernames = [first.username, second.username].toSorted();
+  assert.deepEqual(JSON.parse(stdout), { id, name: 'Test', keys: 1, directories: usernames });
+  await session.closed;
+  assert.equal((await berth.send('GET', '/directories')).status, 401);
+  for (const directory of [first, second]) {
+    await assert.rejects(connect(directory.login));
+    assert.ok(!existsSync(berth.sshd.paths.jail(directory.username)));
+  }
+  const left = [];
+  for (const table of ['directories', 'api_keys'] as const)
+    left.push(...(await database.db.selectFrom(table).select('id').where('account_id', '=', id).execute()));
+  left.push(...(await database.db.selectFrom('accounts').select('id').where('id', '=', id).execute()));
+  assert.deepEqual(left, []);
+  const deletions = await database.db
+    .selectFrom('audit')
+    .select(['username', 'key_id', 'route'])
+    .where('action', '=', 'delete')
+    .orderBy('username')
+    .execute();
+  assert.deepEqual(
+    deletions,
+    usernames.map((username) => ({ username, key_id: 'operator:alice', route: 'berth account delete' })),
+  );
+
+  assert.equal((await other.send('GET', `/directories/${theirs.id}`)).status, 200);
+  const { sftp_username: username, sftp_password: password } = theirs;
+  await using _theirs = await connect({ port: berth.sshd.port, username, password });
+  assert.match((await berthAccount('delete', id, '--yes')).stderr, /there is no account/);
+});
+
+test('without a service nothing is begun', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  await using database = await opened(berth.config.databaseFile);
+  const { id } = await database.db.selectFrom('accounts').select('id').executeTakeFirstOrThrow();
+  await berth.stop();
+  const { status, stderr } = await runCommand(place.environment, 'account', 'delete', id, '--yes');
+  assert.equal(status, 1);
+  assert.match(stderr, /^berth: berth serve does not run here/);
+  const { deleted_at } = await database.db.selectFrom('accounts').select('deleted_at').executeTakeFirstOrThrow();
+  assert.equal(deleted_at, null);
+});
+
+async function opened(file: string) {
+  const database = await openDatabase(file);
+  return Object.assign(database, { [Symbol.asyncDispose]: () => database.close() });
+}

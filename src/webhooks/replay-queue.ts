@@ -51,7 +51,8 @@ export function startReplayQueue({ database, clock, transact, background }: Repl
   });
 }
 
-async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
+/** One batch of a directory's. */
+export async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
   const directory = await tx
     .selectFrom('directories')
     .select('webhook_url')

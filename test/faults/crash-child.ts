@@ -149,6 +149,40 @@ const operations: Record<string, () => Promise<void>> = {
     await recorder.drained();
     await recorder.close();
   },
+  async 'webhook secret'() {
+    const { renewWebhookSecret } = await import('../../src/directories/webhook-secret.ts');
+    const deps = rules(systemClock());
+    dieAfter(Number(step));
+    await renewWebhookSecret(deps, target(), { secret: parameters.key });
+    await renewWebhookSecret(deps, target(), { activate: true });
+  },
+  async 'replay failed'() {
+    const { replayFailed } = await import('../../src/webhooks/replay.ts');
+    const { addBatch } = await import('../../src/webhooks/replay-queue.ts');
+    const clock = systemClock();
+    dieAfter(Number(step));
+    await replayFailed({ database, clock, wake: () => undefined }, target(), 0);
+    for (let added = 1; added > 0;) {
+      added = await database.db.transaction().execute(async (tx) => {
+        const { destinations } = await addBatch(tx, directory, clock);
+        // As if they were delivered at once.
+        const done = { state: 'delivered' as const, due_at: null, finished_at: clock.now() };
+        if (destinations.length === 0) return 0;
+        await tx.updateTable('deliveries').set(done).where('state', '=', 'queued').execute();
+        return destinations.length;
+      });
+    }
+  },
+  async 'replay one'() {
+    const { replay } = await import('../../src/webhooks/replay.ts');
+    const failed = await database.db
+      .selectFrom('deliveries')
+      .select('id')
+      .where('directory_id', '=', directory)
+      .execute();
+    dieAfter(Number(step));
+    for (const { id } of failed) await replay({ database, clock: systemClock(), wake: () => undefined }, target(), id);
+  },
   async deliver() {
     const { Dispatcher } = await import('../../src/webhooks/dispatcher.ts');
     const { guardedAgents } = await import('../../src/webhooks/destination-guard.ts');

@@ -3,7 +3,7 @@
  *
  * sshd writes a user name that a client made up as it is, with line ends in it: so a client can write lines of its own. Each
  * line here comes with the process that wrote it, and sshd has one for each connection. A process whose lines tell of more
- * than one client is believed in nothing.
+ * than one client is believed in nothing. openssh/admit says why it refused in a process of its own, which says nothing else.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../clock.ts';
@@ -27,10 +27,19 @@ export interface LoginAttempt {
 /** Lines of one process further apart than a login may take are of two connections: its number was used again. */
 const APART = 60 * SECOND;
 
+/** From its reason to what sshd makes of it. */
+const LOGIN = 10 * SECOND;
+
+/** Where the log of an earlier berth gives no reason. */
+const UNEXPLAINED = 'not admitted';
+
 /** A password or key that was accepted or refused, at the end with the key. */
 const DECISION =
   /^(Accepted|Failed) (password|publickey) for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?:: (\S+) (SHA256:\S+))?$/;
 const NOT_ADMITTED = /^Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
+/** What openssh/admit says. */
+const REASON =
+  /^Login of ([a-z0-9-]+) from (\S+) refused: (suspended|expired|not from an allowed network|too many connections)$/;
 const TOO_MANY_TRIES =
   /^(?:error: )?maximum authentication attempts exceeded for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?: \[preauth\])?$/;
 const LEFT =
@@ -48,7 +57,30 @@ export function attemptsIn(lines: readonly LogLine[], username: string): Attempt
   const connections = byConnection(lines);
   const honest = connections.filter((connection) => clientsIn(connection).size <= 1);
   const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
-  return { attempts: attempts.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+  const reasons = honest.flatMap((connection) => (connection.length === 1 ? reasonsIn(connection, username) : []));
+  const all = withReasons(attempts, reasons);
+  return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+function reasonsIn(lines: readonly LogLine[], username: string): LoginAttempt[] {
+  return lines.flatMap(({ at, message }): LoginAttempt[] => {
+    const [, user, address = null, text = ''] = REASON.exec(message) ?? [];
+    return user === username ? [{ at, kind: 'refused', address, text }] : [];
+  });
+}
+
+/** Each reason with the password or key that sshd says of, where it does. */
+function withReasons(attempts: readonly LoginAttempt[], reasons: readonly LoginAttempt[]): LoginAttempt[] {
+  const found = [...attempts];
+  for (const reason of reasons) {
+    const isIts = ({ at, address, text }: LoginAttempt): boolean =>
+      text.endsWith(UNEXPLAINED) && address === reason.address && Math.abs(at - reason.at) < LOGIN;
+    const index = found.findIndex(isIts);
+    const attempt = found[index];
+    if (attempt) found[index] = { ...attempt, text: attempt.text.replace(UNEXPLAINED, reason.text) };
+    else found.push(reason);
+  }
+  return found;
 }
 
 function byConnection(lines: readonly LogLine[]): LogLine[][] {
@@ -98,7 +130,7 @@ function attemptsOf(lines: readonly LogLine[], username: string): LoginAttempt[]
 
 function notAdmitted(seeming: string): string {
   const right = seeming === 'wrong password' ? 'password' : seeming.replace('unknown ', '');
-  return `right ${right}, but too many connections`;
+  return `right ${right}, but ${UNEXPLAINED}`;
 }
 
 /** sshd says at INFO that a password was wrong, and nothing of the first keys. */

@@ -13,10 +13,12 @@ export function journalOf(dir: string, output: string): string {
   const lines = output.split('\n');
   const portIn = (line: string | undefined): string | undefined => / 127\.0\.0\.1 port (\d+)/.exec(line ?? '')?.[1];
   const entries = lines.map((message, index) => {
-    // What names no client belongs to the line before, or is the beginning of a name with line ends in it.
+    // openssh/admit has a process of its own. What else names no client belongs to the line before, or is the beginning of a
+    // name with line ends in it.
     const belongs = message.startsWith('Access denied') ? lines.slice(0, index).toReversed() : lines.slice(index);
     const port = portIn(belongs.find((line) => portIn(line) !== undefined));
-    return JSON.stringify({ MESSAGE: message, _PID: port ?? '1', __REALTIME_TIMESTAMP: String(now + index) });
+    const pid = message.startsWith('Login of') ? `1${index}` : (port ?? '1');
+    return JSON.stringify({ MESSAGE: message, _PID: pid, __REALTIME_TIMESTAMP: String(now + index) });
   });
   writeFileSync(join(folder, 'entries'), `${entries.join('\n')}\n`);
   writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\ncat ${folder}/entries\n`);

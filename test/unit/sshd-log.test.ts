@@ -32,6 +32,7 @@ test('each way in and each refusal, in words', () => {
       [12, `Accepted publickey for ${USER} from 2001:db8::1 port 34218 ssh2: ED25519 ${KEY}`],
       [13, 'Received disconnect from 127.0.0.1 port 48630:11:  [preauth]'],
       [13, `Disconnected from authenticating user ${USER} 127.0.0.1 port 48630 [preauth]`],
+      [140, `Login of ${USER} from 127.0.0.1 refused: too many connections`],
       [14, `Failed password for ${USER} from 127.0.0.1 port 33632 ssh2`],
       [14, `Access denied for user ${USER} by PAM account configuration [preauth]`],
       [15, `Failed publickey for ${USER} from 127.0.0.1 port 33634 ssh2: ED25519 ${KEY}`],
@@ -40,6 +41,8 @@ test('each way in and each refusal, in words', () => {
       [16, `error: maximum authentication attempts exceeded for ${USER} from 127.0.0.1 port 33640 ssh2 [preauth]`],
       [17, 'userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]'],
       [17, `Connection closed by authenticating user ${USER} 127.0.0.1 port 33650 [preauth]`],
+      [200, `Login of ${USER} from 2001:db8::2 refused: not from an allowed network`],
+      [201, `Login of other-${USER} from 127.0.0.1 refused: suspended`],
       [18, `Accepted password for other-${USER} from 127.0.0.1 port 33660 ssh2`],
       [19, `Failed password for ${USER}x from 127.0.0.1 port 33670 ssh2`],
     ),
@@ -51,10 +54,11 @@ test('each way in and each refusal, in words', () => {
     `login 2001:db8::1: by key ${KEY} (ED25519)`,
     'refused 127.0.0.1: no password was sent, and no key that is known here',
     'refused 127.0.0.1: right password, but too many connections',
-    `refused 127.0.0.1: right key ${KEY} (ED25519), but too many connections`,
+    `refused 127.0.0.1: right key ${KEY} (ED25519), but not admitted`,
     `refused 127.0.0.1: unknown key ${KEY} (RSA)`,
     'refused 127.0.0.1: too many tries on one connection',
     'refused 127.0.0.1: the client signs with ssh-rsa, which sshd refuses as too weak: it has to be updated',
+    'refused 2001:db8::2: not from an allowed network',
   ]);
   assert.equal(found.forged, 0);
 });
@@ -83,6 +87,12 @@ test('a user name that imitates the log is believed in nothing, however many lin
     assert.deepEqual(told(found), [], name);
     assert.equal(found.forged, 1, name);
   }
+  const reason = from(
+    22,
+    `Invalid user x\nLogin of ${USER} from 6.6.6.6 refused: suspended\ny from 127.0.0.1 port 48658`,
+    `Connection closed by invalid user x\nLogin of ${USER} from 6.6.6.6 refused: suspended\ny 127.0.0.1 port 48658 [preauth]`,
+  );
+  assert.deepEqual(told(attemptsIn(reason, USER)), []);
   // What a client that has logged in says as it leaves.
   const left = from(
     21,

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { type Hosted, hosted } from '../support/hosted.ts';
 import { madeKeys } from '../support/made-keys.ts';
-import { scratch } from '../support/scratch.ts';
+import { type WebhookPlace, webhookPlace } from './webhook-place.ts';
 
 interface Post {
   /** Makes ready what the request is about. Returns what stands for the path's parameters, by name. */
-  readonly about?: (api: Hosted, id: string) => Promise<Record<string, string>>;
+  readonly about?: (place: WebhookPlace) => Promise<Record<string, string>>;
   readonly json?: unknown;
   /** It changes nothing of which an answer could be without. */
   readonly changesNothing?: true;
@@ -18,13 +17,24 @@ const POSTS: Readonly<Record<string, Post>> = {
   '/api/v1/directories': { json: { directory: { name: 'New' } } },
   '/api/v1/directories/{id}/password': {},
   '/api/v1/directories/{id}/public_keys': { json: { public_key: madeKeys(3)[0].line } },
+  '/api/v1/directories/{id}/webhook_secret': { json: { activate: false } },
+  '/api/v1/directories/{id}/webhook/test': { changesNothing: true },
+  '/api/v1/directories/{id}/deliveries/{delivery_id}/replay': {
+    about: async (place) => ({ delivery_id: (await place.addFinished(1))[0] ?? '' }),
+  },
+  '/api/v1/directories/{id}/deliveries/replay': {
+    about: async (place) => ({ count: String((await place.addFinished(3)).length) }),
+    json: { since: '2020-01-01T00:00:00Z' },
+  },
+  '/api/v1/directories/{id}/uploads/{upload_id}/announce': {
+    about: async (place) => ({ upload_id: await place.addFile('report.csv') }),
+  },
 };
 
 async function place(path: string) {
-  const own = scratch();
-  const api = await hosted(own);
-  const { id } = await api.directory();
-  const more = await POSTS[path]?.about?.(api, id);
+  const own = await webhookPlace({ dispatches: path.endsWith('/test') });
+  const { api, id } = own;
+  const more = await POSTS[path]?.about?.(own);
   const target = Object.entries({ id, ...more }).reduce(
     (text, [name, value]) => text.replace(`{${name}}`, value),
     path,
@@ -32,6 +42,8 @@ async function place(path: string) {
   const { json } = POSTS[path] ?? {};
   return {
     api,
+    /** How many webhooks have come. */
+    received: () => own.target.requests.length,
     post: () =>
       api.send('POST', target.replace('/api/v1', ''), {
         ...(json === undefined ? {} : { json }),
@@ -42,10 +54,7 @@ async function place(path: string) {
       const tables = ['directories', 'public_keys', 'audit', 'deliveries', 'kept_answers', 'unapplied'] as const;
       return Promise.all(tables.map((table) => api.database.db.selectFrom(table).selectAll().execute()));
     },
-    async [Symbol.asyncDispose]() {
-      await api[Symbol.asyncDispose]();
-      own[Symbol.dispose]();
-    },
+    [Symbol.asyncDispose]: () => own[Symbol.asyncDispose](),
   };
 }
 
@@ -62,11 +71,11 @@ for (const [path, { changesNothing }] of Object.entries(POSTS)) {
     await using at = await place(path);
     const first = await at.post();
     assert.ok(first.status < 300, first.text);
-    const after = await at.state();
+    const [after, received] = [await at.state(), at.received()];
     const again = await at.post();
     assert.deepEqual([again.status, again.text], [first.status, first.text]);
     assert.equal(again.headers['idempotency-replayed'], 'true');
-    assert.deepEqual(await at.state(), after);
+    assert.deepEqual([await at.state(), at.received()], [after, received]);
   });
 
   if (changesNothing) continue;

@@ -7,7 +7,7 @@ import { type WebhookPlace, webhookPlace } from './webhook-place.ts';
 
 interface Post {
   /** Makes ready what the request is about. Returns what stands for the path's parameters, by name. */
-  readonly about?: (place: WebhookPlace) => Promise<Record<string, string>>;
+  readonly about?: (own: WebhookPlace) => Promise<Record<string, string>>;
   readonly json?: unknown;
   /** It changes nothing of which an answer could be without. */
   readonly changesNothing?: true;
@@ -20,14 +20,14 @@ const POSTS: Readonly<Record<string, Post>> = {
   '/api/v1/directories/{id}/webhook_secret': { json: { activate: false } },
   '/api/v1/directories/{id}/webhook/test': { changesNothing: true },
   '/api/v1/directories/{id}/deliveries/{delivery_id}/replay': {
-    about: async (place) => ({ delivery_id: (await place.addFinished(1))[0] ?? '' }),
+    about: async (own) => ({ delivery_id: (await own.addFinished(1))[0] ?? '' }),
   },
   '/api/v1/directories/{id}/deliveries/replay': {
-    about: async (place) => ({ count: String((await place.addFinished(3)).length) }),
+    about: async (own) => ({ count: String((await own.addFinished(3)).length) }),
     json: { since: '2020-01-01T00:00:00Z' },
   },
   '/api/v1/directories/{id}/uploads/{upload_id}/announce': {
-    about: async (place) => ({ upload_id: await place.addFile('report.csv') }),
+    about: async (own) => ({ upload_id: await own.addFile('report.csv') }),
   },
 };
 

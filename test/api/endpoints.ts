@@ -53,5 +53,31 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [],
     wrongPaths: ['/files/a%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
   },
+  'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/directories/:id/deliveries': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'state=x', 'state=', 'state=pending,failed'],
+  },
+  'POST /api/v1/directories/:id/deliveries/:delivery_id/replay': { role: 'any', wrongBodies: [] },
+  'POST /api/v1/directories/:id/deliveries/replay': {
+    role: 'any',
+    right: { since: '2026-11-20T00:00:00Z' },
+    wrongBodies: [{}, { since: null }, { since: '' }, { since: 'yesterday' }, { since: 1_795_212_999 }],
+  },
+  'POST /api/v1/directories/:id/webhook/test': { role: 'any', wrongBodies: [] },
+  'POST /api/v1/directories/:id/webhook_secret': {
+    role: 'admin',
+    right: { activate: false },
+    wrongBodies: [
+      { activate: 'yes' },
+      { activate: null },
+      { secret: null },
+      { secret: 'x'.repeat(15) },
+      { secret: 'x'.repeat(65) },
+      { secret: 'ü'.repeat(16) },
+      { secret: 7 },
+    ],
+  },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

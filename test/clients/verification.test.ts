@@ -5,6 +5,7 @@ import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { verify, verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
+import { standardKey } from '../../src/webhooks/signature.ts';
 
 const PYTHON = fileURLToPath(new URL('../../clients/python', import.meta.url));
 
@@ -91,6 +92,10 @@ const CASES: readonly Case[] = [
   ]),
   { title: 'no secret', headers: right, secret: '', outcome: 'the secret is empty' },
 ].map((given) => ({ body: BODY, secret: STANDARD, outcome: 'taken', ...given }));
+
+test('berth keys its signatures as the clients do', () => {
+  for (const [secret, key] of Object.entries(KEYS)) assert.deepEqual(standardKey(secret), key, secret);
+});
 
 test('berth-client', () => {
   for (const { title, body, headers, secret, outcome } of CASES) {

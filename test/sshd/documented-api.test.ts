@@ -62,7 +62,7 @@ async function asked(shell: Shell, { commands, answer, kept, only }: Documented)
   // The reader's own key and address.
   if (commands.startsWith('export API=')) return undefined;
   const isRead = !/--json|-X|-T|sftp/.test(commands);
-  if (IS_WRITING && isRead) await wait(2000);
+  if (IS_WRITING) await wait(2000);
   let output = await shell.run(commands);
   if (answer === undefined) return undefined;
   const isRight = (): boolean => masked(shown(output, only)) === masked(answer);

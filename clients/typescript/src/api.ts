@@ -235,6 +235,128 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of webhooks, newest first
+         * @description Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/deliveries/{delivery_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a delivery again
+         * @description As a new delivery: the same bytes with a new `webhook-id`, to today's URL, signed with today's secret. 422 while it is pending, and while the directory has no webhook URL.
+         */
+        post: operations["replayDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/deliveries/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send all deliveries again that have failed since a moment
+         * @description In the background, the oldest first. `count` is how many were added by this request: one that was replayed before, or is about to be, is not replayed again.
+         */
+        post: operations["replayFailedDeliveries"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/uploads/{upload_id}/announce": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Announce a file again
+         * @description Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.
+         */
+        post: operations["announceUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/webhook/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send one webhook as a test
+         * @description A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while the directory has no webhook URL.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/webhook_secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the webhook secret, in two steps
+         * @description First without `activate`: the answer has the new secret, and from now on `webhook-signature` is made with both, so that receivers can be changed one after the other. Asked again, it replaces the new one. Then with `"activate": true`: `x-service-signature` is made with the new one, and the old one ends. An own `secret` has 16 to 64 characters of printable ASCII; with `activate` it takes the place of the old one at once.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["renewWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -345,6 +467,31 @@ export interface components {
             /** @description Shown only here. */
             sftp_password: string;
         };
+        Delivery: {
+            /**
+             * Format: uuid
+             * @description The `webhook-id` of its requests.
+             */
+            id: string;
+            /** @constant */
+            event: "file.uploaded";
+            /** Format: uuid */
+            upload_id: string | null;
+            /** @enum {string} */
+            state: "pending" | "delivered" | "failed";
+            attempts: {
+                /** Format: date-time */
+                at: string;
+                status: number | null;
+                error: string | null;
+                duration_ms: number | null;
+            }[];
+            /** Format: date-time */
+            next_attempt_at: string | null;
+            url: string;
+            /** Format: date-time */
+            inserted_at: string;
+        };
         Directory: {
             /** Format: uuid */
             id: string;
@@ -383,6 +530,11 @@ export interface components {
             uploaded_at: string;
             /** @description The slug. */
             directory: string;
+            /**
+             * @description Only of a test that was asked for.
+             * @constant
+             */
+            test?: true;
         };
         HostKey: {
             type: string;
@@ -447,6 +599,12 @@ export interface components {
             /** Format: date-time */
             last_used_at: string | null;
         };
+        TestOutcome: {
+            delivered: boolean;
+            status: number | null;
+            error: string | null;
+            duration_ms: number;
+        };
         Upload: {
             /** Format: uuid */
             id: string;
@@ -460,6 +618,10 @@ export interface components {
             errors: {
                 [key: string]: string[];
             };
+        };
+        WebhookSecret: {
+            secret: string;
+            active: boolean;
         };
     };
     responses: {
@@ -1613,6 +1775,387 @@ export interface operations {
             507: components["responses"]["StorageFull"];
         };
     };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                state?: "pending" | "delivered" | "failed";
+                limit?: number;
+                /** @description The `id` of the last one of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deliveries */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "fdde0852-7e73-4ab5-959b-884007b21082",
+                     *           "event": "file.uploaded",
+                     *           "upload_id": "0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55",
+                     *           "state": "failed",
+                     *           "attempts": [
+                     *             {
+                     *               "at": "2026-11-20T22:16:39.401220Z",
+                     *               "status": 503,
+                     *               "error": null,
+                     *               "duration_ms": 12.41
+                     *             }
+                     *           ],
+                     *           "next_attempt_at": null,
+                     *           "url": "https://example.com/hook",
+                     *           "inserted_at": "2026-11-20T22:16:39.364712Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The delivery.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new delivery */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "fdde0852-7e73-4ab5-959b-884007b21082",
+                     *         "event": "file.uploaded",
+                     *         "upload_id": "0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55",
+                     *         "state": "pending",
+                     *         "attempts": [],
+                     *         "next_attempt_at": "2026-11-20T22:16:39.364712Z",
+                     *         "url": "https://example.com/hook",
+                     *         "inserted_at": "2026-11-20T22:16:39.364712Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayFailedDeliveries: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-20T00:00:00Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: date-time */
+                    since: string;
+                };
+            };
+        };
+        responses: {
+            /** @description How many */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "count": 12
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            count: number;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    announceUpload: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The file.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new delivery */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "fdde0852-7e73-4ab5-959b-884007b21082",
+                     *         "event": "file.uploaded",
+                     *         "upload_id": "0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55",
+                     *         "state": "pending",
+                     *         "attempts": [],
+                     *         "next_attempt_at": "2026-11-20T22:16:39.364712Z",
+                     *         "url": "https://example.com/hook",
+                     *         "inserted_at": "2026-11-20T22:16:39.364712Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the receiver said */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "delivered": true,
+                     *         "status": 204,
+                     *         "error": null,
+                     *         "duration_ms": 48.2
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["TestOutcome"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renewWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "activate": false
+                 *     }
+                 */
+                "application/json": {
+                    /** @default false */
+                    activate?: boolean;
+                    secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The secret, and whether it is in use */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ",
+                     *         "active": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WebhookSecret"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
     getHealth: {
         parameters: {
             query?: never;
@@ -1708,6 +2251,21 @@ export interface operations {
                  * @example sha256=dc75e5f58bf3a3a30e4ef5f0c1ac2a01f2ca46bd8a17af35b36b56d3b3c3b1d1
                  */
                 "x-service-signature": string;
+                /**
+                 * @description The delivery: the same at each of its attempts.
+                 * @example fdde0852-7e73-4ab5-959b-884007b21082
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was made, in seconds since 1970.
+                 * @example 1795212999
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
             };
             path?: never;
             cookie?: never;

@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'file_changed'
   | 'file_in_use'
   | 'file_conflict'
+  | 'quota_unavailable'
   | 'partial_put'
   | 'directory_limit'
   | 'malformed_json'

@@ -5,7 +5,7 @@
 import type { Kysely } from 'kysely';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 
-/** The columns from which a directory's jail, credentials and limit follow. */
+/** The columns from which a directory's jail, credentials and limits follow. */
 export const HOSTED = [
   'id',
   'sftp_username',
@@ -14,16 +14,19 @@ export const HOSTED = [
   'auth_mode',
   'public_key',
   'max_connections',
+  'quota_bytes',
 ] as const satisfies readonly (keyof DirectoriesTable)[];
 
 export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
 
 export interface DirectoryHost {
   /**
-   * Makes the jail, the credentials and the limit agree with the row, whatever was there: live when it returns.
+   * Makes the jail, the credentials and the limits agree with the row, whatever was there: live when it returns.
    * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses.
    */
   apply(directory: HostedDirectory): Promise<void>;
+  /** Why no quota can be set on this machine, in words for the caller; undefined when it can. */
+  quotaObstacle(): string | undefined;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
   /** Takes the credentials away and ends the live sessions: nobody is in there any more. The files stay. Repeatable. */

@@ -17,6 +17,7 @@ import { checkFolders } from './checks/folders.ts';
 import { checkLimits } from './checks/limits.ts';
 import { checkLogin } from './checks/login.ts';
 import { checkPrograms } from './checks/programs.ts';
+import { checkQuotas } from './checks/quotas.ts';
 import { checkServe, checkSshd } from './checks/running.ts';
 import { checkSshdFiles } from './checks/sshd-files.ts';
 import { checkUsers } from './checks/users.ts';
@@ -37,6 +38,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   directories: checkDirectories,
   limits: checkLimits,
   disk: checkDisk,
+  quotas: checkQuotas,
   certificate: checkCertificate,
   clock: checkClock,
   deliveries: checkDeliveries,

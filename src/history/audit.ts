@@ -38,6 +38,7 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'external_id',
   'max_connections',
   'retention_days',
+  'quota_bytes',
   'auth_mode',
   'public_key_fingerprint',
 ]);

@@ -17,6 +17,7 @@ import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
+import { quotaRoutes } from './endpoints/quota.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
 import { webhookRoutes } from './endpoints/webhook.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
@@ -52,6 +53,7 @@ function routesOf(deps: AppDependencies): Route[] {
   const queries = directoryQueries(rules.database.reads);
   return [
     ...directoryRoutes(queries, rules, deps.mayReach),
+    ...quotaRoutes(queries, rules),
     ...passwordRoutes(queries, rules),
     ...publicKeyRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),

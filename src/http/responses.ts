@@ -21,6 +21,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   file_changed: 409,
   file_in_use: 409,
   file_conflict: 409,
+  quota_unavailable: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
   directory_limit: 422,

@@ -10,6 +10,7 @@ import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentia
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';
 import { isLogSocketRight, linkLogSocket, type LogSockets } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
+import { kernelQuotas } from './quota.ts';
 import { allSessions, endSessions, endUnwatched, type Session, unwatchedSessions } from './sessions.ts';
 import { createTrash } from './trash.ts';
 
@@ -35,6 +36,7 @@ export interface LocalHost extends DirectoryHost {
 export function createDirectoryHost({ paths, log, sockets }: HostOptions): LocalHost {
   prepareFolders(paths);
   const trash = createTrash(paths, log);
+  const quotas = kernelQuotas(paths.jails);
   let unwatched: ReadonlySet<string> = new Set();
 
   async function linkLog(username: string): Promise<void> {
@@ -61,23 +63,28 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
     // Waits for nothing but a further socket, so a later change of the same directory cannot overtake this one half-way.
     async apply(directory) {
       ensureJail(paths, directory);
+      quotas.apply(directory.uid, directory.quota_bytes);
       const linked = linkLogSocket(paths, directory.sftp_username, sockets);
       writeCredentials(paths, directory);
       if (!linked) await linkLog(directory.sftp_username);
     },
 
+    quotaObstacle: () => quotas.obstacle(),
+
     isApplied(directory) {
       return (
         areCredentialsRight(paths, directory) &&
         isJailRight(paths, directory) &&
+        quotas.isApplied(directory.uid, directory.quota_bytes) &&
         isLogSocketRight(paths, directory.sftp_username, sockets)
       );
     },
 
     shutOut,
-    async remove({ sftp_username: username }) {
+    async remove({ sftp_username: username, uid }) {
       await shutOut({ sftp_username: username });
       trash.discard(username);
+      quotas.apply(uid, null);
     },
 
     async settle(usernames) {

@@ -47,7 +47,13 @@ async function fillDirectories(config: Config, accountId: string, directories: n
       const row = { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i };
       principal.run(row.uid, row.sftp_username);
       directory.run(row.id, accountId, row.sftp_username, row.uid, i, i);
-      const settings = { password_hash: '*', auth_mode: 'password', public_key: null, max_connections: 10 } as const;
+      const settings = {
+        password_hash: '*',
+        auth_mode: 'password',
+        public_key: null,
+        max_connections: 10,
+        quota_bytes: null,
+      } as const;
       await host.apply({ ...row, ...settings });
     }
     sqlite.exec('commit');

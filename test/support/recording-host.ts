@@ -7,6 +7,8 @@ export interface RecordingHost extends DirectoryHost {
   readonly calls: string[];
   /** Directories that it serves, by username. */
   readonly served: Map<string, HostedDirectory>;
+  /** Why no quota can be set. */
+  obstacle: string | undefined;
   /** Makes the next calls fail; undefined makes them work again. */
   fail(error: Error | undefined): void;
 }
@@ -18,6 +20,10 @@ export function recordingHost(): RecordingHost {
   return {
     calls,
     served,
+    obstacle: undefined,
+    quotaObstacle() {
+      return this.obstacle;
+    },
     fail(error) {
       failure = error;
     },

@@ -37,6 +37,7 @@ export function directory(overrides: Partial<HostedDirectory> = {}): HostedDirec
     auth_mode: 'password',
     public_key: null,
     max_connections: 10,
+    quota_bytes: null,
     ...overrides,
   };
 }

@@ -1,0 +1,18 @@
+/** Whether the disk of the jails enforces quotas. Only directories that have one need that. */
+import { lookAt } from '../../db/look.ts';
+import { kernelQuotas } from '../../sftp/quota.ts';
+import { type Check, fail, ok } from '../finding.ts';
+
+export const checkQuotas: Check = async ({ databaseFile, jailDir }) => {
+  const obstacle = kernelQuotas(jailDir).obstacle();
+  if (obstacle === undefined) return [ok(`${jailDir}: the kernel enforces quotas of directories`)];
+  await using look = lookAt(databaseFile);
+  const { count } = await look.db
+    .selectFrom('directories')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('deleted_at', 'is', null)
+    .where('quota_bytes', 'is not', null)
+    .executeTakeFirstOrThrow();
+  if (count === 0) return [ok(`no directory has a quota, and none can have one here: ${obstacle}`)];
+  return [fail(`the quotas of ${count} directories are not enforced: ${obstacle}`, 'do that, then restart berth')];
+};

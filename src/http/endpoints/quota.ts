@@ -1,0 +1,52 @@
+/** /api/v1/directories/:id/quota */
+import * as v from 'valibot';
+import type { ChangeDependencies } from '../../directories/change.ts';
+import { type Quota, QuotaFields, quotaOf, setQuota } from '../../directories/quota.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { askerOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { Count, data } from '../schemas.ts';
+
+const Answer = data(v.strictObject({ quota: v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count }) }));
+const EXAMPLE = { data: { quota: { max_bytes: 10_000_000_000, used_bytes: 48_211 } } };
+
+const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ quota }));
+
+export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+  const show: Endpoint<'/:id'> = async (c, principal) =>
+    shown(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id'), asker: undefined }));
+
+  const set: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    return shown(await setQuota(rules, { accountId: principal.accountId, id, asker: askerOf(c, principal) }, fields));
+  };
+
+  const answer = { status: 200, description: 'The quota', schema: Answer, example: EXAMPLE };
+  return [
+    route('GET', '/api/v1/directories/:id/quota', show, {
+      id: 'getQuota',
+      tag: 'Access',
+      summary: 'Fetch how much a directory may hold, and how much it does',
+      description:
+        '`max_bytes` is `null` without a limit. `used_bytes` is the sum of the files that berth knows, as `storage_bytes`.',
+      answer,
+      refusals: [404],
+    }),
+    route('PUT', '/api/v1/directories/:id/quota', set, {
+      id: 'setQuota',
+      tag: 'Access',
+      summary: 'Limit how much a directory may hold',
+      description:
+        'In force when it is answered, for sessions under way too: a write beyond it fails in the SFTP client. The kernel enforces it, in blocks of the file system, and counts folders and files that are being written as well. 409 where the disk of the server has no user quotas: `error` says how it gets them.',
+      role: 'admin',
+      body: { schema: QuotaFields, example: { quota: { max_bytes: 10_000_000_000 } } },
+      answer,
+      refusals: [404, 409, 507],
+    }),
+  ];
+}

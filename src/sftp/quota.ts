@@ -1,0 +1,139 @@
+/**
+ * Quotas of the kernel: how many bytes a directory's UID may hold on the disk of the jails (quotactl(2)). They are that
+ * disk's own state and not berth's, so what it has is read once, at first, and compared with the rows from then on.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, realpathSync } from 'node:fs';
+import { errorCode } from '../errors.ts';
+
+const BLOCK = 1024;
+/** Bit of a capability set in proc_pid_status(5). */
+const CAP_SYS_ADMIN = 21n;
+
+export interface Quotas {
+  /** Why none can be set here, in words for whoever asks for one; undefined when it can. Looks anew. */
+  obstacle(): string | undefined;
+  /** Whether the kernel holds a UID to so many bytes, null for any number; true as well where it holds nobody to any. */
+  isApplied(uid: number, bytes: number | null): boolean;
+  /** Has the kernel do so. Does nothing where it cannot. @throws {Error} that tells what setquota(8) says. */
+  apply(uid: number, bytes: number | null): void;
+}
+
+export function kernelQuotas(jails: string): Quotas {
+  /** Limits in blocks by UID; undefined until they are read, 'none' where there are no quotas. */
+  let limits: Map<number, number> | 'none' | undefined;
+
+  function known(): Map<number, number> | 'none' {
+    return (limits ??= obstacle() === undefined ? readLimits(mountOf(jails).point) : 'none');
+  }
+
+  function obstacle(): string | undefined {
+    const found = obstacleAt(mountOf(jails));
+    if (found !== undefined) limits = 'none';
+    else if (limits === 'none') limits = undefined;
+    return found;
+  }
+
+  function isApplied(uid: number, bytes: number | null): boolean {
+    const all = known();
+    return all === 'none' || (all.get(uid) ?? 0) === blocksOf(bytes);
+  }
+
+  return {
+    obstacle,
+    isApplied,
+    apply(uid, bytes) {
+      const all = known();
+      if (all === 'none' || isApplied(uid, bytes)) return;
+      const blocks = blocksOf(bytes);
+      run('setquota', ['-u', String(uid), '0', String(blocks), '0', '0', mountOf(jails).point]);
+      if (blocks === 0) all.delete(uid);
+      else all.set(uid, blocks);
+    },
+  };
+}
+
+/** To setquota, 0 means no limit. */
+function blocksOf(bytes: number | null): number {
+  return bytes === null ? 0 : Math.max(Math.floor(bytes / BLOCK), 1);
+}
+
+interface Mount {
+  readonly point: string;
+  readonly type: string;
+  readonly device: string;
+}
+
+/** The file system that a folder is on (proc_pid_mountinfo(5)): of several mounts over each other the last. */
+function mountOf(folder: string): Mount {
+  const path = realpathSync(folder);
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').trimEnd().split('\n').map(mountIn);
+  const above = mounts.filter(({ point }) => point === '/' || path === point || path.startsWith(`${point}/`));
+  const longest = Math.max(...above.map(({ point }) => point.length));
+  const mount = above.findLast(({ point }) => point.length === longest);
+  if (!mount) throw new Error(`no file system for ${folder}`);
+  return mount;
+}
+
+function mountIn(line: string): Mount {
+  const [before = '', after = ''] = line.split(' - ', 2);
+  const point = (before.split(' ')[4] ?? '').replaceAll(/\\(\d{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  );
+  const [type = '', device = ''] = after.split(' ');
+  return { point, type, device };
+}
+
+function obstacleAt(mount: Mount): string | undefined {
+  try {
+    // Its status tells nothing.
+    const state = run('quotaon', ['-p', '-u', mount.point], { mayFail: true });
+    if (!/^user quota on .* is on(?! \(accounting\))/m.test(state)) return missingQuotas(mount);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+    return "the server lacks the programs for quotas: install Debian's package quota";
+  }
+  if (!hasPower()) return 'berth may not set quotas: it runs without CAP_SYS_ADMIN (docs/operations.md, "Quotas")';
+  return undefined;
+}
+
+function missingQuotas({ point, type, device }: Mount): string {
+  const where = `the disk of the jails (${type} at ${point}) enforces no user quotas`;
+  if (type === 'ext4') return `${where}: unmount it, tune2fs -O quota ${device}, and mount it with the option usrquota`;
+  if (type === 'xfs') return `${where}: unmount it, and mount it with the option usrquota`;
+  return `${where}: ext4 and XFS have them, mounted with the option usrquota`;
+}
+
+function hasPower(): boolean {
+  const [, set = '0'] = /^CapEff:\t([\da-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return ((BigInt(`0x${set}`) >> CAP_SYS_ADMIN) & 1n) === 1n;
+}
+
+/** The hard limits of all users that have one. */
+function readLimits(point: string): Map<number, number> {
+  const limits = new Map<number, number>();
+  // #UID,block status,file status,blocks used,soft limit,hard limit,…
+  for (const line of run('repquota', ['-u', '-n', '-O', 'csv', point]).split('\n')) {
+    const [user = '', , , , , hard = '0'] = line.split(',');
+    if (/^#\d+$/.test(user) && Number(hard) > 0) limits.set(Number(user.slice(1)), Number(hard));
+  }
+  return limits;
+}
+
+/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms. */
+function run(program: string, args: readonly string[], { mayFail = false } = {}): string {
+  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+  try {
+    return execFileSync(program, args, {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 2 ** 28,
+    });
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    if (errorCode(error) === 'ENOENT' || stderr === undefined) throw error;
+    if (mayFail) return stdout ?? '';
+    throw new Error(`${program}: ${stderr.trim()}`, { cause: error });
+  }
+}

@@ -1,0 +1,78 @@
+/** /api/v1/directories/:id/quota. That the kernel enforces it is tested on a disk of its own (test/faults/quota.test.ts). */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hosted } from '../support/hosted.ts';
+import { systemError } from '../support/recording-host.ts';
+import { scratch } from '../support/scratch.ts';
+
+test('a quota is shown, set, changed and taken away; the host has it when the answer is there, and the audit who did it', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id, sftp_username } = await api.directory();
+  await api.database.db.updateTable('directories').set({ storage_bytes: 7 }).execute();
+  const path = `/directories/${id}/quota`;
+  const quota = (max_bytes: number | null) => ({ data: { quota: { max_bytes, used_bytes: 7 } } });
+  assert.deepEqual((await api.send('GET', path)).json, quota(null));
+  for (const max_bytes of [0, 5_000_000_000, 2 ** 50, null]) {
+    const { status, json } = await api.send('PUT', path, { json: { quota: { max_bytes } } });
+    assert.deepEqual([status, json], [200, quota(max_bytes)]);
+    assert.equal(api.host.served.get(sftp_username)?.quota_bytes, max_bytes);
+    assert.deepEqual((await api.send('GET', path)).json, quota(max_bytes));
+  }
+  const audit = await api.database.db.selectFrom('audit').select(['route', 'changes']).orderBy('id').execute();
+  assert.deepEqual(audit.at(-1), {
+    route: 'PUT /api/v1/directories/:id/quota',
+    changes: JSON.stringify({ quota_bytes: { from: 2 ** 50, to: null } }),
+  });
+});
+
+test('409 with what to do where the disk has no quotas; one that is there can be taken away all the same', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const path = `/directories/${id}/quota`;
+  await api.send('PUT', path, { json: { quota: { max_bytes: 1 } } });
+  api.host.obstacle = 'mount it with usrquota';
+  const { status, json } = await api.send('PUT', path, { json: { quota: { max_bytes: 2 } } });
+  assert.deepEqual([status, json], [409, { error: 'No quota can be set: mount it with usrquota' }]);
+  assert.deepEqual((await api.send('GET', path)).json, { data: { quota: { max_bytes: 1, used_bytes: 0 } } });
+  assert.equal((await api.send('PUT', path, { json: { quota: { max_bytes: null } } })).status, 200);
+});
+
+test('what is refused, in its order; a host that fails leaves a mark, and the next request applies it', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id, sftp_username } = await api.directory();
+  const path = `/directories/${id}/quota`;
+  const good = { json: { quota: { max_bytes: 1 } } };
+  const wrong: [unknown, object][] = [
+    [{}, { quota: ["can't be blank"] }],
+    [{ quota: null }, { quota: ["can't be blank"] }],
+    [{ quota: 5 }, { quota: ['is invalid'] }],
+    [{ quota: {} }, { max_bytes: ["can't be blank"] }],
+    [{ quota: { max_bytes: '5' } }, { max_bytes: ['is invalid'] }],
+    [{ quota: { max_bytes: 1.5 } }, { max_bytes: ['is invalid'] }],
+    [{ quota: { max_bytes: -1 } }, { max_bytes: ['must be greater than or equal to 0'] }],
+    [{ quota: { max_bytes: 2 ** 50 + 1 } }, { max_bytes: [`must be less than or equal to ${2 ** 50}`] }],
+  ];
+  for (const [json, errors] of wrong) {
+    const answer = await api.send('PUT', path, { json });
+    assert.deepEqual([answer.status, answer.json], [422, { errors }], JSON.stringify(json));
+  }
+  assert.equal((await api.send('PUT', path, { ...good, authorization: null })).status, 401);
+  const member = await api.key(api.tenant.accountId, 'member');
+  assert.equal((await member('PUT', path, good)).status, 403);
+  assert.equal((await member('GET', path)).status, 200);
+  const stranger = await api.account('pro');
+  for (const method of ['GET', 'PUT']) assert.equal((await stranger.send(method, path, good)).status, 404);
+  const poor = await api.account('starter');
+  assert.equal((await poor.send('GET', path)).status, 403);
+
+  api.host.fail(systemError('EIO'));
+  assert.equal((await api.send('PUT', path, good)).status, 500);
+  const marks = await api.database.db.selectFrom('unapplied').select('directory_id').execute();
+  assert.deepEqual(marks, [{ directory_id: id }]);
+  api.host.fail(undefined);
+  assert.equal((await api.send('PUT', path, good)).status, 200);
+  assert.equal(api.host.served.get(sftp_username)?.quota_bytes, 1);
+});

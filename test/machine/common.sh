@@ -65,6 +65,13 @@ call() {
 field() { sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
 
 healthy() { [[ $(curl -so /dev/null -w '%{http_code}' --cacert /var/lib/berth/tls/cert.pem $api/healthz) == 200 ]]; }
+# The page's files came with the program.
+shows_docs() {
+  local path
+  for path in docs docs/swagger-ui.css docs/swagger-ui-bundle.js api/v1/openapi.json; do
+    curl -sSf --cacert /var/lib/berth/tls/cert.pem -o /dev/null "$api/$path" || fail "/$path"
+  done
+}
 host_key() { ssh-keyscan -p $sftp_port -t ed25519 127.0.0.1 2>/dev/null; }
 files_of() { echo "/srv/berth/jails/$(of "$1" sftp_username)/files"; }
 

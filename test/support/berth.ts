@@ -2,6 +2,7 @@
  * The whole product for one test: a real sshd, the service in this process, a Business account with an admin key, and a
  * webhook receiver that directories point at. `restart` and `stop` leave sshd alone, as in production.
  */
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
@@ -12,6 +13,7 @@ import { confirmClock } from '../../src/clock-lead.ts';
 import { createLog } from '../../src/log.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { type ApiAnswer, apiClient, type Send } from './api-client.ts';
+import { problems } from './openapi.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
 import { connect, type Connection } from './sftp-client.ts';
@@ -141,9 +143,13 @@ export async function confirm(config: Config, clock: Clock): Promise<void> {
   await database.close();
 }
 
-/** The webhook that a request carried. */
+const WEBHOOK = 'webhooks/fileUploaded/post/requestBody/content/application~1json/schema';
+
+/** The webhook that a request carried, as openapi.json tells of it. */
 export function webhookOf(request: { readonly body: Buffer }): Webhook {
-  return JSON.parse(request.body.toString()) as Webhook;
+  const body = JSON.parse(request.body.toString()) as Webhook;
+  assert.deepEqual(problems(WEBHOOK, body), []);
+  return body;
 }
 
 /** An admin key of a new account on the Business plan. */

@@ -59,7 +59,8 @@ export function openapi(routes: readonly Described[], version: string): object {
   };
 }
 
-function operationOf({ method, operation }: Described, path: string, schemas: SchemaSet): object {
+function operationOf(described: Described, path: string, schemas: SchemaSet): object {
+  const { method, operation } = described;
   const { id, tag, summary, description, role, open, query, body, refusals } = operation;
   const statuses = [...sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) }), ...refusals];
   const parameters = [
@@ -77,7 +78,7 @@ function operationOf({ method, operation }: Described, path: string, schemas: Sc
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: true, content: requestContent(body, schemas) } }),
     responses: {
-      ...answers(operation, schemas),
+      ...answers(described, schemas),
       ...Object.fromEntries(
         statuses.map((status) => [status, { $ref: `#/components/responses/${refusalOf(status).name}` }]),
       ),
@@ -125,12 +126,16 @@ function requestContent(body: Body, schemas: SchemaSet): object {
   return { 'application/json': { schema: schemas.add(body.schema), example: body.example } };
 }
 
-function answers({ query, answer }: Operation, schemas: SchemaSet): object {
+function answers({ method, operation: { query, answer } }: Described, schemas: SchemaSet): object {
   const { status, description, schema, example, content, headers = [], others = {} } = answer;
   const isPaged = query !== undefined && 'entries' in query && Object.hasOwn(query.entries as object, 'after');
   const main = {
     description,
-    headers: headersOf(...headers, ...(isPaged ? ['Link' as const] : [])),
+    headers: headersOf(
+      ...headers,
+      ...(isPaged ? (['Link'] as const) : []),
+      ...(method === 'POST' ? (['Idempotency-Replayed'] as const) : []),
+    ),
     ...(schema && { content: { 'application/json': { schema: schemas.add(schema), example } } }),
     ...(content && { content: { [content]: {} } }),
   };

@@ -16,6 +16,7 @@ export const HEADERS = {
     'The next page, while there is one.',
     '</api/v1/directories?limit=100&after=18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"',
   ),
+  'Idempotency-Replayed': text('`true` in an answer that was kept from an earlier request.', 'true'),
   ETag: text('Changes with the content.', '"Kq5sNclPz7QV2-lG"'),
   'Accept-Ranges': text('Parts can be asked for.', 'bytes'),
   'Content-Range': text('Which part this is.', 'bytes 0-1023/4096'),

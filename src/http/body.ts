@@ -23,23 +23,29 @@ export interface DirectoryFields {
  * {ValidationError} when the body is JSON without such an object.
  */
 export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
-  const { directory, ...beside } = await readFields(incoming);
+  const body = await readJson(incoming);
+  const { directory, ...beside } = isObject(body) ? body : {};
   if (directory === undefined || directory === null) throw new ValidationError({ directory: [BLANK] });
   if (!isObject(directory)) throw new ValidationError({ directory: [INVALID] });
   return { fields: directory, beside: Object.keys(beside) };
 }
 
 /**
- * The body of a request whose fields stand in no object of their own; one that is no object has none.
+ * The body of a request whose fields stand in no object of their own.
  * @param isOptional whether there may be no body at all.
- * @throws {BerthError} as above.
+ * @throws {BerthError} as above; {ValidationError} when the body is no object.
  */
 export async function readFields(incoming: IncomingMessage, { isOptional = false } = {}): Promise<Fields> {
   if (isOptional && incoming.headers['content-type'] === undefined && (await readBody(incoming)).length === 0)
     return {};
+  const body = await readJson(incoming);
+  if (!isObject(body)) throw new ValidationError({ body: [INVALID] });
+  return body;
+}
+
+async function readJson(incoming: IncomingMessage): Promise<unknown> {
   checkType(incoming);
-  const body = parse(await readBody(incoming));
-  return isObject(body) ? body : {};
+  return parse(await readBody(incoming));
 }
 
 function checkType({ headers }: IncomingMessage): void {

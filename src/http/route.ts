@@ -30,7 +30,7 @@ export interface Operation {
   /** An object schema: the parameters behind the question mark. */
   readonly query?: GenericSchema;
   /** JSON with a real example, or the bytes of a file. */
-  readonly body?: { readonly schema: GenericSchema; readonly example: unknown } | 'bytes';
+  readonly body?: { readonly schema: GenericSchema; readonly example: unknown; readonly isOptional?: true } | 'bytes';
   readonly answer: {
     readonly status: number;
     readonly description: string;

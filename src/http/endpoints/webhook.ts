@@ -54,7 +54,7 @@ export function webhookRoutes(
       description:
         'First without `activate`: the answer has the new secret, and from now on `webhook-signature` is made with both, so that receivers can be changed one after the other. Asked again, it replaces the new one. Then with `"activate": true`: `x-service-signature` is made with the new one, and the old one ends. An own `secret` has 16 to 64 characters of printable ASCII; with `activate` it takes the place of the old one at once.',
       role: 'admin',
-      body: { schema: SecretFields, example: { activate: false } },
+      body: { schema: SecretFields, example: { activate: false }, isOptional: true },
       answer: {
         status: 200,
         description: 'The secret, and whether it is in use',

@@ -76,7 +76,9 @@ function operationOf(described: Described, path: string, schemas: SchemaSet): ob
     ...(words.length > 0 && { description: words.join('\n\n') }),
     ...(open && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: requestContent(body, schemas) } }),
+    ...(body && {
+      requestBody: { required: isJson(body) && body.isOptional !== true, content: requestContent(body, schemas) },
+    }),
     responses: {
       ...answers(described, schemas),
       ...Object.fromEntries(

@@ -70,6 +70,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     role: 'admin',
     right: { activate: false },
     wrongBodies: [
+      [null],
       { activate: 'yes' },
       { activate: null },
       { secret: null },

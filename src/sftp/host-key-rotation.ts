@@ -108,5 +108,5 @@ function nextFile(folder: string, type: KeyType): string {
 }
 
 function lockFile(folder: string): string {
-  return join(folder, 'rotation.lock');
+  return `${folder}.lock`; // beside the folder, which holds keys only
 }

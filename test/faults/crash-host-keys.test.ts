@@ -3,11 +3,14 @@
  * or the new of each type, and the same step asked for again ends as if nothing had happened.
  */
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { createLog } from '../../src/log.ts';
 import { beginRotation, cancelRotation, finishRotation, hostKeyFiles } from '../../src/sftp/host-key-rotation.ts';
 import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
@@ -19,6 +22,8 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 const CHILD = fileURLToPath(new URL('./rotation-child.ts', import.meta.url));
 /** More than there are. */
 const MOST_STEPS = 40;
+/** How many processes run side by side. */
+const TOGETHER = 4;
 
 interface Presented {
   readonly inUse: readonly string[];
@@ -33,7 +38,8 @@ async function prepared({ config }: Scratch): Promise<Presented> {
   const files = [...configured].map(([, file = '']) => file);
   assert.deepEqual(files, hostKeyFiles(hostKeys));
   for (const file of files) {
-    const [type = '', base64 = ''] = execFileSync('ssh-keygen', ['-y', '-f', file], { encoding: 'utf8' }).split(' ');
+    const { stdout } = await promisify(execFile)('ssh-keygen', ['-y', '-f', file]);
+    const [type = '', base64 = ''] = stdout.split(' ');
     assert.ok(
       readFileSync(`${file}.pub`, 'utf8').startsWith(`${type} ${base64.trim()}`),
       `${file} and its public file`,
@@ -50,19 +56,27 @@ async function eachDeath(
   from: Scratch,
   look: (place: Scratch, after: string) => Promise<void>,
 ): Promise<number> {
-  for (let step = 1; step < MOST_STEPS; step += 1) {
+  let deaths = 0;
+  const die = async (step: number): Promise<boolean> => {
     using place = scratch({ BERTH_SFTP_PORT: '2299' });
     cpSync(pathsOf(from.config).hostKeys, pathsOf(place.config).hostKeys, {
       recursive: true,
       preserveTimestamps: true,
     });
-    const { stdout, signal } = spawnSync(process.execPath, [CHILD, operation, String(step)], {
+    const child = spawn(process.execPath, [CHILD, operation, String(step)], {
       env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(from.dir, 'cache'), ...place.environment },
-      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
     });
-    if (stdout === 'finished') return step - 1;
-    assert.equal(signal, 'SIGKILL', `step ${step}: ${stdout}`);
-    await look(place, `${operation}, after step ${step}, ${stdout}`);
+    const [last, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+    if (last === 'finished') return false;
+    assert.equal(signal, 'SIGKILL', `step ${step}: ${last}`);
+    await look(place, `${operation}, after step ${step}, ${last}`);
+    deaths += 1;
+    return true;
+  };
+  for (let step = 1; step < MOST_STEPS; step += TOGETHER) {
+    const steps = Array.from({ length: TOGETHER }, (_, index) => die(step + index));
+    if ((await Promise.all(steps)).includes(false)) return deaths;
   }
   throw new Error(`${operation} has more than ${MOST_STEPS} steps`);
 }
@@ -114,7 +128,7 @@ test('a public file that somebody removed promotes no key that clients do not kn
   await ensureHostKeys(folder);
   const old = await prepared(place);
   await beginRotation(folder, ['ed25519']);
-  execFileSync('rm', [join(folder, 'ssh_host_next_ed25519_key.pub')]);
+  rmSync(join(folder, 'ssh_host_next_ed25519_key.pub'));
   assert.deepEqual(await prepared(place), old);
   assert.ok(!existsSync(join(folder, 'ssh_host_next_ed25519_key')));
   assert.deepEqual(

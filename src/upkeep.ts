@@ -4,6 +4,7 @@ import type { Background } from './background.ts';
 import type { Clock } from './clock.ts';
 import { finishDeletions } from './directories/delete-accounts.ts';
 import { type DirectoryHost, hostedAfter } from './directories/host.ts';
+import { startExpiry } from './directories/expiry.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
 import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
 import { pruneHistory, type PruningOptions } from './history/prune.ts';
@@ -42,6 +43,7 @@ export interface Upkeep {
 
 export function startUpkeep(options: UpkeepOptions): Upkeep {
   const { background } = options;
+  const expiry = startExpiry(options);
   const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
   // The disk has to have room for it.
   const reserve = background.start('reserve', { every: RETRY, atOnce: true }, () => options.database.reserve.refill());
@@ -61,7 +63,8 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [coverage, accounts, history, clock, unapplied, unwatched, reserve]) await loop.close();
+      for (const loop of [expiry, coverage, accounts, history, clock, unapplied, unwatched, reserve])
+        await loop.close();
       resolve();
     },
   };

@@ -15,13 +15,17 @@ export const HOSTED = [
   'public_key',
   'max_connections',
   'quota_bytes',
+  'suspended',
+  'expires_at',
+  'allowed_networks',
 ] as const satisfies readonly (keyof DirectoriesTable)[];
 
 export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
 
 export interface DirectoryHost {
   /**
-   * Makes the jail, the credentials and the limits agree with the row, whatever was there: live when it returns.
+   * Makes the jail, the credentials and the limits agree with the row, whatever was there: live when it returns. Of a
+   * suspended directory it ends the sessions.
    * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses.
    */
   apply(directory: HostedDirectory): Promise<void>;
@@ -29,6 +33,8 @@ export interface DirectoryHost {
   quotaObstacle(): string | undefined;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
+  /** Ends the live sessions of a user whom the limit lets in no more. Repeatable. */
+  endSessions(directory: Pick<HostedDirectory, 'sftp_username'>): Promise<void>;
   /** Takes the credentials away and ends the live sessions: nobody is in there any more. The files stay. Repeatable. */
   shutOut(directory: Pick<HostedDirectory, 'sftp_username'>): Promise<void>;
   /**

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import type { Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../clock.ts';
 import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
 
 /** The request that asks for a change. */
@@ -41,6 +41,9 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'quota_bytes',
   'auth_mode',
   'public_key_fingerprint',
+  'suspended',
+  'expires_at',
+  'allowed_networks',
 ]);
 const NAMED: ReadonlySet<string> = new Set<Column>([
   'description',
@@ -82,12 +85,19 @@ function differences(before: Partial<DirectoriesTable>, after: Partial<Directori
   for (const column of Object.keys(after) as Column[]) {
     const [from, to] = [before[column] ?? null, after[column] ?? null];
     if (from === to || (from === null && GIVEN.has(column))) continue;
-    if (SHOWN.has(column)) found[column] = { from, to };
+    if (SHOWN.has(column)) found[column] = { from: shown(column, from), to: shown(column, to) };
     else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };
     else if (column === 'public_key') found[column] = keyDifference(from, to);
     else if (NAMED.has(column)) found[column] = {};
   }
   return found;
+}
+
+/** As the API shows it. */
+function shown(column: Column, value: unknown): unknown {
+  if (column === 'suspended') return value === 1;
+  if (column === 'expires_at') return typeof value === 'number' ? formatMicros(value) : value;
+  return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
 }
 
 /** Of several keys the fingerprints that went and came; a single key's is a field of its own. */

@@ -15,6 +15,7 @@ import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
+import { accessRoutes } from './endpoints/access.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { quotaRoutes } from './endpoints/quota.ts';
@@ -56,6 +57,7 @@ function routesOf(deps: AppDependencies): Route[] {
     ...quotaRoutes(queries, rules),
     ...passwordRoutes(queries, rules),
     ...publicKeyRoutes(queries, rules),
+    ...accessRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, deps.files, deps.fileTurn),

@@ -9,9 +9,9 @@ const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
-/** What a request says of a directory. */
-export interface DirectoryFields {
-  /** The object named `directory` in the body (specification, POST and PATCH). */
+/** What a request says of one thing. */
+export interface NamedFields {
+  /** The object of that name in the body, such as `directory` (specification, POST and PATCH). */
   readonly fields: Fields;
   /** The names of what stands beside it, where nothing counts. */
   readonly beside: readonly string[];
@@ -22,12 +22,17 @@ export interface DirectoryFields {
  * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
  * {ValidationError} when the body is JSON without such an object.
  */
-export async function readDirectoryFields(incoming: IncomingMessage): Promise<DirectoryFields> {
+export function readDirectoryFields(incoming: IncomingMessage): Promise<NamedFields> {
+  return readNamedFields(incoming, 'directory');
+}
+
+/** The same for an object of another name. */
+export async function readNamedFields(incoming: IncomingMessage, name: string): Promise<NamedFields> {
   const body = await readJson(incoming);
-  const { directory, ...beside } = isObject(body) ? body : {};
-  if (directory === undefined || directory === null) throw new ValidationError({ directory: [BLANK] });
-  if (!isObject(directory)) throw new ValidationError({ directory: [INVALID] });
-  return { fields: directory, beside: Object.keys(beside) };
+  const { [name]: fields, ...beside } = isObject(body) ? body : {};
+  if (fields === undefined || fields === null) throw new ValidationError({ [name]: [BLANK] });
+  if (!isObject(fields)) throw new ValidationError({ [name]: [INVALID] });
+  return { fields, beside: Object.keys(beside) };
 }
 
 /**

@@ -44,6 +44,15 @@ export const CreatedDirectory = v.pipe(
   v.title('CreatedDirectory'),
 );
 
+export const AccessState = v.pipe(
+  v.strictObject({
+    suspended: v.boolean(),
+    expires_at: v.nullable(Timestamp),
+    allowed_networks: v.array(v.string()),
+  }),
+  v.title('AccessState'),
+);
+
 export const PublicKey = v.pipe(
   v.strictObject({
     fingerprint: v.pipe(v.string(), v.description('As `ssh-keygen -l` shows it.')),

@@ -3,7 +3,7 @@
  * fixes status and body.
  */
 import { isIP } from 'node:net';
-import { type Fields, SETTABLE } from '../directories/fields.ts';
+import type { Fields } from '../directories/fields.ts';
 import type { ShownDirectory } from '../directories/view.ts';
 
 /** Names shown in one warning. */
@@ -20,9 +20,9 @@ export function warning(...texts: readonly (string | undefined)[]): Record<strin
   return values.length > 0 ? { warning: values.join(', ') } : {};
 }
 
-/** Fields that such a request does not set, and what stands beside them. */
-export function notApplied(kind: keyof typeof SETTABLE, fields: Fields, beside: readonly string[]): string | undefined {
-  const names = [...Object.keys(fields).filter((name) => !SETTABLE[kind].includes(name)), ...beside];
+/** Fields that a request does not set, which can set others, and what stands beside them. */
+export function notApplied(settable: readonly string[], fields: Fields, beside: readonly string[]): string | undefined {
+  const names = [...Object.keys(fields).filter((name) => !settable.includes(name)), ...beside];
   if (names.length === 0) return undefined;
   const shown = names.slice(0, SHOWN).map((name) => (PLAIN.test(name) ? name : '(a name that is not shown)'));
   const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : '';

@@ -7,6 +7,7 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
 import { isFile, removeFile, replaceFile } from './files.ts';
+import { limitFile } from './limit-file.ts';
 import type { Paths } from './paths.ts';
 
 type User = Omit<HostedDirectory, 'id'>;
@@ -26,7 +27,7 @@ interface CredentialFile {
 function filesOf(paths: Paths, user: User): CredentialFile[] {
   const path = pathsOfUser(paths, user.sftp_username);
   return [
-    { path: path.limit, text: `${user.max_connections}\n`, mode: 0o600 },
+    { path: path.limit, text: limitFile(user), mode: 0o600 },
     { path: path.key, text: allowedKeys(user), mode: 0o640, gid: KEYS_GID },
     { path: path.privileged, text: `${JSON.stringify(privilegedRecord(user))}\n`, mode: 0o600 },
     { path: path.record, text: `${JSON.stringify(userRecord(paths, user))}\n`, mode: 0o644 },

@@ -11,7 +11,7 @@ import { ensureJail, isJailRight, jailFolders } from './jail.ts';
 import { isLogSocketRight, linkLogSocket, type LogSockets } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
 import { kernelQuotas } from './quota.ts';
-import { allSessions, endSessions, endUnwatched, type Session, unwatchedSessions } from './sessions.ts';
+import { allSessions, endSessions, endUnwatched, liveSessions, type Session, unwatchedSessions } from './sessions.ts';
 import { createTrash } from './trash.ts';
 
 export interface HostOptions {
@@ -55,17 +55,22 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
 
   async function shutOut({ sftp_username: username }: { readonly sftp_username: string }): Promise<void> {
     removeCredentials(paths, username);
+    await end(username);
+  }
+
+  async function end(username: string): Promise<void> {
     const left = await endSessions(paths, username);
     if (left.length > 0) log.warn({ username, processes: left }, 'killed, but the kernel has not let go of them yet');
   }
 
   return {
-    // Waits for nothing but a further socket, so a later change of the same directory cannot overtake this one half-way.
+    // Credentials are written before it waits for anything, so a later change of the same directory cannot overtake them.
     async apply(directory) {
       ensureJail(paths, directory);
       quotas.apply(directory.uid, directory.quota_bytes);
       const linked = linkLogSocket(paths, directory.sftp_username, sockets);
       writeCredentials(paths, directory);
+      if (directory.suspended === 1) await end(directory.sftp_username);
       if (!linked) await linkLog(directory.sftp_username);
     },
 
@@ -76,10 +81,14 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
         areCredentialsRight(paths, directory) &&
         isJailRight(paths, directory) &&
         quotas.isApplied(directory.uid, directory.quota_bytes) &&
-        isLogSocketRight(paths, directory.sftp_username, sockets)
+        isLogSocketRight(paths, directory.sftp_username, sockets) &&
+        (directory.suspended === 0 || liveSessions(paths, directory.sftp_username).length === 0)
       );
     },
 
+    async endSessions({ sftp_username: username }) {
+      if (liveSessions(paths, username).length > 0) await end(username);
+    },
     shutOut,
     async remove({ sftp_username: username, uid }) {
       await shutOut({ sftp_username: username });

@@ -40,6 +40,12 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [{}, { public_key: null }, { public_key: 'ssh-ed25519 AAAA' }],
   },
   'DELETE /api/v1/directories/:id/public_keys/:fingerprint{.+}': { role: 'admin', wrongBodies: [] },
+  'GET /api/v1/directories/:id/access': { role: 'any', wrongBodies: [] },
+  'PATCH /api/v1/directories/:id/access': {
+    role: 'admin',
+    right: { access: { suspended: false } },
+    wrongBodies: [{}, { access: null }, { access: [] }, { access: { suspended: 'yes' } }],
+  },
   'GET /api/v1/directories/:id/uploads': {
     role: 'any',
     wrongBodies: [],

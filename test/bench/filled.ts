@@ -53,6 +53,9 @@ async function fillDirectories(config: Config, accountId: string, directories: n
         public_key: null,
         max_connections: 10,
         quota_bytes: null,
+        suspended: 0,
+        expires_at: null,
+        allowed_networks: '[]',
       } as const;
       await host.apply({ ...row, ...settings });
     }

@@ -8,8 +8,10 @@ import { join } from 'node:path';
 import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { updateAccess } from '../../src/directories/access.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
+import type { Fields } from '../../src/directories/fields.ts';
 import { hostedById } from '../../src/directories/host.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
@@ -109,6 +111,12 @@ const operations: Record<string, () => Promise<void>> = {
     const [newest] = await publicKeysOf(database.reads, directory);
     dieAfter(Number(step));
     await removePublicKey(deps, account, directory, newest?.fingerprint ?? '');
+    await applyUnapplied({ ...deps, log });
+  },
+  async access() {
+    const deps = rules(systemClock());
+    dieAfter(Number(step));
+    await updateAccess(deps, account, directory, JSON.parse(parameters.key) as object as Fields);
     await applyUnapplied({ ...deps, log });
   },
   /** How a deletion begins when the disk is full. */

@@ -10,6 +10,7 @@ import { type Clock, SECOND, systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { DirectoriesTable } from '../../src/db/schema.ts';
+import { updateAccess } from '../../src/directories/access.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { addPublicKey } from '../../src/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
@@ -51,6 +52,7 @@ export interface CrashPlace extends AsyncDisposable {
   directory(): Promise<DirectoriesTable>;
   /** Lets these keys in, and no password. */
   withKeys(id: string, keys: readonly string[]): Promise<void>;
+  suspend(id: string): Promise<void>;
   row(id: string): Promise<DirectoriesTable | undefined>;
   /** Puts a webhook of that directory into the outbox. */
   enqueue(directory: DirectoriesTable): Promise<void>;
@@ -154,6 +156,9 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
     async withKeys(id, keys) {
       for (const public_key of keys) await addPublicKey(rules, account.id, id, { public_key });
       await updateAuth(rules, account.id, id, { auth_mode: 'public_key' });
+    },
+    async suspend(id) {
+      await updateAccess(rules, account.id, id, { suspended: true });
     },
     isApplied: (directory) => host.isApplied(directory),
     async enqueue(directory) {

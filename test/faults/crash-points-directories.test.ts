@@ -112,6 +112,36 @@ for (const [operation, before, after] of [
   });
 }
 
+for (const [name, access, limit] of [
+  ['suspended', { suspended: true }, 'suspended\n'],
+  ['resumed', { suspended: false }, '10\n'],
+  [
+    'restricted',
+    { expires_at: '2099-01-01T00:00:00Z', allowed_networks: ['10.0.0.0/8'] },
+    /^10 \d{16} networks\n40a\*\n$/,
+  ],
+] as const) {
+  test(`a directory that is ${name}, cut off after any step: the limit file says what the row says`, async (t) => {
+    await using place = await crashPlace();
+    const deaths = await place.deaths('access', {
+      key: JSON.stringify(access),
+      before: ({ id }) => (name === 'resumed' ? place.suspend(id) : Promise.resolve()),
+    });
+    assert.ok(deaths.length >= 4, `only ${deaths.length} steps`);
+    await place.nextStart();
+    for (const { step, last, directory } of deaths) {
+      await t.test(`after step ${step}, ${last}`, async () => {
+        const row = await place.row(directory?.id ?? '');
+        assert.ok(row && place.isApplied(row));
+        assert.equal(row.suspended, name === 'suspended' ? 1 : 0);
+        const text = readFileSync(join(place.paths.limits, row.sftp_username), 'utf8');
+        if (typeof limit === 'string') assert.equal(text, limit);
+        else assert.match(text, limit);
+      });
+    }
+  });
+}
+
 test('a deletion on a full disk, cut off before its commit: the directory is there as if nobody had asked', async (t) => {
   await using place = await crashPlace();
   const deaths = await place.deaths('shut out', {});

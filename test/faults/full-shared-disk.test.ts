@@ -78,6 +78,21 @@ test('DELETE answers 204 the first time, the offender is out, and the room comes
   await until('the reserve is there again', () => existsSync(`${berth.config.databaseFile}.reserve`));
 });
 
+test('a suspension answers 200 the first time: the offender is out, and its files stay', async () => {
+  using outside = scratch();
+  await using filled = await filledByOffender(outside);
+  const { berth, offender, writing } = filled;
+  const suspend = (suspended: boolean) =>
+    berth.send('PATCH', `/directories/${offender.id}/access`, { json: { access: { suspended } } });
+  assert.equal((await suspend(true)).status, 200);
+  await assert.rejects(writing);
+  await refused(offender.login);
+  assert.ok(existsSync(join(offender.files, 'b')), 'the files stay');
+  assert.equal((await suspend(false)).status, 200);
+  await using connection = await connect(offender.login);
+  await (await sftpSession(connection)).remove('a');
+});
+
 test('a change of credentials answers 200 the first time, the old ones let nobody in and the new one does', async () => {
   using outside = scratch();
   await using filled = await filledByOffender(outside);

@@ -68,11 +68,11 @@ export interface TestBerth extends AsyncDisposable {
 
 export async function startBerth(
   place: Scratch,
-  options: { receiver?: ReceiverOptions; rateLimit?: number } = {},
+  options: { receiver?: ReceiverOptions; rateLimit?: number; sftpAddresses?: readonly string[] } = {},
 ): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver({ eachOnce: true, ...options.receiver }));
-  const sshd = parts.use(await startSshd(place));
+  const sshd = parts.use(await startSshd(place, options.sftpAddresses));
   const config: Config = {
     ...sshd.config,
     webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },

@@ -34,6 +34,7 @@ export function recordingHost(): RecordingHost {
       served.set(sftp_username, directory);
     },
     isApplied: (directory) => isDeepStrictEqual(served.get(directory.sftp_username), directory),
+    endSessions: async ({ sftp_username }) => void calls.push(`end sessions ${sftp_username}`),
     shutOut: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
     settle: async () => undefined,
     async remove({ sftp_username }) {

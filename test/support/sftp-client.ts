@@ -5,6 +5,8 @@ import ssh2, { type SFTPWrapper } from 'ssh2';
 import { PATIENCE } from './poll.ts';
 
 export interface Credentials {
+  /** 127.0.0.1 when it is left out. */
+  readonly host?: string;
   readonly port: number;
   readonly username: string;
   readonly password?: string;

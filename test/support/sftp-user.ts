@@ -38,6 +38,9 @@ export function directory(overrides: Partial<HostedDirectory> = {}): HostedDirec
     public_key: null,
     max_connections: 10,
     quota_bytes: null,
+    suspended: 0,
+    expires_at: null,
+    allowed_networks: '[]',
     ...overrides,
   };
 }

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +14,7 @@ import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { freePort } from './free-port.ts';
+import { namedPipe } from './named-pipe.ts';
 import type { Scratch } from './scratch.ts';
 
 const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
@@ -32,27 +33,29 @@ export interface Sshd extends AsyncDisposable {
 }
 
 /** An sshd that accepts connections. Stopping it ends its sessions too. */
-export async function startSshd(place: Scratch): Promise<Sshd> {
+export async function startSshd(place: Scratch, addresses?: readonly string[]): Promise<Sshd> {
   const port = await freePort();
   const config: Config = { ...place.config, sftp: { ...place.config.sftp, port } };
   const paths = pathsOf(config);
   await copyHostKeys(dirname(place.dir), paths.hostKeys);
   await prepareSshd(config, createLog('silent'));
-  return runSshd(config);
+  return runSshd(config, addresses);
 }
 
 /** Starts sshd for what has been prepared, on the configuration's port. */
-export async function runSshd(config: Config): Promise<Sshd> {
+export async function runSshd(config: Config, addresses: readonly string[] = ['127.0.0.1']): Promise<Sshd> {
   const paths = pathsOf(config);
-  const listen = ['-o', 'ListenAddress=127.0.0.1'];
+  const listen = addresses.flatMap((address) => ['-o', `ListenAddress=${address}`]);
   const command = ['/usr/sbin/sshd', '-D', '-e', '-f', join(paths.sshd, 'sshd_config'), ...listen];
   // In a process group of its own, so that the end of the test reaches what it forked before it ended.
-  const sshd = spawn('sh', [IN_NAMESPACE, paths.sshd, ...command], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const { readEnd, writeEnd } = namedPipe();
+  const sshd = spawn('sh', [IN_NAMESPACE, paths.sshd, ...command], { stdio: ['ignore', 'ignore', writeEnd] });
+  closeSync(writeEnd);
   const lines: string[] = [];
   const ready = Promise.withResolvers<void>();
-  createInterface(sshd.stderr).on('line', (line) => {
+  createInterface(readEnd).on('line', (line) => {
     lines.push(line);
-    if (line.startsWith('Server listening')) ready.resolve();
+    if (line.startsWith('Server listening on 127.0.0.1 ')) ready.resolve();
   });
   sshd.once('exit', () => ready.reject(new Error(`sshd ended: ${lines.join('; ')}`)));
   await ready.promise;

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { type CreateDependencies, createDirectory, type Created } from '../../directories/create.ts';
 import { deleteDirectory } from '../../directories/delete.ts';
-import { AuthFields, BasicFields, isAuthChange, NewDirectory } from '../../directories/fields.ts';
+import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../directories/fields.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { removePublicKeys, updateAuth, updateBasics } from '../../directories/update.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
@@ -30,7 +30,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
         location: `/api/v1/directories/${directory.id}`,
         // The only response with the password.
         'cache-control': 'no-store',
-        ...warning(notApplied('create', fields, beside)),
+        ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
     return answer(await createDirectory(rules, principal.accountId, fields, askerOf(c, principal), keep(answer)));
   };
@@ -47,8 +47,8 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     const change = isAuth ? updateAuth : updateBasics;
     const directory = await change(rules, principal.accountId, id, fields, askerOf(c, principal));
     const found = isAuth
-      ? [notApplied('auth', fields, beside), lockedOut(directory)]
-      : [notApplied('basics', fields, beside), unreachable(fields, mayReach)];
+      ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
+      : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
     return dataResponse(fullDirectory(directory), 200, warning(...found));
   };
 

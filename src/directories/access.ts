@@ -1,0 +1,104 @@
+/**
+ * Who may log in, beside passwords and keys: a directory can be suspended, expire, and be open to some networks only. Files,
+ * uploads and retention go on, and nothing is forgotten: resuming restores what the mode allows.
+ *
+ * That a directory has expired is stored nowhere. sshd's hook compares its time with the clock, and `expiry.ts` ends the
+ * sessions: when a wrong clock is set right, the directory is open again.
+ */
+import type { Kysely } from 'kysely';
+import * as v from 'valibot';
+import { type Micros, parseMicros } from '../clock.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import type { Asker } from '../history/audit.ts';
+import { checked, INVALID, orBlank } from '../validation.ts';
+import { type ChangeDependencies, notFound, revokeAccess } from './change.ts';
+import type { Fields } from './fields.ts';
+import { networkOf } from './networks.ts';
+
+const MOST_NETWORKS = 100;
+
+const time = v.pipe(
+  v.string(INVALID),
+  v.check((text) => Number.isSafeInteger(parseMicros(text)), INVALID),
+  v.metadata({ format: 'date-time' }),
+  v.transform((text) => parseMicros(text) ?? 0),
+);
+
+/** Kept as JSON text. */
+const networks = v.pipe(
+  v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
+  v.metadata({ type: 'array', items: { type: 'string' } }),
+  v.description('CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere.'),
+  v.check((list) => list.length <= MOST_NETWORKS, `should have at most ${MOST_NETWORKS} item(s)`),
+  v.metadata({ maxItems: MOST_NETWORKS }),
+  v.rawTransform(({ dataset, addIssue }) => {
+    const found = new Set<string>();
+    for (const text of dataset.value.slice(0, MOST_NETWORKS)) {
+      const result = networkOf(text);
+      if ('network' in result) found.add(result.network);
+      else addIssue({ message: `${text.length > 50 ? 'a network' : text.toWellFormed()} ${result.problem}` });
+    }
+    return JSON.stringify([...found]);
+  }),
+);
+
+export const AccessFields = v.pipe(
+  v.object({
+    suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While it is true, nobody can log in.'))),
+    expires_at: v.optional(
+      v.pipe(v.nullable(time), v.description('From then on nobody can log in; `null` means never.')),
+    ),
+    allowed_networks: v.optional(networks),
+  }),
+  v.title('AccessFields'),
+);
+
+export interface Access {
+  readonly suspended: boolean;
+  readonly expires_at: Micros | null;
+  readonly allowed_networks: readonly string[];
+}
+
+const COLUMNS = ['suspended', 'expires_at', 'allowed_networks'] as const;
+
+/** @throws {BerthError} `directory_not_found`. */
+export async function accessOf(reads: Kysely<Tables>, accountId: string, id: string): Promise<Access> {
+  const row = await reads
+    .selectFrom('directories')
+    .select(COLUMNS)
+    .where('id', '=', id)
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  return row ? accessIn(row) : notFound();
+}
+
+/**
+ * In force at the next login. Of a directory that is suspended, or has expired already, all sessions have ended when this
+ * returns.
+ * @param asker the request behind it, for the audit.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function updateAccess(
+  deps: ChangeDependencies,
+  accountId: string,
+  id: string,
+  fields: Fields,
+  asker?: Asker,
+): Promise<Access> {
+  const { suspended, ...others } = checked(AccessFields, fields);
+  const changes = { ...others, ...(suspended !== undefined && { suspended: suspended ? (1 as const) : (0 as const) }) };
+  const directory = await revokeAccess(deps, { accountId, id, asker }, () => changes);
+  const access = accessIn(directory);
+  if (hasExpired(access, deps.clock.now())) await deps.host.endSessions(directory);
+  return access;
+}
+
+export function hasExpired({ expires_at }: Pick<Access, 'expires_at'>, now: Micros): boolean {
+  return expires_at !== null && expires_at <= now;
+}
+
+function accessIn(row: Pick<DirectoriesTable, (typeof COLUMNS)[number]>): Access {
+  const { suspended, expires_at, allowed_networks } = row;
+  return { suspended: suspended === 1, expires_at, allowed_networks: JSON.parse(allowed_networks) as string[] };
+}

@@ -1,0 +1,41 @@
+/** Ends the sessions of directories that expire. That nobody logs in after that is sshd's own doing (openssh/admit). */
+import type { Background, Loop } from '../background.ts';
+import { type Clock, type Micros, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { yielder } from '../event-loop.ts';
+import type { DirectoryHost } from './host.ts';
+
+/** In ms. */
+const EVERY = 1000;
+
+/** A login may be half-way through when its directory expires, and see a clock that is a little behind ours. */
+const OVERLAP: Micros = 2 * SECOND;
+
+export interface ExpiryOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly host: Pick<DirectoryHost, 'endSessions'>;
+  readonly background: Background;
+}
+
+/** Looks each second at those that have expired since it looked, at first at all: they may have while berth was down. */
+export function startExpiry({ database, clock, host, background }: ExpiryOptions): Loop {
+  let seen: Micros = 0;
+  return background.start('expiry', { every: EVERY, atOnce: true }, async (signal) => {
+    const yieldNow = yielder();
+    const now = clock.now();
+    const expired = await database.reads
+      .selectFrom('directories')
+      .select('sftp_username')
+      .where('expires_at', '>', Math.min(seen, now) - OVERLAP)
+      .where('expires_at', '<=', now)
+      .where('deleted_at', 'is', null)
+      .execute();
+    for (const directory of expired) {
+      if (signal.aborted) return;
+      await host.endSessions(directory);
+      await yieldNow();
+    }
+    seen = now;
+  });
+}

@@ -1,0 +1,76 @@
+/** /api/v1/directories/:id/access: suspension, expiry and networks. */
+import * as v from 'valibot';
+import { formatMicros } from '../../clock.ts';
+import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '../../directories/access.ts';
+import type { ChangeDependencies } from '../../directories/change.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readNamedFields } from '../body.ts';
+import { askerOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { AccessState, data } from '../schemas.ts';
+import { notApplied, warning } from '../warnings.ts';
+
+const ACCESS = '/api/v1/directories/:id/access';
+const SETTABLE = Object.keys(AccessFields.entries);
+const EXAMPLE = {
+  suspended: false,
+  expires_at: '2027-01-01T00:00:00.000000Z',
+  allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
+};
+
+export function accessRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+  const show: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(shown(await accessOf(rules.database.reads, principal.accountId, id)));
+  };
+
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    requireAdmin(principal);
+    const { fields, beside } = await readNamedFields(c.env.incoming, 'access');
+    const access = await updateAccess(rules, principal.accountId, id, fields, askerOf(c, principal));
+    const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
+    return dataResponse(shown(access), 200, warning(notApplied(SETTABLE, fields, beside), closed));
+  };
+
+  const answer = {
+    status: 200,
+    description: 'Who may log in',
+    schema: data(AccessState),
+    example: { data: EXAMPLE },
+  };
+  return [
+    route('GET', ACCESS, show, {
+      id: 'getAccess',
+      tag: 'Access',
+      summary: 'Show whether, until when and from where one may log in',
+      answer,
+      refusals: [404],
+    }),
+    route('PATCH', ACCESS, update, {
+      id: 'updateAccess',
+      tag: 'Access',
+      summary: 'Suspend, resume, let expire, or restrict to networks',
+      description:
+        'Fields that are left out stay. Each counts from the next login on. ' +
+        '`suspended`: all live sessions have ended when this answers; files, uploads lists, webhooks and retention go on, and resuming restores what `auth_mode` allows. ' +
+        '`expires_at`: from then on as if suspended, and live sessions end within a second; a later time, or `null`, opens it again. ' +
+        '`allowed_networks`: at most 100, of live sessions none ends. An address alone is a network of one, `::ffff:a.b.c.d` counts as the IPv4 address in it, and an IPv6 network holds no IPv4 address.',
+      role: 'admin',
+      body: { schema: v.object({ access: AccessFields }), example: { access: EXAMPLE } },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [404, 422, 507],
+    }),
+  ];
+}
+
+function shown({ expires_at, ...access }: Access): string {
+  const { suspended, allowed_networks } = access;
+  return JSON.stringify({
+    suspended,
+    expires_at: expires_at === null ? null : formatMicros(expires_at),
+    allowed_networks,
+  });
+}

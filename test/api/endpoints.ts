@@ -86,5 +86,17 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
       { secret: 7 },
     ],
   },
+  'GET /api/v1/directories/:id/quota': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/directories/:id/quota': {
+    role: 'admin',
+    right: { quota: { max_bytes: 1_000_000 } },
+    wrongBodies: [
+      {},
+      { quota: null },
+      { quota: [] },
+      { quota: {} },
+      ...[-1, 1.5, '1', true, 2 ** 60].map((max_bytes) => ({ quota: { max_bytes } })),
+    ],
+  },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

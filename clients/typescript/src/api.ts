@@ -64,6 +64,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/quota": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch how much a directory may hold, and how much it does
+         * @description `max_bytes` is `null` without a limit. `used_bytes` is the sum of the files that berth knows, as `storage_bytes`.
+         */
+        get: operations["getQuota"];
+        /**
+         * Limit how much a directory may hold
+         * @description In force when it is answered, for sessions under way too: a write beyond it fails in the SFTP client. The kernel enforces it, in blocks of the file system, and counts folders and files that are being written as well. 409 where the disk of the server has no user quotas: `error` says how it gets them.
+         *
+         *     Needs a key with the admin role.
+         */
+        put: operations["setQuota"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/directories/{id}/password": {
         parameters: {
             query?: never;
@@ -132,6 +158,29 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show whether, until when and from where one may log in */
+        get: operations["getAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Suspend, resume, let expire, or restrict to networks
+         * @description Fields that are left out stay. Each counts from the next login on. `suspended`: all live sessions have ended when this answers; files, uploads lists, webhooks and retention go on, and resuming restores what `auth_mode` allows. `expires_at`: from then on as if suspended, and live sessions end within a second; a later time, or `null`, opens it again. `allowed_networks`: at most 100, of live sessions none ends. An address alone is a network of one, `::ffff:a.b.c.d` counts as the IPv4 address in it, and an IPv6 network holds no IPv4 address.
+         *
+         *     Needs a key with the admin role.
+         */
+        patch: operations["updateAccess"];
         trace?: never;
     };
     "/api/v1/directories/{id}/uploads": {
@@ -419,6 +468,23 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        AccessFields: {
+            /** @description While it is true, nobody can log in. */
+            suspended?: boolean;
+            /**
+             * Format: date-time
+             * @description From then on nobody can log in; `null` means never.
+             */
+            expires_at?: string | null;
+            /** @description CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere. */
+            allowed_networks?: string[];
+        };
+        AccessState: {
+            suspended: boolean;
+            /** Format: date-time */
+            expires_at: string | null;
+            allowed_networks: string[];
+        };
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
@@ -1200,6 +1266,128 @@ export interface operations {
             507: components["responses"]["StorageFull"];
         };
     };
+    getQuota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The quota */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "quota": {
+                     *           "max_bytes": 10000000000,
+                     *           "used_bytes": 48211
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            quota: {
+                                max_bytes: number | null;
+                                used_bytes: number;
+                            };
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setQuota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "quota": {
+                 *         "max_bytes": 10000000000
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    quota: {
+                        max_bytes: number | null;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The quota */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "quota": {
+                     *           "max_bytes": 10000000000,
+                     *           "used_bytes": 48211
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            quota: {
+                                max_bytes: number | null;
+                                used_bytes: number;
+                            };
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
     renewPassword: {
         parameters: {
             query?: never;
@@ -1423,6 +1611,125 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    getAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who may log in */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "suspended": false,
+                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *         "allowed_networks": [
+                     *           "203.0.113.0/24",
+                     *           "2001:db8::/32"
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccessState"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "access": {
+                 *         "suspended": false,
+                 *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                 *         "allowed_networks": [
+                 *           "203.0.113.0/24",
+                 *           "2001:db8::/32"
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    access: components["schemas"]["AccessFields"];
+                };
+            };
+        };
+        responses: {
+            /** @description Who may log in */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "suspended": false,
+                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *         "allowed_networks": [
+                     *           "203.0.113.0/24",
+                     *           "2001:db8::/32"
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccessState"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -121,7 +121,7 @@ export interface paths {
         };
         /**
          * List a directory's public keys, newest first
-         * @description `last_used_at` is when somebody last logged in with it, `null` when nobody has.
+         * @description `last_used_at` is when somebody last logged in with it; `null` when that is not known.
          */
         get: operations["listPublicKeys"];
         put?: never;

@@ -56,7 +56,7 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeDepe
       id: 'listPublicKeys',
       tag: 'Access',
       summary: "List a directory's public keys, newest first",
-      description: '`last_used_at` is when somebody last logged in with it, `null` when nobody has.',
+      description: '`last_used_at` is when somebody last logged in with it; `null` when that is not known.',
       answer: {
         status: 200,
         description: 'The keys',

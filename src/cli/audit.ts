@@ -8,8 +8,8 @@ import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-Which key changed what, by which request (its x-request-id). Values are shown only for harmless fields, and only the
-origin of a webhook URL. Rows are kept for BERTH_HISTORY_DAYS.
+Which key changed what, or operator:NAME by berth directory, and by which request (its x-request-id). Values are shown
+only for harmless fields, and only the origin of a webhook URL. Rows are kept for BERTH_HISTORY_DAYS.
 
 Examples:
   berth audit --since 7d

@@ -7,10 +7,12 @@ import { test } from 'node:test';
 import { operatorSocket } from '../../src/operator-socket.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
 import { keyPair } from '../support/sftp-user.ts';
 
+const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
 type Words = [TemplateStringsArray, ...string[]];
@@ -142,6 +144,23 @@ test('berth directory', async (t) => {
     assert.ok(listed.includes(fingerprint));
     await berth`directory key remove Keyed ${fingerprint} --yes`;
     assert.equal(await berth`directory key list Keyed --json`, '[]\n');
+  });
+
+  await t.test('a webhook is tried, its secret replaced, and what failed is sent again', async () => {
+    await using hook = await receiver();
+    const { webhook_secret: old = '' } = await json`directory create Hooked --account ${account} --webhook ${hook.url}`;
+    assert.match(await berth`directory webhook test Hooked`, /^delivered +true\nstatus +204\n/);
+    assert.equal(hook.requests.length, 1);
+    const next = (await json`directory webhook secret Hooked`)['secret'] ?? '';
+    assert.match(await berth`directory webhook secret Hooked --activate --yes`, new RegExp(`^secret +${next}$`, 'm'));
+    assert.equal((await json`directory webhook show Hooked`)['webhook_secret'], next);
+    assert.notEqual(next, old);
+    assert.equal(await berth`directory replay Hooked --since 7d`, '0 will be sent again\n');
+    assert.match(await refused`directory replay Hooked ${UNKNOWN}`, /not found/i);
+    await berth`directory webhook set Hooked http://127.0.0.1:9/`;
+    const { status, stdout, stderr } = await run`directory webhook test Hooked`;
+    assert.deepEqual([status, stderr], [1, 'berth: the receiver did not take it\n']);
+    assert.match(stdout, /^delivered +false\n[^]*ECONNREFUSED/);
   });
 
   await t.test('what cannot be undone needs --yes where nobody can be asked, and an answer at a terminal', async () => {

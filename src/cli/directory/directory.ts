@@ -13,7 +13,10 @@ export function showCommand(invocation: Invocation): Command {
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
       const answer = await ask<ShownDirectory>('GET', '');
-      show(invocation, options, answer, (shown) => summaryOf({ account: directory.account_id, ...shown }));
+      const more = options.json
+        ? {}
+        : { ...(await ask<object>('GET', '/access')).data, ...(await ask<object>('GET', '/quota')).data };
+      show(invocation, options, answer, (shown) => summaryOf({ account: directory.account_id, ...shown, ...more }));
     });
 }
 

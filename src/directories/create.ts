@@ -20,7 +20,7 @@ import { markUnapplied } from './unapplied.ts';
 export const FIRST_UID = 1_879_048_192;
 
 /** Defaults, which the audit leaves out. */
-const BLANK = { metadata: '{}', retention_days: 0 };
+const BLANK = { metadata: '{}', retention_days: 0, suspended: 0, allowed_networks: '[]' } as const;
 
 export interface CreateDependencies extends DeleteDependencies {
   /** The address that clients are told. */

@@ -163,6 +163,23 @@ test('berth directory', async (t) => {
     assert.match(stdout, /^delivered +false\n[^]*ECONNREFUSED/);
   });
 
+  await t.test('it is suspended and resumed; expiry, networks and the quota are set, and taken back', async () => {
+    await berth`directory create Guarded --account ${account}`;
+    assert.match(await berth`directory suspend Guarded`, /^guarded-\w{8} is suspended: nobody gets in\n$/);
+    const set = await berth`directory set Guarded --expires 2030-01-01T00:00:00Z --allow-network 192.0.2.0/24
+      --allow-network 2001:db8::/32`;
+    assert.match(
+      set,
+      /^suspended +true\nexpires_at +2030-01-01T00:00:00\.000000Z\nallowed_networks +\["192\.0\.2\.0\/24","2001:db8::\/32"\]$/m,
+    );
+    assert.match(await refused`directory set Guarded --allow-network nonsense`, /^allowed_networks /);
+    assert.match(await refused`directory set Guarded --quota 1000000`, /quota/, 'the disk of this test has none');
+    await berth`directory resume Guarded`;
+    await berth`directory set Guarded --expires never --allow-network everywhere`;
+    const shown = await berth`directory show Guarded`;
+    assert.match(shown, /^suspended +false\nexpires_at +-\nallowed_networks +\[\]\nmax_bytes +-\nused_bytes +0$/m);
+  });
+
   await t.test('what cannot be undone needs --yes where nobody can be asked, and an answer at a terminal', async () => {
     const name = (await json`directory create Fragile --account ${account}`)['sftp_username'] ?? '';
     const sentence = 'this cannot be undone, and nobody can be asked: add --yes';

@@ -5,19 +5,30 @@ import { columns } from '../../terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, since } from '../options.ts';
 import { type ShownDirectory, summaryOf } from './fields.ts';
-import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
+import { type CommonOptions, confirm, irrevocable, type Named, named, onDirectory, show } from './which.ts';
 
 export function showCommand(invocation: Invocation): Command {
   return onDirectory(new Command('show').description('Show a directory'))
     .addHelpText('after', '\nExamples:\n  berth directory show acme-corp\n  berth directory show cust-42 --json')
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
-      const answer = await ask<ShownDirectory>('GET', '');
-      const more = options.json
-        ? {}
-        : { ...(await ask<object>('GET', '/access')).data, ...(await ask<object>('GET', '/quota')).data };
-      show(invocation, options, answer, (shown) => summaryOf({ account: directory.account_id, ...shown, ...more }));
+      await showAll(invocation, options, { ask, directory });
     });
+}
+
+/** The directory as it is now, to people also who gets in and what it may hold; with the warnings of what came before. */
+export async function showAll(
+  invocation: Invocation,
+  options: CommonOptions,
+  { ask, directory }: Named,
+  warnings: readonly string[] = [],
+): Promise<void> {
+  const answer = { ...(await ask<ShownDirectory>('GET', '')), warnings };
+  if (options.json) return show(invocation, options, answer, () => []);
+  const { data: access } = await ask<object>('GET', '/access');
+  const { data: quota } = await ask<{ quota: object }>('GET', '/quota');
+  const more = { ...access, ...quota.quota, account: directory.account_id };
+  return show(invocation, options, answer, (fields) => summaryOf({ ...fields, ...more }));
 }
 
 interface UploadOptions extends CommonOptions {

@@ -2,8 +2,9 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../../errors.ts';
 import type { Invocation } from '../invocation.ts';
-import { authModeOption, type FieldOptions, fieldsOf, type ShownDirectory, summaryOf, withFields } from './fields.ts';
-import { type CommonOptions, named, onDirectory, show } from './which.ts';
+import { showAll } from './directory.ts';
+import { authModeOption, type FieldOptions, fieldsOf, withFields } from './fields.ts';
+import { type CommonOptions, named, onDirectory } from './which.ts';
 
 const HELP = `
 An empty --description or --external-id removes what is there. Options that do not go together in one request of the API
@@ -31,13 +32,12 @@ export function setCommand(invocation: Invocation): Command {
     .option('--quota <bytes>', 'how much it may hold; none takes that back', quota)
     .addHelpText('after', HELP)
     .action(async (text: string, options: Options) => {
-      const { ask } = await named(invocation, text, options);
+      const found = await named(invocation, text, options);
       const warnings: string[] = [];
       const all = [...requests(options)];
       if (all.length === 0) throw new OperatorError('nothing is to be set: see berth directory set --help');
-      for (const [method, path, body] of all) warnings.push(...(await ask(method, path, body)).warnings);
-      const now = await ask<ShownDirectory>('GET', '');
-      show(invocation, options, { ...now, warnings }, summaryOf);
+      for (const [method, path, body] of all) warnings.push(...(await found.ask(method, path, body)).warnings);
+      await showAll(invocation, options, found, warnings);
     });
 }
 

@@ -865,6 +865,11 @@ export interface components {
          */
         Link: string;
         /**
+         * @description `true` in an answer that was kept from an earlier request.
+         * @example true
+         */
+        "Idempotency-Replayed": string;
+        /**
          * @description Changes with the content.
          * @example "Kq5sNclPz7QV2-lG"
          */
@@ -980,6 +985,7 @@ export interface operations {
                     "x-request-id": components["headers"]["x-request-id"];
                     Location: components["headers"]["Location"];
                     Warning: components["headers"]["Warning"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1414,6 +1420,7 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     Warning: components["headers"]["Warning"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1545,6 +1552,7 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     Warning: components["headers"]["Warning"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2017,7 +2025,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/octet-stream": unknown;
             };
@@ -2178,6 +2186,7 @@ export interface operations {
             202: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2248,6 +2257,7 @@ export interface operations {
             202: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2308,6 +2318,7 @@ export interface operations {
             202: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2366,6 +2377,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2414,7 +2426,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
@@ -2433,6 +2445,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {

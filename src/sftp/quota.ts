@@ -62,6 +62,8 @@ interface Mount {
   readonly point: string;
   readonly type: string;
   readonly device: string;
+  /** Of the file system, which all its mounts share. */
+  readonly options: string;
 }
 
 /** The file system that a folder is on (proc_pid_mountinfo(5)): of several mounts over each other the last. */
@@ -80,15 +82,16 @@ function mountIn(line: string): Mount {
   const point = (before.split(' ')[4] ?? '').replaceAll(/\\(\d{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
   );
-  const [type = '', device = ''] = after.split(' ');
-  return { point, type, device };
+  const [type = '', device = '', options = ''] = after.split(' ');
+  return { point, type, device, options };
 }
 
 function obstacleAt(mount: Mount): string | undefined {
   try {
-    // Its status tells nothing.
+    // Its status tells nothing. Where the option is missing, ext4 counts and does not enforce, and this says the same.
     const state = run('quotaon', ['-p', '-u', mount.point], { mayFail: true });
-    if (!/^user quota on .* is on(?! \(accounting\))/m.test(state)) return missingQuotas(mount);
+    const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state);
+    if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
     return "the server lacks the programs for quotas: install Debian's package quota";
@@ -113,7 +116,7 @@ function hasPower(): boolean {
 function readLimits(point: string): Map<number, number> {
   const limits = new Map<number, number>();
   // #UID,block status,file status,blocks used,soft limit,hard limit,…
-  for (const line of run('repquota', ['-u', '-n', '-O', 'csv', point]).split('\n')) {
+  for (const line of run('repquota', ['-u', '-n', '-v', '-O', 'csv', point]).split('\n')) {
     const [user = '', , , , , hard = '0'] = line.split(',');
     if (/^#\d+$/.test(user) && Number(hard) > 0) limits.set(Number(user.slice(1)), Number(hard));
   }

@@ -130,7 +130,8 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const [admit, keys] = [join(paths.sshd, 'admit'), join(paths.sshd, 'authorized-keys')];
   const pam = join(paths.sshd, 'etc', 'pam.d', 'sshd');
   const stranger = paths.jail('lost-abcdefgh');
-  const delivery = "'x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', '', 'running', 4, 0, 0, null";
+  const delivery = `(id, directory_id, account_id, url, destination, body, state, attempts, inserted_at, due_at)
+    values ('x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', 'running', 4, 0, 0)`;
   const shortKey = makeShortKey(place.dir);
   const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
     [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
@@ -181,7 +182,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       /^fail database: .*newer berth \(999-x\)/,
     ],
     [
-      () => write(`insert into deliveries values (${delivery})`),
+      () => write(`insert into deliveries ${delivery}`),
       () => write("delete from deliveries where id = 'x'"),
       /^fail deliveries: 1 deliveries are stuck/,
     ],

@@ -14,6 +14,12 @@ export const PAGE = {
   after: v.optional(v.pipe(v.string(), v.uuid(INVALID), v.description('The `id` of the last one of the page before.'))),
 };
 
+/** The same for a list that is never whole. */
+export const pageOf = (usual: number) => ({
+  ...PAGE,
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`How many at most. Without it, ${usual}.`))),
+});
+
 const Page = v.object(PAGE);
 
 export interface RequestedPage {

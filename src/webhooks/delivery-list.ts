@@ -1,5 +1,5 @@
 /** Deliveries as their account sees them: three states, and every attempt with what came of it. */
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../db/schema.ts';
 import { ValidationError } from '../errors.ts';
@@ -21,11 +21,14 @@ export interface DeliveryFilter {
   readonly after?: string | undefined;
 }
 
-/** Each in the words of an index. */
-const CONDITIONS = {
-  pending: sql<boolean>`finished_at is null`,
-  delivered: sql<boolean>`state = 'delivered'`,
-  failed: sql<boolean>`state = 'failed'`,
+/**
+ * Each in the words of the index that finds them. Those of a directory that are pending are found among all that are, which
+ * are few: an index of their own would cost every delivery.
+ */
+const OF_DIRECTORY: Record<ShownState, (id: string) => RawBuilder<boolean>> = {
+  pending: (id) => sql`state in ('queued', 'running', 'waiting') and +directory_id = ${id}`,
+  delivered: (id) => sql`state = 'delivered' and directory_id = ${id}`,
+  failed: (id) => sql`state = 'failed' and directory_id = ${id}`,
 };
 
 type Row = Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at'>;
@@ -39,11 +42,10 @@ export async function listDeliveries(
   let query = reads
     .selectFrom('deliveries')
     .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
-    .where('directory_id', '=', directoryId)
+    .where((eb) => (state === undefined ? eb('directory_id', '=', directoryId) : OF_DIRECTORY[state](directoryId)))
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
-  if (state !== undefined) query = query.where(CONDITIONS[state]);
   if (after !== undefined) {
     const { inserted_at, id } = await placeOf(reads, directoryId, after);
     query = query

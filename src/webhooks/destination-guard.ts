@@ -14,7 +14,7 @@ import { PROVEN_EACH } from './destinations.ts';
 import { type ResolveName, resolver } from './names.ts';
 
 /** The destination is one that webhooks may not go to. */
-class DestinationError extends Error {
+export class DestinationError extends Error {
   constructor(address: string, name?: string) {
     super(`destination ${name === undefined || name === address ? '' : `${name} at `}${address} is not allowed`);
     this.name = 'DestinationError';

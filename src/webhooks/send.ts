@@ -10,7 +10,7 @@ import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
-import type { GuardedAgents } from './destination-guard.ts';
+import { DestinationError, type GuardedAgents } from './destination-guard.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
 import { type Signed, signatureHeaders } from './signature.ts';
@@ -20,6 +20,8 @@ const HEAD_MS = 5000;
 const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
+/** A receiver chooses what its certificate says, which the reason may repeat. */
+const REASON_LENGTH = 500;
 
 export interface Outgoing extends Signed {
   readonly url: string;
@@ -37,6 +39,8 @@ export interface Answer {
   readonly response: Buffer | null;
   /** How long the receiver wants to be left alone, in µs. */
   readonly retryAfter?: Micros;
+  /** Set when the destination is one that webhooks may not go to. */
+  readonly isForbidden?: boolean;
   /** Set when there is nobody to ask, now or later. */
   readonly isFinal?: boolean;
   /** Set when the receiver was never asked, for want of something of our own (see `shortage.ts`). */
@@ -133,7 +137,10 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   request.once('end', settleWithHead);
   request.once('error', (error) => {
     if (head) settleWithHead();
-    else settle({ ...noAnswer(reasonOf(error), started), isShortage: isShortage(error.cause) });
+    else {
+      const isForbidden = error.cause instanceof DestinationError;
+      settle({ ...noAnswer(reasonOf(error), started), isForbidden, isShortage: isShortage(error.cause) });
+    }
   });
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
@@ -141,7 +148,7 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
 }
 
 export function noAnswer(error: string, started = performance.now()): Answer {
-  return { ok: false, status: null, latency: since(started), error, response: null };
+  return { ok: false, status: null, latency: since(started), error: error.slice(0, REASON_LENGTH), response: null };
 }
 
 function since(started: number): Micros {

@@ -9,6 +9,8 @@ export interface TrialRules extends WebhookRules {
   readonly send: Send;
 }
 
+const GUARDED = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+
 /** What the body says of a file that is not there. */
 const FILE = { filename: 'test.txt', sizeBytes: 0 };
 
@@ -24,5 +26,6 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
   const { webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
   const request = { id: randomUUID(), url: receiverOf(directory), body, webhook_secret, next_webhook_secret };
-  return send(request, now, new AbortController().signal);
+  const answer = await send(request, now, new AbortController().signal);
+  return answer.isForbidden ? { ...answer, error: `${answer.error}: ${GUARDED}` } : answer;
 }

@@ -77,13 +77,13 @@ test('what cannot be reached, and what the guard refuses, is said in words', asy
   for (const [url, error] of [
     ['http://10.1.2.3/hook', 'destination 10.1.2.3 is not allowed'],
     ['http://169.254.169.254/latest/meta-data', 'destination 169.254.169.254 is not allowed'],
-    ['https://[::ffff:10.1.2.3]/hook', /^destination ::ffff:a01:203 is not allowed/],
+    ['https://[::ffff:10.1.2.3]/hook', 'destination ::ffff:a01:203 is not allowed'],
     ['http://[fd00::1]/', 'destination fd00::1 is not allowed'],
   ] as const) {
     await place.setUrl(url);
     const outcome = await tried(place);
-    if (typeof error === 'string') assert.ok(outcome.error?.startsWith(error), outcome.error ?? '');
-    else assert.match(outcome.error ?? '', error);
+    const words = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+    assert.equal(outcome.error, `${error}: ${words}`);
     assert.deepEqual([outcome.delivered, outcome.status], [false, null]);
   }
   assert.equal(place.target.connections(), 0);
@@ -131,7 +131,7 @@ test('asked again before it is activated, a newer one takes its place', async ()
 
 test('a caller may bring its own, and activate it at once; asked twice, it is the same', async () => {
   await using place = await webhookPlace({ dispatches: false });
-  const ask = async (json: object) => place.ask('POST', '/webhook_secret', json);
+  const ask = async (json: object | string) => place.ask('POST', '/webhook_secret', json);
   const [own, other] = ['x'.repeat(16), `whsec_${'y'.repeat(58)}`];
   assert.deepEqual(dataOf(await ask({ secret: own })), { secret: own, active: false });
   assert.deepEqual(dataOf(await ask({ activate: true, secret: other })), { secret: other, active: true });
@@ -148,6 +148,8 @@ test('a caller may bring its own, and activate it at once; asked twice, it is th
     [{ secret: null }, 'secret', 'is invalid'],
     [{ secret: other }, 'secret', 'is in use already'],
     [{ activate: 'yes' }, 'activate', 'is invalid'],
+    [[], 'body', 'is invalid'],
+    ['{}', 'body', 'is invalid'],
   ] as const) {
     const answer = await ask(json);
     assert.deepEqual([answer.status, answer.json], [422, { errors: { [field]: [message] } }], JSON.stringify(json));

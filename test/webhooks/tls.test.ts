@@ -1,5 +1,8 @@
 /** HTTPS receivers: their certificate has to be one that Node trusts, for the name or address in the URL. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { systemClock } from '../../src/clock.ts';
@@ -31,6 +34,24 @@ test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that 
   assert.equal(lines.length, 0);
   assert.equal(await status('/nowhere.pem'), null);
   assert.match(lines.join(), /BERTH_WEBHOOK_CA: \/nowhere.pem cannot be used/);
+});
+
+test('a certificate full of names does not fill the database with them', async () => {
+  using folder = scratch();
+  const names = Array.from({ length: 300 }, (_, i) => `DNS:name-${i}.a-long-subdomain.example.com`).join(',');
+  const [key, cert] = [join(folder.dir, 'key.pem'), join(folder.dir, 'cert.pem')];
+  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=x'];
+  execFileSync('openssl', [...request, '-addext', `subjectAltName=${names}`, '-keyout', key, '-out', cert]);
+  await using target = await receiver({ tls: { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') } });
+  const agents = guardedAgents(['127.0.0.0/8'], async () => ['127.0.0.1'], trustedWith(cert, createLog('silent')));
+  const sender = createSender(agents, '1');
+  const secrets = { webhook_secret: 'secret', next_webhook_secret: null };
+  const url = target.url.replace('127.0.0.1', 'receiver.test');
+  const delivery = { id: '1', url, body: Buffer.from('{}'), ...secrets };
+  const { error } = await sender.send(delivery, systemClock().now(), new AbortController().signal);
+  sender.close();
+  assert.match(error ?? '', /does not match certificate's altnames/);
+  assert.equal(error?.length, 500);
 });
 
 test('a webhook goes over HTTPS to a trusted receiver, and to no other', async () => {

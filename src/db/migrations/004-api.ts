@@ -50,17 +50,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .columns(['directory_id', 'inserted_at'])
     .where(sql.ref('replay_at'), 'is not', null)
     .execute();
-  // What a directory's list shows of its few that are not delivered.
-  for (const [name, condition] of [
-    ['deliveries_pending_of', sql<boolean>`finished_at is null`],
-    ['deliveries_failed_of', sql<boolean>`state = 'failed'`],
-  ] as const)
-    await db.schema
-      .createIndex(name)
-      .on('deliveries')
-      .columns(['directory_id', 'inserted_at'])
-      .where(condition)
-      .execute();
+  await db.schema
+    .createIndex('deliveries_failed_of')
+    .on('deliveries')
+    .columns(['directory_id', 'inserted_at'])
+    .where(sql.ref('state'), '=', sql.lit('failed'))
+    .execute();
 
   await db.schema
     .createTable('placements')

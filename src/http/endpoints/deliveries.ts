@@ -11,7 +11,7 @@ import { replay, replayFailed } from '../../webhooks/replay.ts';
 import type { Endpoint } from '../access.ts';
 import { readFields } from '../body.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
-import { PAGE, readPage } from '../page.ts';
+import { pageOf, readPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
@@ -87,7 +87,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       summary: 'List the deliveries of webhooks, newest first',
       description:
         'Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.',
-      query: v.object({ ...Filter.entries, ...PAGE }),
+      query: v.object({ ...Filter.entries, ...pageOf(LIMIT) }),
       answer: {
         status: 200,
         description: 'The deliveries',

@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
-import { createLastUsed } from './accounts/last-used.ts';
+import { USED_API_KEYS } from './accounts/api-keys.ts';
 import { type Background, createBackground } from './background.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
@@ -15,6 +15,7 @@ import type { Config } from './config.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
+import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
 import { applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
@@ -28,10 +29,12 @@ import { byOperator, serveOperators } from './http/operators.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
+import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
+import { offeredKey } from './sftp/offered-key.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
@@ -106,7 +109,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
   const { dispatcher, send } = openWebhooks(ground, parts);
-  const uploads = parts.adopt(await openUploads(ground, dispatcher.transact, roundPause), closed);
+  const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
+  const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, roundPause }), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
   const host = watched(local, uploads);
@@ -164,8 +168,11 @@ function openWebhooks(
 
 function openUploads(
   ground: Ground,
-  transact: Dispatcher['transact'],
-  roundPause: number | undefined,
+  {
+    dispatcher,
+    keysUsed,
+    roundPause,
+  }: { dispatcher: Dispatcher; keysUsed: Pick<LastUsed, 'note'>; roundPause: number | undefined },
 ): Promise<Uploads> {
   const { config, paths, metrics } = ground;
   return startUploads({
@@ -179,9 +186,16 @@ function openUploads(
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     roundPause,
-    transact,
+    transact: dispatcher.transact,
     addressOf: (username, pid) => addressOf(paths, username, pid),
-    recorded: (recorded) => metrics.transfers(recorded.map(({ row }) => row)),
+    recorded(recorded) {
+      const rows = recorded.map(({ row }) => row);
+      metrics.transfers(rows);
+      for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
+        const key = offeredKey(paths, username);
+        if (key) keysUsed.note(`${id} ${key.fingerprint}`, key.at);
+      }
+    },
   });
 }
 
@@ -204,7 +218,7 @@ async function openApi(
   };
   const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment),
-    lastUsed: parts.adopt(createLastUsed({ database, clock, background }), closed),
+    lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
     addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
     clientAddress: clientAddress(config.trustedProxies),

@@ -5,6 +5,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
 import { OperatorError } from '../errors.ts';
+import type { UsedKeys } from '../last-used.ts';
 import { checkedName, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 
@@ -80,3 +81,11 @@ async function requireAccount(db: Kysely<Tables>, id: string): Promise<void> {
   const live = db.selectFrom('accounts').select('id').where('id', '=', id).where('deleted_at', 'is', null);
   if (!(await live.executeTakeFirst())) throw unknownAccount(id);
 }
+
+/** By their ids. */
+export const USED_API_KEYS: UsedKeys = {
+  name: 'last-used',
+  async write(tx, id, last_used_at) {
+    await tx.updateTable('api_keys').set({ last_used_at }).where('id', '=', id).execute();
+  },
+};

@@ -11,6 +11,7 @@ import type { DirectoriesTable, PublicKeysTable, Tables } from '../db/schema.ts'
 import { BerthError, ValidationError } from '../errors.ts';
 import type { Asker } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
+import type { UsedKeys } from '../last-used.ts';
 import { type ChangeDependencies, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
 import { checked, orBlank } from '../validation.ts';
 import { type Fields, publicKey } from './fields.ts';
@@ -127,6 +128,21 @@ export async function replacePublicKeys(
   }
   return columnsOf(tx, directoryId);
 }
+
+/** By their directory's id and their fingerprint, with a blank between. A later use that is known already stays. */
+export const USED_PUBLIC_KEYS: UsedKeys = {
+  name: 'public-keys-used',
+  async write(tx, key, at) {
+    const [directoryId = '', fingerprint = ''] = key.split(' ');
+    await tx
+      .updateTable('public_keys')
+      .set({ last_used_at: at })
+      .where('directory_id', '=', directoryId)
+      .where('fingerprint', '=', fingerprint)
+      .where((eb) => eb.or([eb('last_used_at', 'is', null), eb('last_used_at', '<', at)]))
+      .execute();
+  },
+};
 
 /** What the row of the directory says of its keys. */
 async function columnsOf(tx: Transaction<Tables>, directoryId: string): Promise<Changes> {

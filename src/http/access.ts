@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
-import type { LastUsed } from '../accounts/last-used.ts';
+import type { LastUsed } from '../last-used.ts';
 import { allowsApi } from '../accounts/plans.ts';
 import { BerthError } from '../errors.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';

@@ -8,12 +8,9 @@ import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
 import { isFile, removeFile, replaceFile } from './files.ts';
 import { limitFile } from './limit-file.ts';
-import type { Paths } from './paths.ts';
+import { KEYS_ID, type Paths } from './paths.ts';
 
 type User = Omit<HostedDirectory, 'id'>;
-
-/** The group of `berth-keys`, as whom sshd runs openssh/authorized-keys: it alone may read the key files beside root. */
-export const KEYS_GID = 1_879_048_190;
 
 interface CredentialFile {
   readonly path: string;
@@ -28,7 +25,7 @@ function filesOf(paths: Paths, user: User): CredentialFile[] {
   const path = pathsOfUser(paths, user.sftp_username);
   return [
     { path: path.limit, text: limitFile(user), mode: 0o600 },
-    { path: path.key, text: allowedKeys(user), mode: 0o640, gid: KEYS_GID },
+    { path: path.key, text: allowedKeys(user), mode: 0o640, gid: KEYS_ID },
     { path: path.privileged, text: `${JSON.stringify(privilegedRecord(user))}\n`, mode: 0o600 },
     { path: path.record, text: `${JSON.stringify(userRecord(paths, user))}\n`, mode: 0o644 },
   ];

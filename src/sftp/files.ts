@@ -60,10 +60,10 @@ export function removeFile(path: string): boolean {
 }
 
 /**
- * Makes a folder, and those above it, root's with that mode.
+ * Makes a folder, and those above it, with that mode: root's, or that user's and its group's.
  * @throws {OperatorError} when something else has its name, or nothing can be made there.
  */
-export function ensureFolder(path: string, mode: number): void {
+export function ensureFolder(path: string, mode: number, owner = 0): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o755 });
   } catch (error) {
@@ -73,7 +73,7 @@ export function ensureFolder(path: string, mode: number): void {
   }
   const stat = lstatSync(path);
   if (!stat.isDirectory()) throw new OperatorError(`${path} is not a folder: move it away, berth needs that name`);
-  if (stat.uid !== 0 || stat.gid !== 0) chownSync(path, 0, 0);
+  if (stat.uid !== owner || stat.gid !== owner) chownSync(path, owner, owner);
   if ((stat.mode & 0o7777) !== mode) chmodSync(path, mode);
 }
 

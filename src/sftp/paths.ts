@@ -18,6 +18,8 @@ export interface Paths {
   readonly authorizedKeys: string;
   readonly limits: string;
   readonly sessions: string;
+  /** For each user the key that was offered last, as `openssh/authorized-keys` notes it. */
+  readonly offeredKeys: string;
   /** As many bytes as logins were refused for their number (see openssh/admit). */
   readonly deniedLogins: string;
   readonly hostKeys: string;
@@ -25,6 +27,12 @@ export interface Paths {
   readonly sshd: string;
   jail(username: string): string;
 }
+
+/**
+ * UID and GID of `berth-keys`, as whom sshd runs openssh/authorized-keys: it alone may read the key files beside root, and
+ * note which were offered.
+ */
+export const KEYS_ID = 1_879_048_190;
 
 /** The name of berth's corner among the jails. No username begins with a dot. */
 export const CORNER = '.berth';
@@ -42,6 +50,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     authorizedKeys: join(config.stateDir, 'authorized_keys'),
     limits: join(config.stateDir, 'limits'),
     sessions: join(config.runtimeDir, 'sessions'),
+    offeredKeys: join(config.runtimeDir, 'offered-keys'),
     deniedLogins: join(config.runtimeDir, 'denied-logins'),
     hostKeys: join(config.stateDir, 'hostkeys'),
     sshd: join(config.stateDir, 'sshd'),
@@ -59,6 +68,7 @@ export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.authorizedKeys, 0o711);
   ensureFolder(paths.limits, 0o700);
   ensureFolder(paths.sessions, 0o700);
+  ensureFolder(paths.offeredKeys, 0o700, KEYS_ID);
   if (ownerOf(paths) === undefined) replaceFile(paths.owner, `${inodeOf(paths.corner)} ${paths.state}\n`, 0o644);
 }
 

@@ -111,6 +111,7 @@ export function endUnwatched({ pid, startTime }: Session): void {
 }
 
 function forgetSessions(paths: Paths, username: string): void {
+  removeFile(join(paths.offeredKeys, username));
   const folder = join(paths.sessions, username);
   for (const name of names(folder)) removeFile(join(folder, name));
   try {

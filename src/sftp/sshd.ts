@@ -12,10 +12,9 @@ import type { Config } from '../config.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
-import { KEYS_GID } from './credentials.ts';
 import { hostKeyFiles, mendRotation } from './host-key-rotation.ts';
 import { ensureHostKeys, logHostKeys } from './host-keys.ts';
-import { type Paths, pathsOf, prepareFolders } from './paths.ts';
+import { KEYS_ID, type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
 
 const run = promisify(execFile);
@@ -112,7 +111,8 @@ async function filledTemplate(file: string, config: Config, paths: Paths): Promi
       .join('\n'),
     sshd: paths.sshd,
     authorizedKeys: paths.authorizedKeys,
-    keysGid: String(KEYS_GID),
+    keysGid: String(KEYS_ID),
+    offeredKeys: paths.offeredKeys,
     limits: paths.limits,
     jails: paths.jails,
     sessions: paths.sessions,

@@ -8,6 +8,14 @@ import { scratch } from '../support/scratch.ts';
 
 const OPEN = { suspended: false, expires_at: null, allowed_networks: [] };
 
+interface Access {
+  readonly suspended: boolean;
+  readonly expires_at: string | null;
+  readonly allowed_networks: readonly string[];
+}
+
+const accessOf = (answer: { readonly json: unknown }): Access => dataOf<{ access: Access }>(answer).access;
+
 /** An API with a directory whose access is asked for and changed. */
 async function place() {
   await using parts = new AsyncDisposableStack();
@@ -20,7 +28,7 @@ async function place() {
     path,
     username: sftp_username,
     change: (access: unknown, send = api.send) => send('PATCH', path, { json: { access } }),
-    show: async () => dataOf(await api.send('GET', path)),
+    show: async () => accessOf(await api.send('GET', path)),
     served: () => api.host.served.get(sftp_username),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -45,7 +53,7 @@ test('a new directory is open; each field is set alone and the others stay', asy
     expected = { ...expected, ...set };
     const answer = await here.change(sent);
     assert.equal(answer.status, 200);
-    assert.deepEqual([dataOf(answer), await here.show()], [expected, expected]);
+    assert.deepEqual([accessOf(answer), await here.show()], [expected, expected]);
   }
   const { suspended, expires_at, allowed_networks } = here.served() ?? {};
   assert.deepEqual(
@@ -70,16 +78,12 @@ test('networks come back in one spelling, each once', async () => {
     ['::ffff:0:0/95', '::fffe:0:0/95'],
   ] as const;
   for (const [sent, stored] of spellings) {
-    const { status, json } = await here.change({ allowed_networks: [sent, sent] });
-    if (sent === '::ffff:0:0/95') assert.equal(status, 422);
-    else
-      assert.deepEqual(
-        [status, (json as { data: { allowed_networks: string[] } }).data.allowed_networks],
-        [200, [stored]],
-      );
+    const answer = await here.change({ allowed_networks: [sent, sent] });
+    if (sent === '::ffff:0:0/95') assert.equal(answer.status, 422);
+    else assert.deepEqual([answer.status, accessOf(answer).allowed_networks], [200, [stored]]);
   }
   const all = Array.from({ length: 100 }, (_, index) => `10.0.${index}.0/24`);
-  assert.deepEqual(dataOf(await here.change({ allowed_networks: all }))['allowed_networks'], all);
+  assert.deepEqual(accessOf(await here.change({ allowed_networks: all })).allowed_networks, all);
 });
 
 test('422 for what is no boolean, no time and no network; nothing changes', async () => {
@@ -160,7 +164,7 @@ test('a member sees the access and does not change it; other accounts see nothin
   await using here = await place();
   const { api } = here;
   const member = await api.key(api.tenant.accountId, 'member');
-  assert.deepEqual(dataOf(await member('GET', here.path)), OPEN);
+  assert.deepEqual(accessOf(await member('GET', here.path)), OPEN);
   const refused = await here.change({ suspended: true }, member);
   assert.deepEqual([refused.status, refused.json], [403, { error: 'Not authorized' }]);
   const stranger = (await api.account('business')).send;

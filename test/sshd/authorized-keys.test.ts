@@ -1,12 +1,11 @@
 /** `openssh/authorized-keys`: sshd asks it for a user's key, with whatever name a client has sent. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, lstatSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { KEYS_GID } from '../../src/sftp/credentials.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { KEYS_ID, pathsOf } from '../../src/sftp/paths.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { sftp } from '../support/openssh-client.ts';
@@ -19,13 +18,17 @@ const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.
 
 /** The helper as sshd runs it: its user, and no program in reach, so that builtins are all that it can use. */
 function helper(place: Scratch) {
-  const { authorizedKeys } = pathsOf(place.config);
+  const { authorizedKeys, offeredKeys } = pathsOf(place.config);
   mkdirSync(authorizedKeys, { recursive: true });
-  const script = execFileSync('sed', [`s|{{authorizedKeys}}|${authorizedKeys}|`, TEMPLATE], { encoding: 'utf8' });
+  mkdirSync(offeredKeys, { recursive: true });
+  chownSync(offeredKeys, KEYS_ID, KEYS_ID);
+  const fill = [`s|{{authorizedKeys}}|${authorizedKeys}|;s|{{offeredKeys}}|${offeredKeys}|`, TEMPLATE];
+  const script = execFileSync('sed', fill, { encoding: 'utf8' });
   return {
     keys: authorizedKeys,
+    offered: offeredKeys,
     ask(...args: string[]) {
-      const account = { uid: KEYS_GID, gid: KEYS_GID, env: { PATH: '/nonexistent' } };
+      const account = { uid: KEYS_ID, gid: KEYS_ID, env: { PATH: '/nonexistent' } };
       const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', script, 'authorized-keys', ...args], {
         encoding: 'utf8',
         ...account,
@@ -45,6 +48,19 @@ test('a name gets the keys in its own file, a line each, and no others', () => {
   const both = [0, 'ssh-ed25519 AAAA\nssh-ed25519 BBBB\n', ''];
   assert.deepEqual(ask('acme-1'), both);
   assert.deepEqual(ask('acme-1', 'other-1'), both, 'one user only');
+});
+
+test('the fingerprint that was offered last is noted with the connection that offered it, and nothing else', () => {
+  using place = scratch();
+  const { offered, ask } = helper(place);
+  const noted = () => readdirSync(offered).map((name) => [name, readFileSync(join(offered, name), 'utf8')]);
+  for (const fingerprint of ['', 'SHA256', 'MD5:AAAA', 'SHA256:A B', 'SHA256:A\nB', 'SHA256:$(id)', 'SHA256:../x;id'])
+    assert.deepEqual(ask('acme-1', fingerprint), NOTHING, fingerprint);
+  assert.deepEqual(ask('../x', 'SHA256:AAAA'), NOTHING);
+  assert.deepEqual(noted(), []);
+  assert.deepEqual(ask('acme-1', 'SHA256:AAAA'), NOTHING);
+  assert.deepEqual(ask('acme-1', 'SHA256:Bb+/1'), NOTHING);
+  assert.deepEqual(noted(), [['acme-1', `${process.pid} SHA256:Bb+/1\n`]]);
 });
 
 test('a hostile name, and a file that is not there, whole or readable, get nothing and no failure', () => {
@@ -76,15 +92,15 @@ test('its user can read the keys and no secret of berth; SFTP users cannot read 
   const { paths } = sshd;
   const key = join(paths.authorizedKeys, row.sftp_username);
   const reads = (id: number, path: string) => spawnSync('cat', [path], { uid: id, gid: id }).status === 0;
-  assert.equal(reads(KEYS_GID, key), true);
+  assert.equal(reads(KEYS_ID, key), true);
   assert.equal(reads(row.uid, key), false);
-  assert.equal(spawnSync('ls', [paths.authorizedKeys], { uid: KEYS_GID, gid: KEYS_GID }).status, 2);
+  assert.equal(spawnSync('ls', [paths.authorizedKeys], { uid: KEYS_ID, gid: KEYS_ID }).status, 2);
   for (const secret of [
     join(paths.userdb, `${row.sftp_username}.user-privileged`),
     join(paths.limits, row.sftp_username),
     join(paths.hostKeys, 'ssh_host_ed25519_key'),
   ])
-    assert.equal(reads(KEYS_GID, secret), false, secret);
+    assert.equal(reads(KEYS_ID, secret), false, secret);
 });
 
 test('an installation whose sshd read the key files itself lets the same keys in after its update', async () => {
@@ -106,7 +122,7 @@ test('an installation whose sshd read the key files itself lets the same keys in
   assert.equal((await sftp(place.dir, login, ['pwd'])).code, 0);
   assert.equal(host.isApplied(row), false);
   await host.apply(row);
-  assert.deepEqual([lstatSync(stored).gid, lstatSync(stored).mode & 0o7777], [KEYS_GID, 0o640]);
+  assert.deepEqual([lstatSync(stored).gid, lstatSync(stored).mode & 0o7777], [KEYS_ID, 0o640]);
   assert.equal((await sftp(place.dir, login, ['pwd'])).code, 0);
 
   // What sshd itself takes the configuration for.
@@ -117,7 +133,7 @@ test('an installation whose sshd read the key files itself lets the same keys in
   });
   for (const setting of [
     'authorizedkeysfile none',
-    `authorizedkeyscommand ${paths.sshd}/authorized-keys %u`,
+    `authorizedkeyscommand ${paths.sshd}/authorized-keys %u %f`,
     'authorizedkeyscommanduser berth-keys',
     'strictmodes yes',
   ])

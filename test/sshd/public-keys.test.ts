@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/sftp/paths.ts';
-import { startBerth } from '../support/berth.ts';
+import { startBerth, type TestDirectory } from '../support/berth.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch } from '../support/scratch.ts';
@@ -43,6 +43,44 @@ test('a key is rotated without a gap: both log in meanwhile, and an upload by th
   await live.write(handle, Buffer.alloc(1000), 1000);
   await live.close(handle);
   assert.equal((await berth.receiver.next()).body.includes('"size_bytes":2000'), true);
+});
+
+test('each key says when somebody last logged in with it; a password, and a key that is refused, are none', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { id, login, username } = await berth.directory();
+  const [used, idle, foreign] = [keyPair(place.dir, 'used'), keyPair(place.dir, 'idle'), keyPair(place.dir, 'foreign')];
+  const keys = `/directories/${id}/public_keys`;
+  for (const { publicKey } of [idle, used]) await berth.send('POST', keys, { json: { public_key: publicKey } });
+  await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'both' } } });
+  const lastUsed = async () => {
+    // What is remembered is written at the latest when it stops.
+    await berth.stop();
+    await berth.start();
+    const { json } = await berth.send('GET', keys);
+    return (json as { data: { last_used_at: string | null }[] }).data.map((key) => key.last_used_at);
+  };
+  const opens = async (keyFile: string) =>
+    (await sftp(place.dir, { port: login.port, username, keyFile }, ['put /etc/hostname'])).code === 0;
+
+  await using byPassword = await berth.connect({ id, login, username } as TestDirectory);
+  await sftpSession(byPassword);
+  assert.equal(await opens(foreign.file), false);
+  assert.deepEqual(await lastUsed(), [null, null]);
+
+  const before = new Date().toISOString();
+  assert.equal(await opens(used.file), true);
+  await berth.receiver.next();
+  const [first, other] = await lastUsed();
+  assert.ok(first && first > before, `${first}`);
+  assert.equal(other, null);
+
+  await using later = await berth.connect({ id, login, username } as TestDirectory);
+  await sftpSession(later);
+  assert.deepEqual(await lastUsed(), [first, null], 'a later login by password');
+  assert.equal(await opens(idle.file), true);
+  await berth.receiver.next();
+  assert.ok(((await lastUsed())[1] ?? '') > first);
 });
 
 test('with a hundred keys the oldest and the newest log in', async () => {

@@ -2,9 +2,9 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
+import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
-import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { createLastUsed, type LastUsed } from '../../src/last-used.ts';
 import { createBackground } from '../../src/background.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { createClockLead } from '../../src/clock-lead.ts';
@@ -124,8 +124,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
   const host = recordingHost();
   const removal = parts.adopt(createRowRemoval({ database, log, host, retryAfterMs: 50 }), (made) => made.close());
-  const lastUsed = parts.adopt(createLastUsed({ database, clock, background: createBackground(log) }), (made) =>
-    made.close(),
+  const lastUsed = parts.adopt(
+    createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
+    (made) => made.close(),
   );
   const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
   const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');

@@ -4,10 +4,10 @@ import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { createKey } from '../../src/accounts/api-keys.ts';
-import { createLastUsed } from '../../src/accounts/last-used.ts';
+import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
 import { createBackground } from '../../src/background.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { createLastUsed } from '../../src/last-used.ts';
 import { createLog } from '../../src/log.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
@@ -25,7 +25,7 @@ test('a write that fails is counted and repeated, with later uses kept; the clos
     (await database.db.selectFrom('api_keys').select('last_used_at').where('id', '=', id).executeTakeFirst())
       ?.last_used_at;
   const background = createBackground(createLog('silent'));
-  const lastUsed = createLastUsed({ database, clock, background });
+  const lastUsed = createLastUsed({ database, clock, background, of: USED_API_KEYS });
 
   await sql`create trigger full before update on api_keys begin select raise(abort, 'no space'); end`.execute(
     database.db,

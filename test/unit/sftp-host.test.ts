@@ -15,8 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { KEYS_GID } from '../../src/sftp/credentials.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { KEYS_ID, pathsOf } from '../../src/sftp/paths.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, openSockets } from '../support/sftp-user.ts';
 
@@ -56,7 +55,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
     [join(jail, 'dev'), 0, row.uid, 0o40750],
     [join(paths.userdb, `${name}.user`), 0, 0, 0o100644],
     [join(paths.userdb, `${name}.user-privileged`), 0, 0, 0o100600],
-    [join(paths.authorizedKeys, name), 0, KEYS_GID, 0o100640],
+    [join(paths.authorizedKeys, name), 0, KEYS_ID, 0o100640],
     [join(paths.limits, name), 0, 0, 0o100600],
   ] as const;
   for (const [path, uid, gid, mode] of modes) {

@@ -121,7 +121,7 @@ export interface paths {
         };
         /**
          * List a directory's public keys, newest first
-         * @description `last_used_at` is when somebody last logged in with it; `null` when that is not known.
+         * @description `last_used_at` is when somebody last logged in with it, known within half a minute; `null` when that has not been seen. With `auth_mode` `both`, a key that was offered before a login by password may count, too.
          */
         get: operations["listPublicKeys"];
         put?: never;
@@ -1650,17 +1650,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
-                     *         "suspended": false,
-                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
-                     *         "allowed_networks": [
-                     *           "203.0.113.0/24",
-                     *           "2001:db8::/32"
-                     *         ]
+                     *         "access": {
+                     *           "suspended": false,
+                     *           "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *           "allowed_networks": [
+                     *             "203.0.113.0/24",
+                     *             "2001:db8::/32"
+                     *           ]
+                     *         }
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["AccessState"];
+                        data: {
+                            access: components["schemas"]["AccessState"];
+                        };
                     };
                 };
             };
@@ -1717,17 +1721,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
-                     *         "suspended": false,
-                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
-                     *         "allowed_networks": [
-                     *           "203.0.113.0/24",
-                     *           "2001:db8::/32"
-                     *         ]
+                     *         "access": {
+                     *           "suspended": false,
+                     *           "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *           "allowed_networks": [
+                     *             "203.0.113.0/24",
+                     *             "2001:db8::/32"
+                     *           ]
+                     *         }
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["AccessState"];
+                        data: {
+                            access: components["schemas"]["AccessState"];
+                        };
                     };
                 };
             };

@@ -38,8 +38,8 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
   const answer = {
     status: 200,
     description: 'Who may log in',
-    schema: data(AccessState),
-    example: { data: EXAMPLE },
+    schema: data(v.strictObject({ access: AccessState })),
+    example: { data: { access: EXAMPLE } },
   };
   return [
     route('GET', ACCESS, show, {
@@ -68,9 +68,6 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
 
 function shown({ expires_at, ...access }: Access): string {
   const { suspended, allowed_networks } = access;
-  return JSON.stringify({
-    suspended,
-    expires_at: expires_at === null ? null : formatMicros(expires_at),
-    allowed_networks,
-  });
+  const until = expires_at === null ? null : formatMicros(expires_at);
+  return JSON.stringify({ access: { suspended, expires_at: until, allowed_networks } });
 }

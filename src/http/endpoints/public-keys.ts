@@ -56,7 +56,8 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeDepe
       id: 'listPublicKeys',
       tag: 'Access',
       summary: "List a directory's public keys, newest first",
-      description: '`last_used_at` is when somebody last logged in with it; `null` when that is not known.',
+      description:
+        '`last_used_at` is when somebody last logged in with it, known within half a minute; `null` when that has not been seen. With `auth_mode` `both`, a key that was offered before a login by password may count, too.',
       answer: {
         status: 200,
         description: 'The keys',

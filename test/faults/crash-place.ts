@@ -48,7 +48,7 @@ export interface CrashPlace extends AsyncDisposable {
   credentials(username: string): string[];
   /** Whether jail, credentials and limit are exactly what the row says. */
   isApplied(directory: DirectoriesTable): boolean;
-  /** Makes a directory. */
+  /** Makes a directory with the place's webhook URL. */
   directory(): Promise<DirectoriesTable>;
   /** Lets these keys in, and no password. */
   withKeys(id: string, keys: readonly string[]): Promise<void>;
@@ -86,6 +86,17 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
   const rules = { database, clock, host, removal, sftp: config.sftp };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
+  /** Its webhooks go where all of this place do. */
+  async function newDirectory(name: string): Promise<DirectoriesTable> {
+    const { directory } = await createDirectory(rules, account.id, { name });
+    await database.db
+      .updateTable('directories')
+      .set({ webhook_url: webhookUrl })
+      .where('id', '=', directory.id)
+      .execute();
+    return { ...directory, webhook_url: webhookUrl };
+  }
+
   async function run(operation: string, step: number, parameters: Parameters): Promise<string> {
     const child = spawn(process.execPath, [CHILD, operation, String(step), JSON.stringify(parameters)], {
       // Dozens of processes read the same sources.
@@ -108,14 +119,9 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
     async deaths(operation, { key = '', onNew = true, together = 4, before, after }) {
       const found: Death[] = [];
       const die = async (step: number): Promise<boolean> => {
-        const directory = onNew
-          ? (await createDirectory(rules, account.id, { name: `d${step}` })).directory
-          : undefined;
+        const directory = onNew ? await newDirectory(`d${step}`) : undefined;
         const { id = '', sftp_username: username = '' } = directory ?? {};
-        if (directory) {
-          await database.db.updateTable('directories').set({ webhook_url: webhookUrl }).where('id', '=', id).execute();
-          await before?.(directory);
-        }
+        if (directory) await before?.(directory);
         const last = await run(operation, step, { account: account.id, directory: id, key });
         if (directory) await after?.(directory);
         if (last === 'finished') return false;
@@ -152,7 +158,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
         join(paths.limits, username),
       ].filter((file) => existsSync(file) && readFileSync(file).length > 0);
     },
-    directory: async () => (await createDirectory(rules, account.id, { name: 'd' })).directory,
+    directory: () => newDirectory('d'),
     async withKeys(id, keys) {
       for (const public_key of keys) await addPublicKey(rules, account.id, id, { public_key });
       await updateAuth(rules, account.id, id, { auth_mode: 'public_key' });
@@ -163,13 +169,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
     isApplied: (directory) => host.isApplied(directory),
     async enqueue(directory) {
       const now = clock.now();
-      const event = {
-        directory: { ...directory, webhook_url: webhookUrl },
-        uploadId: null,
-        filename: 'f',
-        sizeBytes: 1,
-        uploadedAt: now,
-      };
+      const event = { directory, uploadId: null, filename: 'f', sizeBytes: 1, uploadedAt: now };
       await database.db.transaction().execute((tx) => enqueue(tx, event));
     },
     async record({ id }) {

@@ -21,7 +21,7 @@ import { updateAuth } from '../../src/directories/update.ts';
 import { markDeleted } from '../../src/accounts/accounts.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
 import { createLog } from '../../src/log.ts';
-import { createDirectoryHost } from '../../src/sftp/host.ts';
+import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 
 /** What an operation is about; each uses some. */
@@ -44,7 +44,17 @@ function rules(clock: Clock) {
   const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  return { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 22 } };
+  return { database, clock, host: ownOf(host), removal, sftp: { host: 'sftp.example.com', port: 22 } };
+}
+
+/** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
+function ownOf(host: LocalHost): LocalHost {
+  const isOwn = ({ id }: { readonly id: string }): boolean => directory === '' || id === directory;
+  return {
+    ...host,
+    isApplied: (row) => isOwn(row) && host.isApplied(row),
+    apply: (row) => (isOwn(row) ? host.apply(row) : Promise.reject(new Error('of another process'))),
+  };
 }
 
 const filesRoot = (username: string): string => join(paths.jail(username), 'files');

@@ -186,10 +186,10 @@ test('a file that is overwritten, cut or rewritten under its old time on the way
       change(join(files.root, 'large'));
       connection.socket.resume();
       await connection.ended;
-      const length = connection.received().length - connection.received().indexOf('\r\n\r\n') - 4;
-      assert.ok(length < LARGE, `${length} bytes came`);
-      const body = Buffer.from(connection.received().slice(-length), 'latin1');
-      assert.ok(body.equals(content.subarray(0, length)), 'and each is as it was');
+      const received = connection.received();
+      const body = Buffer.from(received.slice(received.indexOf('\r\n\r\n') + 4), 'latin1');
+      assert.ok(body.length < LARGE, `${body.length} bytes came`);
+      assert.ok(body.equals(content.subarray(0, body.length)), 'and each is as it was');
       assert.notEqual((await files.get(id, { 'if-none-match': String(before.headers.etag) })).status, 304);
     });
     await files.api.database.db.deleteFrom('files').execute();

@@ -18,15 +18,15 @@ import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 
 const MIB = 1024 * 1024;
-const CHUNKS = 192;
+const CHUNKS = 512;
 /** By so much memory may grow: buffers on their way, and what the collector has not taken yet. */
-const LEEWAY = 96 * MIB;
+const LEEWAY = 256 * MIB;
 
 function* content(): Generator<Buffer> {
   for (let i = 0; i < CHUNKS; i += 1) yield Buffer.alloc(MIB, `chunk ${i}`);
 }
 
-test('192 MiB in and out again, byte for byte, in the memory of a small one', async (t) => {
+test('512 MiB in and out again, byte for byte, in the memory of a small one', async (t) => {
   using place = scratch();
   const { config, environment } = await fixedPorts(place);
   await using serve = await startServe(config, environment);

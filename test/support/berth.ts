@@ -77,6 +77,7 @@ export async function startBerth(
     ...sshd.config,
     webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },
     rateLimit: options.rateLimit ?? 1e6,
+    unauthenticatedRateLimit: 1e6,
   };
   const log = createLog(config.logLevel);
   let service: Service | undefined = await startService(config, { log });

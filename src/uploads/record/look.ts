@@ -61,7 +61,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     stat,
     row,
     isFolder: stats?.isDirectory() ?? false,
-    twin: stat && !isAsRecorded ? await twinOf(root, files, stat) : undefined,
+    twin: stat && !isAsRecorded ? await twinOf(root, files, stat, row) : undefined,
     removedRow: stat && unmatched.rowOf(id, stat),
     isPlaced: stat !== undefined && !isAsRecorded && isOf(await files.placementOf(stat), stat, progress.wasSet),
     matched,
@@ -118,9 +118,10 @@ function isOld(stats: Stats, now: Micros): boolean {
 }
 
 /** The row of that file under a name that the file no longer has. */
-async function twinOf(root: string, files: Files, stat: FileStat): Promise<FileRow | undefined> {
+async function twinOf(root: string, files: Files, stat: FileStat, own?: FileRow): Promise<FileRow | undefined> {
   for (const row of await files.ofInode(stat)) {
-    if (isFileOf(row, stat) && lstatBeneath(root, row.path)?.ino !== stat.inode) return row;
+    // The file may have been renamed since this look saw it: the row at its path is no twin of itself.
+    if (row.id !== own?.id && isFileOf(row, stat) && lstatBeneath(root, row.path)?.ino !== stat.inode) return row;
   }
   return undefined;
 }

@@ -11,9 +11,10 @@ import { type Micros, parseMicros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import type { Asker } from '../history/audit.ts';
 import { checked, INVALID, orBlank } from '../validation.ts';
-import { type ChangeDependencies, notFound, revokeAccess } from './change.ts';
+import { type ChangeDependencies, revokeAccess } from './change.ts';
 import type { Fields } from './fields.ts';
 import { networkOf } from './networks.ts';
+import { liveDirectory } from './target.ts';
 
 const MOST_NETWORKS = 100;
 
@@ -59,18 +60,9 @@ export interface Access {
   readonly allowed_networks: readonly string[];
 }
 
-const COLUMNS = ['suspended', 'expires_at', 'allowed_networks'] as const;
-
 /** @throws {BerthError} `directory_not_found`. */
 export async function accessOf(reads: Kysely<Tables>, accountId: string, id: string): Promise<Access> {
-  const row = await reads
-    .selectFrom('directories')
-    .select(COLUMNS)
-    .where('id', '=', id)
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
-  return row ? accessIn(row) : notFound();
+  return accessIn(await liveDirectory(reads, { accountId, id }));
 }
 
 /**
@@ -98,7 +90,6 @@ export function hasExpired({ expires_at }: Pick<Access, 'expires_at'>, now: Micr
   return expires_at !== null && expires_at <= now;
 }
 
-function accessIn(row: Pick<DirectoriesTable, (typeof COLUMNS)[number]>): Access {
-  const { suspended, expires_at, allowed_networks } = row;
+function accessIn({ suspended, expires_at, allowed_networks }: DirectoriesTable): Access {
   return { suspended: suspended === 1, expires_at, allowed_networks: JSON.parse(allowed_networks) as string[] };
 }

@@ -8,21 +8,14 @@
 import type { Transaction, Updateable } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
-import { type Asker, insertAudit } from '../history/audit.ts';
+import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { liveDirectory, notFound, type Target } from './target.ts';
 import { type Applying, markUnapplied } from './unapplied.ts';
 
 export interface ChangeDependencies extends Applying {
   readonly clock: Clock;
-}
-
-/** Which directory, and the request behind the change, for the audit. */
-export interface Target {
-  readonly accountId: string;
-  readonly id: string;
-  readonly asker: Asker | undefined;
 }
 
 export type Changes = Updateable<DirectoriesTable>;
@@ -69,19 +62,13 @@ export async function revokeAccess(
 
 async function changeOnce(
   { database, host, clock }: ChangeDependencies,
-  { accountId, id, asker }: Target,
+  target: Target,
   plan: Plan,
   also: Also | undefined,
 ): Promise<DirectoriesTable> {
+  const { id, asker } = target;
   const done = await database.db.transaction().execute(async (tx) => {
-    const before = await tx
-      .selectFrom('directories')
-      .selectAll()
-      .where('id', '=', id)
-      .where('account_id', '=', accountId)
-      .where('deleted_at', 'is', null)
-      .executeTakeFirst();
-    if (!before) return notFound();
+    const before = await liveDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
@@ -98,8 +85,4 @@ async function changeOnce(
   });
   if (done.forHost) await host.apply(done.directory);
   return done.directory;
-}
-
-export function notFound(): never {
-  throw new BerthError('directory_not_found', 'Directory not found');
 }

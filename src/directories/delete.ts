@@ -5,9 +5,10 @@
  */
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { Removal } from '../history/kept-answers.ts';
-import { type ChangeDependencies, notFound } from './change.ts';
+import type { ChangeDependencies } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { notFound } from './target.ts';
 import { markUnapplied } from './unapplied.ts';
 
 export interface DeleteDependencies extends ChangeDependencies {

@@ -2,8 +2,9 @@
 import * as v from 'valibot';
 import { BerthError } from '../errors.ts';
 import { checked, orBlank, wholeNumber } from '../validation.ts';
-import { type ChangeDependencies, changeDirectory, type Target } from './change.ts';
+import { type ChangeDependencies, changeDirectory } from './change.ts';
 import type { Fields } from './fields.ts';
+import { liveDirectory, type Target } from './target.ts';
 
 /** More than any file system of today holds: 1 PiB. */
 const MOST = 2 ** 50;
@@ -32,14 +33,7 @@ export async function setQuota(deps: ChangeDependencies, target: Target, fields:
 }
 
 /** @throws {BerthError} `directory_not_found`. */
-export async function quotaOf({ database }: ChangeDependencies, { accountId, id }: Target): Promise<Quota> {
-  const directory = await database.reads
-    .selectFrom('directories')
-    .select(['quota_bytes as max_bytes', 'storage_bytes as used_bytes'])
-    .where('id', '=', id)
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
-  if (!directory) throw new BerthError('directory_not_found', 'Directory not found');
-  return directory;
+export async function quotaOf({ database }: ChangeDependencies, target: Target): Promise<Quota> {
+  const { quota_bytes: max_bytes, storage_bytes: used_bytes } = await liveDirectory(database.reads, target);
+  return { max_bytes, used_bytes };
 }

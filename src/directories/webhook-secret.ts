@@ -5,10 +5,11 @@
 import * as v from 'valibot';
 import { ValidationError } from '../errors.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
-import { type ChangeDependencies, changeDirectory, type Target } from './change.ts';
+import { type ChangeDependencies, changeDirectory } from './change.ts';
 import { checked, INVALID } from '../validation.ts';
 import type { Fields } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
+import type { Target } from './target.ts';
 
 export const SecretFields = v.object({
   activate: v.optional(v.boolean(INVALID), false),

@@ -49,7 +49,7 @@ export interface AppDependencies {
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 /** The endpoints that need a key. */
-function routesOf(deps: AppDependencies): Route[] {
+export function routesOf(deps: AppDependencies): Route[] {
   const { rules } = deps;
   const queries = directoryQueries(rules.database.reads);
   return [
@@ -67,21 +67,22 @@ function routesOf(deps: AppDependencies): Route[] {
 }
 
 /** All that openapi.json tells of. */
-export function described(deps: AppDependencies): Described[] {
-  return [...routesOf(deps), HEALTH, OPENAPI];
+export function described(routes: readonly Route[]): Described[] {
+  return [...routes, HEALTH, OPENAPI];
 }
 
 export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const { identify, rules, clockLead, log } = deps;
   const { authorized, open } = createAccess(identify);
+  const routes = routesOf(deps);
   const repeatable = createRepeatable({ ...rules, clockLead, log });
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 
   app.get(HEALTH.path, health(deps.checkHealth, log));
-  app.get(OPENAPI.path, open(showOpenapi(described(deps), version)));
+  app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
-  for (const { method, path, endpoint } of routesOf(deps)) {
+  for (const { method, path, endpoint } of routes) {
     app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
   }
 

@@ -1,8 +1,8 @@
 /** What the endpoints of a directory begin with: whose it is, and who asks. */
 import type { Context } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
+import { notFound, type Target } from '../directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../directories/view.ts';
-import { BerthError } from '../errors.ts';
 import type { Asker } from '../history/audit.ts';
 import type { ApiEnv } from './observe.ts';
 
@@ -13,8 +13,18 @@ export async function ownDirectory(
   id: string,
 ): Promise<ShownDirectory> {
   const directory = await directories.byId(accountId, id);
-  if (!directory) throw new BerthError('directory_not_found', 'Directory not found');
-  return directory;
+  return directory ?? notFound();
+}
+
+/** The same directory for a rule that changes something of it. */
+export async function ownTarget(
+  directories: DirectoryQueries,
+  c: Context<ApiEnv>,
+  principal: Principal,
+  id: string,
+): Promise<Target> {
+  await ownDirectory(directories, principal, id);
+  return { accountId: principal.accountId, id, asker: askerOf(c, principal) };
 }
 
 /** Who asks for a change, as the audit names it. */

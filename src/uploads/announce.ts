@@ -1,9 +1,10 @@
 /** Announces a file again, or for the first time when its directory had no webhook URL at the upload. */
+import { liveDirectory, type Target } from '../directories/target.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import { type Delivery, deliveryOf } from '../webhooks/delivery-list.ts';
 import { deliveryFor, enqueueDue } from '../webhooks/outbox.ts';
-import { liveDirectory, receiverOf, type Target, type WebhookRules } from '../webhooks/receiver-of.ts';
+import { receiverOf, type WebhookRules } from '../webhooks/receiver-of.ts';
 import { displayName } from './file-path.ts';
 import { uploadOf } from './upload-list.ts';
 

@@ -12,14 +12,14 @@ import type { Transaction } from 'kysely';
 import { isAbsent, lstatBeneath, placeIn } from '../beneath.ts';
 import { type Clock, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { Tables } from '../db/schema.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorCode } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { Durable } from './disk/durable.ts';
 import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
 import { type FileStat, fileStat } from './record/file-stat.ts';
-import { liveDirectory, type Target, type TargetDirectory } from './target.ts';
+import { liveDirectory, notFound, type Target } from '../directories/target.ts';
 import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
 
 /** After which a placement is of a file that never came, in µs. */
@@ -87,7 +87,7 @@ function conflict(path: FilePath, isFolder: boolean): BerthError {
 /** The user's own from the first byte, so that the kernel counts it against the right quota. */
 async function write(
   coming: string,
-  directory: TargetDirectory,
+  directory: DirectoriesTable,
   body: AsyncIterable<Buffer>,
   durable: Durable,
 ): Promise<FileStat> {
@@ -155,7 +155,7 @@ async function movedIn(transit: Transit, owner: Owner, path: FilePath, coming: s
       if (code === 'ENOTDIR' || code === 'ELOOP') throw conflict(parentOf(path), true);
       if (!isAbsent(error)) throw error;
       if (tries < TRIES) continue;
-      throw new BerthError('directory_not_found', 'Directory not found', { cause: error });
+      return notFound(error);
     }
   }
 }
@@ -172,7 +172,7 @@ function moveIn(transit: Transit, owner: Owner, path: FilePath, coming: string):
 /** Resolves when the file counts; a client that moves it on at once, or a full database, is not waited for. */
 async function recorded(
   { database, touch, filesRoot }: PlacingOptions,
-  directory: TargetDirectory,
+  directory: DirectoriesTable,
   path: FilePath,
   { inode }: FileStat,
 ): Promise<void> {

@@ -11,7 +11,7 @@ import type { Transaction } from 'kysely';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { Tables } from '../db/schema.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { isFull } from '../directories/storage-full.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
@@ -23,7 +23,7 @@ import type { Jail } from './jails.ts';
 import { Files } from './record/files.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
-import { liveDirectory, type Target, type TargetDirectory } from './target.ts';
+import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
@@ -98,7 +98,7 @@ function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inod
 /** What was taken may be another file, or open for writing since just before. */
 async function makeSure(
   { caughtUp, isHeldNow, durable, filesRoot, transit }: RemovalOptions,
-  directory: TargetDirectory,
+  directory: DirectoriesTable,
   upload: RecordedUpload,
   taken: string,
 ): Promise<void> {
@@ -129,7 +129,7 @@ async function withReserve<T>(
 async function forget(
   tx: Transaction<Tables>,
   { clock }: RemovalOptions,
-  directory: TargetDirectory,
+  directory: DirectoriesTable,
   upload: RecordedUpload,
   asker: Asker | undefined,
 ): Promise<HistoryRow[]> {

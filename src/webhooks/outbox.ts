@@ -71,31 +71,34 @@ export async function enqueueDue(tx: Transaction<Tables>, delivery: DeliveriesTa
 
 export function deliveryFor(event: UploadEvent, url: string, now = event.uploadedAt): DeliveriesTable {
   const { directory, uploadId } = event;
-  return {
-    id: randomUUID(),
-    directory_id: directory.id,
-    account_id: directory.account_id,
-    upload_id: uploadId,
-    url,
-    destination: destinationOf(directory.account_id, url),
-    body: payload(event),
-    state: 'queued',
-    attempts: 0,
-    inserted_at: now,
-    due_at: now,
-    finished_at: null,
-    replay_at: null,
-    replayed_as: null,
-  };
+  const of = { directory_id: directory.id, account_id: directory.account_id, upload_id: uploadId };
+  return unsent({ ...of, body: payload(event) }, url, now);
 }
 
 /** A finished delivery as a new one. */
 export function replayOf(old: DeliveriesTable, url: string, now: Micros): DeliveriesTable {
+  return unsent(old, url, now);
+}
+
+/** A delivery of those bytes that nobody has tried yet. */
+function unsent(
+  {
+    directory_id,
+    account_id,
+    upload_id,
+    body,
+  }: Pick<DeliveriesTable, 'directory_id' | 'account_id' | 'upload_id' | 'body'>,
+  url: string,
+  now: Micros,
+): DeliveriesTable {
   return {
-    ...old,
     id: randomUUID(),
+    directory_id,
+    account_id,
+    upload_id,
     url,
-    destination: destinationOf(old.account_id, url),
+    destination: destinationOf(account_id, url),
+    body,
     state: 'queued',
     attempts: 0,
     inserted_at: now,

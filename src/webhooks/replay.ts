@@ -9,7 +9,8 @@ import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import { type Delivery, deliveryOf } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
-import { liveDirectory, receiverOf, type Target, type WebhookRules } from './receiver-of.ts';
+import { liveDirectory, type Target } from '../directories/target.ts';
+import { receiverOf, type WebhookRules } from './receiver-of.ts';
 
 /**
  * @returns the new delivery.

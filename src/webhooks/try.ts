@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
-import { liveDirectory, receiverOf, type Target, type WebhookRules } from './receiver-of.ts';
+import { liveDirectory, type Target } from '../directories/target.ts';
+import { receiverOf, type WebhookRules } from './receiver-of.ts';
 import type { Answer, Send } from './send.ts';
 
 export interface TrialRules extends WebhookRules {

@@ -39,9 +39,10 @@ const ALLOWED: Record<string, readonly string[]> = {
   metrics: [],
   reports: [],
   sftp: ['directories/host.ts'],
-  webhooks: ['history/audit.ts', 'history/kept-answers.ts'],
+  webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
   uploads: [
     'directories/storage-full.ts',
+    'directories/target.ts',
     'history/audit.ts',
     'history/kept-answers.ts',
     'history/transfers.ts',

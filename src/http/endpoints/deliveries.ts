@@ -10,7 +10,7 @@ import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../webhooks/replay.ts';
 import type { Endpoint } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
+import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { pageOf, readPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
@@ -61,22 +61,19 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
   };
 
   const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal, keep) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     return accepted(await replay(rules, target, c.req.param('delivery_id'), keep(accepted)));
   };
 
   const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     const { since } = checked(Since, await readFields(c.env.incoming));
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
     const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
     return answer(await replayFailed(rules, target, since, keep(answer)));
   };
 
   const announceOne: Endpoint<'/:id/:upload_id'> = async (c, principal, keep) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     return accepted(await announce(rules, target, c.req.param('upload_id'), keep(accepted)));
   };
 

@@ -8,7 +8,7 @@ import type { DirectoryFiles } from '../../uploads/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import type { Endpoint } from '../access.ts';
 import { attachment, isNoneMatch, requestedSpan, type Span } from '../content-headers.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
+import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { receivedBytes } from '../received-bytes.ts';
 import { requestedPath } from '../requested-path.ts';
 import { dataResponse, refusal } from '../responses.ts';
@@ -53,8 +53,7 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
   };
 
   const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     await files.remove(target, c.req.param('upload_id'));
     return c.body(null, 204);
   };
@@ -63,15 +62,14 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
   const put: Endpoint<'/:id'> = async (c, principal) => {
     const { incoming, untimed } = c.env;
     const { accountId } = principal;
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     checkCoding(incoming.headers);
-    const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${id}/files/`);
+    const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
     const before = coming.get(accountId) ?? 0;
     if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
     coming.set(accountId, before + 1);
     try {
       untimed?.();
-      const target = { accountId, id, asker: askerOf(c, principal) };
       const { size_bytes, isNew } = await files.place(target, path, receivedBytes(incoming));
       return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200);
     } finally {

@@ -33,10 +33,17 @@ export const OPENAPI: Described = {
   },
 };
 
-/** Made once: it is the same for everybody, for as long as this process runs. */
+/** Made when it is first asked for: it is the same for everybody, for as long as this process runs. */
 export function showOpenapi(routes: readonly Described[], version: string): (c: Context<ApiEnv>) => Response {
+  let made: ReturnType<typeof make> | undefined;
+  return (c) => {
+    const { text, headers } = (made ??= make(routes, version));
+    return c.req.header('if-none-match') === headers.etag ? c.body(null, 304, headers) : json(text, 200, headers);
+  };
+}
+
+function make(routes: readonly Described[], version: string) {
   const text = JSON.stringify(openapi(routes, version));
-  const headers = { etag: `"${hash('sha256', text, 'base64url').slice(0, 22)}"`, 'cache-control': 'no-cache' };
-  return (c) =>
-    c.req.header('if-none-match') === headers.etag ? c.body(null, 304, headers) : json(text, 200, headers);
+  const etag = `"${hash('sha256', text, 'base64url').slice(0, 22)}"`;
+  return { text, headers: { etag, 'cache-control': 'no-cache' } };
 }

@@ -5,7 +5,7 @@ import { type Quota, QuotaFields, quotaOf, setQuota } from '../../directories/qu
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
+import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
@@ -17,13 +17,13 @@ const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ quota })
 
 export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
-    shown(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id'), asker: undefined }));
+    shown(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id') }));
 
   const set: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
-    return shown(await setQuota(rules, { accountId: principal.accountId, id, asker: askerOf(c, principal) }, fields));
+    return shown(await setQuota(rules, target, fields));
   };
 
   const answer = { status: 200, description: 'The quota', schema: Answer, example: EXAMPLE };

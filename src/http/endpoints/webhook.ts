@@ -5,7 +5,7 @@ import { renewWebhookSecret, type RenewedSecret, SecretFields } from '../../dire
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
+import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, TestOutcome, WebhookSecret } from '../schemas.ts';
@@ -17,18 +17,16 @@ export function webhookRoutes(
   turn: Turn,
 ): Route[] {
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     await turn(principal.accountId, c.env.outgoing);
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
     const { ok: delivered, status, error, latency } = await tryWebhook(rules, target);
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };
 
   const renewSecret: Endpoint<'/:id'> = async (c, principal, keep) => {
-    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
-    const target = { accountId: principal.accountId, id, asker: askerOf(c, principal) };
     return secretResponse(await renewWebhookSecret(rules, target, fields, keep(secretResponse)));
   };
 

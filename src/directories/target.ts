@@ -1,4 +1,4 @@
-/** The directory whose files a request is about. */
+/** The directory that a request is about. */
 import type { Kysely } from 'kysely';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
@@ -8,33 +8,25 @@ export interface Target {
   readonly accountId: string;
   readonly id: string;
   /** The request behind a change, for the audit. */
-  readonly asker: Asker | undefined;
+  readonly asker?: Asker | undefined;
 }
 
-const COLUMNS = [
-  'id',
-  'account_id',
-  'external_id',
-  'sftp_username',
-  'uid',
-  'storage_bytes',
-  'quota_bytes',
-] as const satisfies readonly (keyof DirectoriesTable)[];
-
-export type TargetDirectory = Pick<DirectoriesTable, (typeof COLUMNS)[number]>;
-
-/** @throws {BerthError} `directory_not_found`. */
+/** @throws {BerthError} `directory_not_found` for one that is unknown, deleted or another account's. */
 export async function liveDirectory(
   db: Kysely<Tables>,
   { accountId, id }: Pick<Target, 'accountId' | 'id'>,
-): Promise<TargetDirectory> {
+): Promise<DirectoriesTable> {
   const directory = await db
     .selectFrom('directories')
-    .select(COLUMNS)
+    .selectAll()
     .where('id', '=', id)
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
     .executeTakeFirst();
-  if (!directory) throw new BerthError('directory_not_found', 'Directory not found');
-  return directory;
+  return directory ?? notFound();
+}
+
+/** @param cause what the system said, if that tells. */
+export function notFound(cause?: unknown): never {
+  throw new BerthError('directory_not_found', 'Directory not found', { cause });
 }

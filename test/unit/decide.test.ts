@@ -29,6 +29,8 @@ const ROW: Recorded = {
   source: 'log',
   session_pid: null,
 };
+/** Another file's, of the same size, whose inode was not seen. */
+const AFTER: Close = { ...CLOSE, path: 'b', at: 5_900_000, inode: undefined };
 const WAITING: Recorded = { ...ROW, path: Buffer.from('a.part'), state: 'waiting', session_pid: 1 };
 const FOUND: Recorded = { ...ROW, source: 'disk', uploaded_at: 5_100_000 };
 
@@ -230,6 +232,22 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     { ...ON_DISK, twin: { ...ROW, path: Buffer.from('b') }, rename: { ...RENAME, from: 'b' } },
     'renamed a 4 from b',
     'change r',
+  ],
+  [
+    'renamed onto a recorded file that is still there: the log is heard first, it may have been refused',
+    { ...ON_DISK, row: ROW, closes: [AFTER], rename: { ...RENAME, from: 'b' }, isFresh: true },
+    'wait barrier',
+  ],
+  [
+    'and the log has nothing to say of it yet',
+    { ...ON_DISK, seen: FILE, row: ROW, closes: [AFTER], rename: { ...RENAME, from: 'b' }, isFresh: true },
+    'wait rest',
+  ],
+  [
+    'and never will: the upload is announced, and the recorded file keeps its row',
+    { ...ON_DISK, seen: FILE, row: ROW, closes: [AFTER], rename: { ...RENAME, from: 'b' } },
+    'announce b 4',
+    'unmatched b told',
   ],
   [
     'another file with the inode of one that has gone, and no rename: it has to rest',

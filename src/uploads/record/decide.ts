@@ -16,6 +16,11 @@ export function decide(look: Look): Decision {
   const { stat, row, removal } = look;
   const last = look.closes.at(-1);
   if (!stat || (last && isAnother(look, stat, last))) return absent(look);
+  if (last && isYetToReplace(look, stat, last)) {
+    if (look.seen === undefined) return { wait: 'barrier' };
+    if (look.isFresh) return { wait: 'rest' };
+    return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
+  }
   if (last && isOutdated(look, stat, last)) {
     if (row?.source === 'disk') return NOTHING;
     return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
@@ -39,6 +44,11 @@ function isAnother({ wasSet, twin }: Look, stat: FileStat, close: Close): boolea
   if (inode !== undefined && inode !== stat.inode && !isLike(close, stat)) return true;
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !wasSet;
   return isOlder && bytes !== undefined && bytes !== stat.size_bytes;
+}
+
+/** The file that it was renamed onto is still there: sshd is about to try that rename, or to say that it was refused. */
+function isYetToReplace({ row, rename }: Look, stat: FileStat, close: Close): boolean {
+  return rename !== undefined && row !== undefined && close.at > row.uploaded_at && isSame(row, stat);
 }
 
 /** What is recorded is newer: a scan was faster than the log, or a later upload was told of first. */

@@ -46,6 +46,11 @@ export interface Config {
   readonly syncUploads: boolean;
   /** Where Prometheus reads the metrics, in plain HTTP. */
   readonly metrics: { readonly host: string; readonly port: number | 'off' };
+  readonly dashboard: {
+    readonly isOn: boolean;
+    /** An address of its own; undefined: the API's. */
+    readonly own: { readonly host: string; readonly port: number } | undefined;
+  };
   /** How long transfers, audit rows and finished deliveries are kept. */
   readonly historyDays: number;
   /** With more directories than this, only those with a live or recent session are watched; scans cover the rest. */
@@ -113,6 +118,9 @@ const Environment = v.object({
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
   BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
+  BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_DASHBOARD_HOST: v.optional(v.string()),
+  BERTH_DASHBOARD_PORT: v.optional(port),
   BERTH_HISTORY_DAYS: v.optional(count, '90'),
   BERTH_WATCH_LIMIT: v.optional(count, '20000'),
   BERTH_LOG_LEVEL: v.optional(
@@ -138,6 +146,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   );
   if (!given['BERTH_TLS_CERT'] !== !given['BERTH_TLS_KEY']) {
     problems.push('BERTH_TLS_CERT and BERTH_TLS_KEY go together');
+  }
+  if (given['BERTH_DASHBOARD_HOST'] && !given['BERTH_DASHBOARD_PORT']) {
+    problems.push('BERTH_DASHBOARD_HOST needs a BERTH_DASHBOARD_PORT');
   }
   if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
   const env = result.output;
@@ -170,6 +181,13 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     tempNames: env.BERTH_TEMP_NAMES,
     syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
+    dashboard: {
+      isOn: env.BERTH_DASHBOARD === 'on',
+      own:
+        env.BERTH_DASHBOARD_PORT === undefined
+          ? undefined
+          : { host: env.BERTH_DASHBOARD_HOST ?? env.BERTH_API_HOST, port: env.BERTH_DASHBOARD_PORT },
+    },
     historyDays: env.BERTH_HISTORY_DAYS,
     watchLimit: env.BERTH_WATCH_LIMIT,
     logLevel: env.BERTH_LOG_LEVEL,

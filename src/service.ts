@@ -12,6 +12,7 @@ import { type Background, createBackground } from './background.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
+import type { DashboardDependencies } from './dashboard/start.tsx';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
@@ -22,12 +23,12 @@ import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { byApiKey } from './http/access.ts';
-import { firstPair, followCertificate } from './http/certificate.ts';
+import { firstPair, followCertificate, type TlsPair } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
-import { startHttpServer } from './http/server.ts';
+import { type HttpServerOptions, startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
@@ -63,6 +64,8 @@ const TESTS = 4;
 export interface Service {
   /** The port that the API listens on. */
   readonly port: number;
+  /** The port of the dashboard, usually the API's; undefined when it is off. */
+  readonly dashboardPort: number | undefined;
   /** The port of the metrics; undefined when they are off or their port was taken. */
   readonly metricsPort: number | undefined;
   /** Resolves when every directory has been compared with the disk, scanned and watched. */
@@ -145,6 +148,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const owned = parts.move();
   return {
     port: api.port,
+    dashboardPort: api.dashboardPort,
     metricsPort: scrapes.port,
     covered: upkeep.covered,
     reload: api.reload,
@@ -204,7 +208,7 @@ async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
   own: Pick<AppDependencies, 'rules' | 'webhooks' | 'files' | 'checkHealth'>,
   parts: AsyncDisposableStack,
-): Promise<{ port: number; reload(): void }> {
+): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'>> {
   const shared = {
     ...own,
     uploads: uploadList(database.reads),
@@ -216,29 +220,50 @@ async function openApi(
     clockLead,
     log,
   };
+  const address = clientAddress(config.trustedProxies);
+  const addressLimit = createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() });
   const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
     rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
-    addressLimit: createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() }),
-    clientAddress: clientAddress(config.trustedProxies),
+    addressLimit,
+    clientAddress: address,
   });
   const nameRequest = requestNames(fromProxy(config.trustedProxies));
   const asked = { log, observe: metrics.request };
   const operators = observed(createApp({ ...shared, identify: byOperator(database.reads) }), asked);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
-  const server = await startHttpServer({
-    app: observed(createApp({ ...shared, identify }), asked),
-    nameRequest,
-    ...config.api,
-    tls: first ? (first.pair ?? 'pending') : 'proxy',
-  });
+  const app = observed(createApp({ ...shared, identify }), asked);
+  const pages = await dashboardOf(config, { ...shared, clientAddress: address, addressLimit });
+  const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
+  const listening = { nameRequest, tls: first ? (first.pair ?? 'pending') : 'proxy' } as const;
+  const { own: place } = config.dashboard;
+  const both = dashboard && !place ? besideApi(app, dashboard) : app;
+  const server = await startHttpServer({ ...listening, ...config.api, app: both });
   parts.defer(() => server.close(GRACE));
-  if (!first) return { port: server.port, reload: () => undefined };
-  const follower = followCertificate({ tls: config.tls, background, log, first, use: server.useCertificate });
-  parts.adopt(follower, closed);
-  return { port: server.port, reload: follower.look };
+  const other = dashboard && place && (await startHttpServer({ ...listening, ...place, app: dashboard.app }));
+  parts.defer(() => other?.close(GRACE));
+  const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
+  if (!first) return { ...ports, reload: () => undefined };
+  const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
+  const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
+  return { ...ports, reload: follower.look };
+}
+
+/** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
+async function dashboardOf({ dashboard, environment }: Config, deps: Omit<DashboardDependencies, 'environment'>) {
+  if (!dashboard.isOn) return undefined;
+  const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
+  return { app: createDashboard({ ...deps, environment }), isDashboard };
+}
+
+/** One port for both. */
+function besideApi(
+  api: HttpServerOptions['app'],
+  { app, isDashboard }: { app: HttpServerOptions['app']; isDashboard(target: string): boolean },
+): HttpServerOptions['app'] {
+  return { fetch: (request, env) => (isDashboard(env.incoming.url ?? '') ? app : api).fetch(request, env) };
 }
 
 /** The host with the watcher told of each directory that comes or goes. */

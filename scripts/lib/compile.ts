@@ -14,12 +14,12 @@ const src = join(folder, 'src');
 const keepImports: Plugin = {
   name: 'keep-imports',
   setup({ onResolve }) {
-    onResolve({ filter: /^\.\.?\// }, ({ path }) => ({ path: path.replace(/\.ts$/, '.js'), external: true }));
+    onResolve({ filter: /^\.\.?\// }, ({ path }) => ({ path: path.replace(/\.tsx?$/, '.js'), external: true }));
   },
 };
 
 await build({
-  entryPoints: globSync('**/*.ts', { cwd: src }).map((file) => join(src, file)),
+  entryPoints: globSync('**/*.{ts,tsx}', { cwd: src }).map((file) => join(src, file)),
   outbase: src,
   outdir: join(folder, 'program'),
   bundle: true,
@@ -27,6 +27,8 @@ await build({
   plugins: [keepImports],
   platform: 'node',
   format: 'esm',
+  jsx: 'automatic',
+  jsxImportSource: 'hono/jsx',
   target: 'node24',
   sourcemap: true,
   sourcesContent: false,

@@ -19,6 +19,7 @@ export async function createAccount(
     inserted_at: clock.now(),
     deleted_at: null,
     deleted_by: null,
+    second_factor_required_at: null,
   };
   await database.db.insertInto('accounts').values(account).execute();
   return account;

@@ -4,9 +4,10 @@
  */
 import type { Generated } from 'kysely';
 import type { Micros } from '../clock.ts';
+import type { Role, UserTables } from './schema-users.ts';
 
 export type Plan = 'free' | 'starter' | 'pro' | 'business';
-export type Role = 'admin' | 'member';
+export type { Role } from './schema-users.ts';
 export type AuthMode = 'password' | 'public_key' | 'both';
 
 export interface AccountsTable {
@@ -18,6 +19,8 @@ export interface AccountsTable {
   deleted_at: Micros | null;
   /** Who asked for that, as the audit names it. */
   deleted_by: string | null;
+  /** Since when its users need a second factor for the dashboard; null while they do not. */
+  second_factor_required_at: Micros | null;
 }
 
 export interface ApiKeysTable {
@@ -224,9 +227,15 @@ export type AuditAction =
   | 'remove-file'
   | 'replay'
   | 'announce'
-  | 'test';
+  | 'test'
+  | 'create-key'
+  | 'revoke-key'
+  | 'create-user'
+  | 'update-user'
+  | 'remove-user'
+  | 'update-account';
 
-/** What was changed through the API, in the transaction of the change. */
+/** What was changed through the API or the dashboard, in the transaction of the change. */
 export interface AuditTable {
   id: Generated<number>;
   at: Micros;
@@ -236,6 +245,7 @@ export interface AuditTable {
   request_id: string;
   /** Method and pattern of the path. */
   route: string;
+  /** Empty, as the username is, for a change of the account: its keys, its users. */
   directory_id: string;
   username: string;
   /** JSON: for each changed field its name, with what it was and became where that may be shown. */
@@ -274,7 +284,7 @@ export interface ClockTable {
   lead: Micros;
 }
 
-export interface Tables {
+export interface Tables extends UserTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;

@@ -74,6 +74,15 @@ export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change:
     .execute();
 }
 
+/** A change of the account itself: no directory is meant. `details` hold no secrets. */
+export async function insertAccountAudit(
+  tx: Transaction<Tables>,
+  asker: Asker,
+  { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
+): Promise<void> {
+  await insertAudit(tx, asker, { at, action, directory: { id: '', sftp_username: '' }, details });
+}
+
 interface Difference {
   from?: unknown;
   to?: unknown;

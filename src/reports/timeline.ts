@@ -56,10 +56,17 @@ const ACTIONS: Readonly<Record<AuditRow['action'], string>> = {
   replay: 'webhooks replayed',
   announce: 'file announced again',
   test: 'webhook tried',
+  'create-key': 'API key created',
+  'revoke-key': 'API key revoked',
+  'create-user': 'user created',
+  'update-user': 'user changed',
+  'remove-user': 'user removed',
+  'update-account': 'account changed',
 };
 
 function ofChange({ at, action, key_name, key_id, request_id, changes }: AuditRow): Happening {
-  const who = key_id.startsWith('operator:') ? `operator ${key_id.slice(9)}` : `key ${key_name ?? key_id}`;
+  const [, kind, name] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
+  const who = kind === undefined ? `key ${key_name ?? key_id}` : `${kind} ${name}`;
   const fields = action === 'create' ? '' : changesInWords(JSON.parse(changes) as Changes);
   const what = fields === '' ? '' : `: ${fields}`;
   return { at, kind: 'change', address: null, text: `${ACTIONS[action]} by ${who} (request ${request_id})${what}` };

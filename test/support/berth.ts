@@ -51,7 +51,8 @@ export interface TestBerth extends AsyncDisposable {
   readonly config: Config;
   readonly sshd: Sshd;
   readonly receiver: Receiver;
-  /** The admin key. */
+  /** The account, and its admin key. */
+  readonly accountId: string;
   readonly key: string;
   /** A request with it. */
   readonly send: Send;
@@ -83,7 +84,7 @@ export async function startBerth(
   let service: Service | undefined = await startService(config, { log });
   parts.defer(() => service?.close());
 
-  const key = await issueKey(config);
+  const { key, accountId } = await issueAccount(config);
 
   const running = (): Service => {
     if (!service) throw new Error('berth is stopped');
@@ -105,6 +106,7 @@ export async function startBerth(
     sshd,
     receiver: hook,
     key,
+    accountId,
     send,
     service: running,
     async directory(fields = {}) {
@@ -155,10 +157,14 @@ export function webhookOf(request: { readonly body: Buffer }): Webhook {
 
 /** An admin key of a new account on the Business plan. */
 export async function issueKey(config: Config): Promise<string> {
+  return (await issueAccount(config)).key;
+}
+
+async function issueAccount(config: Config): Promise<{ key: string; accountId: string }> {
   const database = await openDatabase(config.databaseFile);
   const issuer = { database, clock: systemClock(), environment: config.environment };
   const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
   const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });
   await database.close();
-  return key;
+  return { key, accountId: account.id };
 }

@@ -30,6 +30,8 @@ export function scratch(overrides: Record<string, string> = {}): Scratch {
     BERTH_SFTP_HOST: '127.0.0.1',
     BERTH_SFTP_PORT: '0',
     BERTH_METRICS_PORT: 'off',
+    // Its pages are .tsx, which Node alone does not load (test/dashboard/).
+    BERTH_DASHBOARD: 'off',
     BERTH_LOG_LEVEL: 'error',
     ...overrides,
   };

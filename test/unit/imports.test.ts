@@ -39,6 +39,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   metrics: [],
   reports: [],
   sftp: ['directories/host.ts'],
+  users: ['accounts', 'history/audit.ts'],
   webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
   uploads: [
     'directories/storage-full.ts',
@@ -63,6 +64,25 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/upload-list.ts',
     'webhooks',
   ],
+  dashboard: [
+    'accounts',
+    'directories',
+    'history',
+    'http/access.ts',
+    'http/client-address.ts',
+    'http/content-headers.ts',
+    'http/observe.ts',
+    'http/rate-limits.ts',
+    'http/turns.ts',
+    'http/warnings.ts',
+    'uploads/announce.ts',
+    'uploads/content.ts',
+    'uploads/directory-files.ts',
+    'uploads/file-path.ts',
+    'uploads/upload-list.ts',
+    'users',
+    'webhooks',
+  ],
   listen: ['webhooks/signature.ts'],
   cli: [
     'accounts',
@@ -74,6 +94,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'reports',
     'serve.ts',
     'sftp',
+    'users',
     'webhooks/replay.ts',
   ],
 };
@@ -86,7 +107,10 @@ const PACKAGES: Record<string, readonly string[]> = {
   'better-sqlite3': ['db'],
   chokidar: ['uploads/disk/jail-watcher.ts'],
   got: ['webhooks'],
-  hono: ['http'],
+  hono: ['http', 'dashboard'],
+  'openid-client': ['dashboard'],
+  otpauth: ['users'],
+  uqr: ['dashboard'],
   '@valibot/to-json-schema': ['http/openapi/json-schema.ts'],
   '@hono/node-server': ['http'],
   sshpk: ['directories/public-key.ts'],
@@ -100,7 +124,7 @@ interface Import {
   readonly to: string;
 }
 
-const files = globSync('**/*.ts', { cwd: SRC });
+const files = globSync('**/*.{ts,tsx}', { cwd: SRC });
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(SRC, file), 'utf8');

@@ -4,10 +4,12 @@ import * as initial from './001-initial.ts';
 import * as history from './002-history.ts';
 import * as clock from './003-clock.ts';
 import * as api from './004-api.ts';
+import * as dashboard from './005-dashboard.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
   '002-history': history,
   '003-clock': clock,
   '004-api': api,
+  '005-dashboard': dashboard,
 };

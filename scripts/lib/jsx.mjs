@@ -1,0 +1,16 @@
+// JSX for `node --test` without tsx. Node strips types itself, and line for line, so coverage tells the lines that ran; tsx, by
+// which everything else runs, moves them. esbuild is what tsx compiles with.
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { transformSync } from 'esbuild';
+
+registerHooks({
+  load(url, context, nextLoad) {
+    if (!url.endsWith('.tsx')) return nextLoad(url, context);
+    const sourcefile = fileURLToPath(url);
+    const options = { loader: 'tsx', jsx: 'automatic', jsxImportSource: 'hono/jsx', sourcemap: 'inline', sourcefile };
+    const { code } = transformSync(readFileSync(sourcefile, 'utf8'), { ...options, format: 'esm', target: 'node24' });
+    return { format: 'module', source: code, shortCircuit: true };
+  },
+});

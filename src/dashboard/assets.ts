@@ -1,0 +1,21 @@
+/** The stylesheet and the script: files of `static/`, read once, with a tag that changes with them. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Hono } from 'hono';
+import type { DashboardEnv } from './environment.ts';
+
+const TYPES = { 'style.css': 'text/css; charset=utf-8', 'script.js': 'text/javascript; charset=utf-8' } as const;
+
+/** By way of `src/`, which an installation has beside what was compiled. */
+const FOLDER = new URL('../../src/dashboard/static/', import.meta.url);
+
+export function serveAssets(app: Hono<DashboardEnv>): void {
+  for (const [name, type] of Object.entries(TYPES)) {
+    const text = readFileSync(new URL(name, FOLDER), 'utf8');
+    const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`;
+    const headers = { etag, 'content-type': type, 'cache-control': 'max-age=600' };
+    app.get(`/dashboard/static/${name}`, (c) =>
+      c.req.header('if-none-match') === etag ? c.body(null, 304, headers) : c.body(text, 200, headers),
+    );
+  }
+}

@@ -1,0 +1,42 @@
+/** Times, sizes, states and things to copy, as all pages show them. */
+import type { FC } from 'hono/jsx';
+import { formatMicros, type Micros } from '../../clock.ts';
+
+/** In UTC; the script writes it in the reader's zone and leaves UTC at hand. */
+export const Time: FC<{ at: Micros | null; none?: string }> = ({ at, none = 'never' }) => {
+  if (at === null) return <span class="quiet">{none}</span>;
+  const text = formatMicros(at);
+  const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+  return (
+    <time datetime={text} title={utc}>
+      {utc}
+    </time>
+  );
+};
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function sizeInWords(bytes: number): string {
+  const step = Math.min(UNITS.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
+  const number = bytes / 1024 ** step;
+  return `${step === 0 || number >= 100 ? Math.round(number) : number.toFixed(1)} ${UNITS[step]}`;
+}
+
+/** `exact` stands in its title. */
+export const Size: FC<{ bytes: number }> = ({ bytes }) => <span title={`${bytes} bytes`}>{sizeInWords(bytes)}</span>;
+
+export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: string }> = ({ kind, text }) => (
+  <span class={`badge ${kind}`}>{text}</span>
+);
+
+/** Something to copy: the button comes with the script. */
+export const Copyable: FC<{ text: string; label?: string; secret?: string }> = ({ text, label, secret }) => (
+  <span class="copyable">
+    <code data-secret={secret} aria-label={label}>
+      {text}
+    </code>
+    <button type="button" class="copy" data-copy={text} hidden>
+      Copy
+    </button>
+  </span>
+);

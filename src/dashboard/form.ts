@@ -1,0 +1,23 @@
+/** What a form says. */
+import type { FieldErrors } from '../errors.ts';
+import { ValidationError } from '../errors.ts';
+import type { PageContext } from './environment.ts';
+
+export type FormFields = Readonly<Record<string, string>>;
+
+/** The text fields of the form that was posted; of several with one name the last, and no files. */
+export async function formFields(c: PageContext): Promise<FormFields> {
+  const entries = Object.entries(await c.req.parseBody());
+  return Object.fromEntries(entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])));
+}
+
+/** What `change` says is wrong with the fields, for the form to show; undefined when it went well. Other errors pass. */
+export async function fieldErrors(change: () => Promise<unknown>): Promise<FieldErrors | undefined> {
+  try {
+    await change();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ValidationError) return error.fields;
+    throw error;
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * What stands before every page: headers, the size and the type of forms, where they come from, and the session. Pages
+ * that need no session come first (`start.ts`).
+ */
+import { timingSafeEqual } from 'node:crypto';
+import type { MiddlewareHandler } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { csrf } from 'hono/csrf';
+import { routePath } from 'hono/route';
+import { secureHeaders } from 'hono/secure-headers';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { BerthError } from '../errors.ts';
+import type { ClientAddress } from '../http/client-address.ts';
+import type { RateLimit } from '../http/rate-limits.ts';
+import { sessionOf } from '../users/sessions.ts';
+import type { DashboardEnv, PageContext } from './environment.ts';
+import { clearSession, csrfToken, sessionToken } from './session-cookie.ts';
+
+type Handler = MiddlewareHandler<DashboardEnv>;
+
+const FORM_LIMIT = 65_536;
+
+const headers: Handler = secureHeaders({
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'"],
+    imgSrc: ["'self'", 'data:'],
+    connectSrc: ["'self'"],
+    formAction: ["'self'"],
+    baseUri: ["'none'"],
+    frameAncestors: ["'none'"],
+  },
+  referrerPolicy: 'same-origin',
+  // The operator's decision, for the whole host: with a self-signed certificate it would lock people out.
+  strictTransportSecurity: false,
+});
+
+/** Behind a proxy the request's own URL has another scheme, so hosts are compared. */
+const sameOrigin: Handler = csrf({ origin: (origin, c) => URL.parse(origin)?.host === c.req.header('host') });
+
+/** For all requests to the dashboard. */
+export function everyRequest(clientAddress: ClientAddress): Handler[] {
+  const known: Handler = async (c, next) => {
+    const agent = c.req.header('user-agent') ?? '';
+    c.set('visit', { address: clientAddress(c.env.incoming), agent });
+    await next();
+    c.env.notes.route ??= routePath(c, -1);
+    if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
+  };
+  return [known, headers, bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge }), sameOrigin];
+}
+
+function tooLarge(): never {
+  throw new BerthError('body_too_large', `The form is over ${FORM_LIMIT} bytes`);
+}
+
+export interface SessionGuard {
+  readonly database: Database;
+  readonly clock: Clock;
+  /** Requests of one user a minute. */
+  readonly userLimit: RateLimit;
+}
+
+/** Lets requests with a session on; others are sent to sign in, and come back to a page that they wanted to see. */
+export function withSession({ database, clock, userLimit }: SessionGuard): Handler {
+  return async (c, next) => {
+    const token = sessionToken(c);
+    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, c.get('visit'));
+    if (token === undefined || !user) {
+      if (token !== undefined) clearSession(c);
+      return c.redirect(signInFor(c), 303);
+    }
+    c.env.notes.principal = user.principal;
+    userLimit.take(user.userId);
+    c.set('user', user);
+    c.set('csrf', csrfToken(token));
+    if (c.req.method === 'POST') await checkForm(c);
+    const { path } = c.req;
+    if (user.awaitsCode && !AWAITING_CODE.includes(path)) return c.redirect('/dashboard/sign-in/code', 303);
+    if (user.needsSecondFactor && !user.awaitsCode && !NEEDING_FACTOR.some((own) => path.startsWith(own)))
+      return c.redirect('/dashboard/profile/second-factor', 303);
+    return next();
+  };
+}
+
+/** What one may do before the code of the second factor was right. */
+const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];
+/** What one may do before there is the second factor that the account asks for. */
+const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out'];
+
+function signInFor(c: PageContext): string {
+  if (c.req.method !== 'GET' || c.req.path === '/dashboard') return '/dashboard/sign-in';
+  const { pathname, search } = new URL(c.req.url);
+  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search }).toString()}`;
+}
+
+/** @throws {BerthError} `not_authorized` for a form that is not of this session. */
+async function checkForm(c: PageContext): Promise<void> {
+  const { _csrf: sent } = await c.req.parseBody();
+  const [given, expected] = [Buffer.from(typeof sent === 'string' ? sent : ''), Buffer.from(c.get('csrf'))];
+  if (given.length !== expected.length || !timingSafeEqual(given, expected))
+    throw new BerthError(
+      'not_authorized',
+      'This form is not of your session any more. Go back, reload the page and try again.',
+    );
+}
+
+/** @throws {BerthError} `not_authorized` unless the user is an admin. */
+export const adminOnly: Handler = async (c, next) => {
+  if (c.get('user').principal.role !== 'admin')
+    throw new BerthError('not_authorized', 'Only an admin of your account may do that.');
+  return next();
+};

@@ -1,0 +1,52 @@
+/** What people read in place of a page that they cannot have. */
+import { HTTPException } from 'hono/http-exception';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { BerthError, errorCode, ValidationError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+import { Layout, NarrowLayout } from '../components/layout.tsx';
+import type { PageContext } from '../environment.ts';
+
+const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
+  not_authorized: 403,
+  rate_limited: 429,
+  body_too_large: 413,
+  storage_full: 507,
+  file_changed: 409,
+  file_in_use: 409,
+  directory_limit: 422,
+};
+
+const TITLES: Partial<Record<number, string>> = { 403: 'Not allowed', 404: 'Not found', 429: 'Too many requests' };
+
+export function notFoundPage(c: PageContext): Response | Promise<Response> {
+  return page(c, 404, 'There is nothing here. It may have been deleted, or the address is wrong.');
+}
+
+/** An unknown error says nothing but the request's id, under which the log has the details. */
+export function errorPage(error: Error, c: PageContext, log: Log): Response | Promise<Response> {
+  const { id } = c.env.notes;
+  if (error instanceof HTTPException && error.status < 500)
+    return page(c, error.status, 'This form was sent from another site, so nothing was done.');
+  if (error instanceof ValidationError) return page(c, 422, 'Something in this address or form is wrong.');
+  if (error instanceof BerthError && error.code.endsWith('_not_found')) return notFoundPage(c);
+  if (error instanceof BerthError) {
+    if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
+    return page(c, STATUS[error.code] ?? 409, error.message);
+  }
+  if (errorCode(error) === 'SQLITE_BUSY') return page(c, 503, 'berth is busy. Try again in a moment.');
+  log.error({ err: error, request_id: id }, 'a request failed');
+  return page(c, 500, `Something went wrong here. Whoever runs this berth finds it in the log by ${id}.`);
+}
+
+function page(c: PageContext, status: ContentfulStatusCode, message: string): Response | Promise<Response> {
+  const Frame = (c.get('user') as unknown) && !c.get('user').awaitsCode ? Layout : NarrowLayout;
+  c.status(status);
+  return c.render(
+    <Frame title={TITLES[status] ?? 'That did not work'}>
+      <p>{message}</p>
+      <p>
+        <a href="/dashboard">To the overview</a>
+      </p>
+    </Frame>,
+  );
+}

@@ -1,0 +1,29 @@
+/** The cookie of a session, and what is derived from it. Its token is in no page and in no log. */
+import { createHash } from 'node:crypto';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { PageContext } from './environment.ts';
+
+const NAME = 'berth';
+
+/** Browsers take a `__Host-` cookie from this host alone, over TLS (RFC 6265bis, section 4.1.3.2). */
+const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
+
+/** 30 days, in seconds: sessions end sooner. */
+const MAX_AGE = 2_592_000;
+
+export function sessionToken(c: PageContext): string | undefined {
+  return getCookie(c, NAME, 'host');
+}
+
+export function setSession(c: PageContext, token: string): void {
+  setCookie(c, NAME, token, { ...OPTIONS, maxAge: MAX_AGE });
+}
+
+export function clearSession(c: PageContext): void {
+  deleteCookie(c, NAME, OPTIONS);
+}
+
+/** What the forms of that session carry, so that no other site and no other session can post them. */
+export function csrfToken(token: string): string {
+  return createHash('sha256').update(`csrf ${token}`).digest('base64url');
+}

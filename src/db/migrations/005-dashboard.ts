@@ -1,0 +1,49 @@
+/** What the dashboard needs: users, the links with which they set a password, their sessions and second factors. */
+import { type Kysely, sql } from 'kysely';
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await db.schema.alterTable('accounts').addColumn('second_factor_required_at', 'bigint').execute();
+
+  await db.schema
+    .createTable('users')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('account_id', 'text', (c) => c.notNull().references('accounts.id').onDelete('cascade'))
+    .addColumn('email', 'text', (c) => c.notNull().unique())
+    .addColumn('role', 'text', (c) => c.notNull().check(sql`role in ('admin', 'member')`))
+    .addColumn('password_hash', 'text')
+    .addColumn('totp_secret', 'text')
+    .addColumn('totp_step', 'bigint', (c) => c.notNull().defaultTo(0))
+    .addColumn('oidc_subject', 'text', (c) => c.unique())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .addColumn('signed_in_at', 'bigint')
+    .addColumn('disabled_at', 'bigint')
+    .execute();
+  await db.schema.createIndex('users_of_account').on('users').columns(['account_id', 'email']).execute();
+
+  await db.schema
+    .createTable('user_links')
+    .addColumn('hash', 'text', (c) => c.primaryKey())
+    .addColumn('user_id', 'text', (c) => c.notNull().references('users.id').onDelete('cascade'))
+    .addColumn('expires_at', 'bigint', (c) => c.notNull())
+    .execute();
+
+  await db.schema
+    .createTable('user_sessions')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('hash', 'text', (c) => c.notNull().unique())
+    .addColumn('user_id', 'text', (c) => c.notNull().references('users.id').onDelete('cascade'))
+    .addColumn('awaits_code', 'integer', (c) => c.notNull())
+    .addColumn('address', 'text', (c) => c.notNull())
+    .addColumn('agent', 'text', (c) => c.notNull())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .addColumn('seen_at', 'bigint', (c) => c.notNull())
+    .execute();
+  await db.schema.createIndex('user_sessions_of_user').on('user_sessions').column('user_id').execute();
+
+  await db.schema
+    .createTable('recovery_codes')
+    .addColumn('user_id', 'text', (c) => c.notNull().references('users.id').onDelete('cascade'))
+    .addColumn('hash', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('recovery_codes_pk', ['user_id', 'hash'])
+    .execute();
+}

@@ -1,0 +1,62 @@
+/** The tables of the dashboard's users, as TypeScript sees them (`schema.ts`). */
+import type { Micros } from '../clock.ts';
+
+/** What keys and users may do: a member changes nothing about how one gets in. */
+export type Role = 'admin' | 'member';
+
+/** People who use the dashboard. Each belongs to one account. */
+export interface UsersTable {
+  id: string;
+  account_id: string;
+  /** In lower case, and one user's alone. */
+  email: string;
+  role: Role;
+  /** Null until a link was used to set one, and for those who come by their company's login alone. */
+  password_hash: string | null;
+  /** Base32 (RFC 6238); null without a second factor. */
+  totp_secret: string | null;
+  /** The time step of the last code that was taken: none is taken twice. */
+  totp_step: number;
+  /** `<issuer> <subject>` of the company's login. */
+  oidc_subject: string | null;
+  inserted_at: Micros;
+  signed_in_at: Micros | null;
+  /** From then on the user gets in by no way. */
+  disabled_at: Micros | null;
+}
+
+/** Links that set a password, once. */
+export interface UserLinksTable {
+  /** SHA-256 of the token in the link, as hex. */
+  hash: string;
+  user_id: string;
+  expires_at: Micros;
+}
+
+export interface UserSessionsTable {
+  id: string;
+  /** SHA-256 of the token in the cookie, as hex. */
+  hash: string;
+  user_id: string;
+  /** 1: the password was right, and the code of the second factor is still to come. */
+  awaits_code: 0 | 1;
+  /** Where it was used last, and with what. */
+  address: string;
+  agent: string;
+  inserted_at: Micros;
+  seen_at: Micros;
+}
+
+/** What still stands in for a code of the second factor, each once. */
+export interface RecoveryCodesTable {
+  user_id: string;
+  /** SHA-256, as hex. */
+  hash: string;
+}
+
+export interface UserTables {
+  users: UsersTable;
+  user_links: UserLinksTable;
+  user_sessions: UserSessionsTable;
+  recovery_codes: RecoveryCodesTable;
+}

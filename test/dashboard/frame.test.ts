@@ -1,0 +1,75 @@
+/** What holds for every page: the session it needs, its headers, and forms of other sessions and origins. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
+import { scratch } from '../support/scratch.ts';
+
+function place(berth: TestBerth) {
+  return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+}
+
+const signIn = (berth: TestBerth): Promise<Visitor> => signedIn(place(berth), berth.accountId);
+
+test('a page needs a session, and one that was wanted is come back to', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using visitor = visitorOf(place(berth));
+  const refused = await visitor.get('/dashboard/directories?sort=name');
+  assert.equal(refused.status, 303);
+  assert.equal(refused.headers.location, '/dashboard/sign-in?next=%2Fdashboard%2Fdirectories%3Fsort%3Dname');
+  using user = await signIn(berth);
+  const page = await user.get('/dashboard/directories');
+  assert.equal(page.status, 200);
+  assert.match(page.text, /^<!DOCTYPE html><html lang="en">.*<h1>Directories<\/h1>/s);
+});
+
+test('every page has a strict policy, is kept by no cache, and stands in no frame', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signIn(berth);
+  for (const path of ['/dashboard/directories', '/dashboard/nothing', '/dashboard/static/style.css']) {
+    const { headers } = await user.get(path);
+    const policy = String(headers['content-security-policy']);
+    assert.match(policy, /default-src 'none'/);
+    assert.match(policy, /frame-ancestors 'none'/);
+    assert.doesNotMatch(policy, /unsafe/);
+    assert.equal(headers['x-content-type-options'], 'nosniff');
+    assert.equal(headers['referrer-policy'], 'same-origin');
+    assert.match(String(headers['cache-control']), path.includes('static') ? /max-age/ : /no-store/);
+  }
+});
+
+test('a form of another session, without a token or from another origin changes nothing', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signIn(berth);
+  using other = await signIn(berth);
+  const [, others = ''] = /name="_csrf" value="([^"]*)"/.exec((await other.get('/dashboard/directories')).text) ?? [];
+  assert.notEqual(others, '');
+  assert.equal((await user.post('/dashboard/sign-out', { _csrf: others })).status, 403);
+  assert.equal((await user.post('/dashboard/sign-out', { _csrf: '' })).status, 403);
+  assert.equal((await user.post('/dashboard/sign-out', {}, { origin: 'https://elsewhere.example' })).status, 403);
+  assert.equal((await user.get('/dashboard/directories')).status, 200);
+  const token = user.cookies.get('__Host-berth') ?? '';
+  assert.equal((await user.post('/dashboard/sign-out')).status, 303);
+  user.cookies.set('__Host-berth', token);
+  assert.equal((await user.get('/dashboard/directories')).status, 303, 'a cookie that was stolen before');
+});
+
+test('the API is where it was, with the dashboard beside it, without it, and with it elsewhere', async () => {
+  for (const setting of [
+    { BERTH_DASHBOARD: 'on' },
+    { BERTH_DASHBOARD: 'off' },
+    { BERTH_DASHBOARD: 'on', BERTH_DASHBOARD_PORT: '0' },
+  ]) {
+    using files = scratch(setting);
+    await using berth = await startBerth(files);
+    assert.equal((await berth.send('GET', '/directories')).status, 200);
+    const { port, dashboardPort } = berth.service();
+    const isBeside = setting.BERTH_DASHBOARD === 'on' && !('BERTH_DASHBOARD_PORT' in setting);
+    assert.equal(dashboardPort === port, isBeside);
+    using visitor = visitorOf({ config: berth.config, port });
+    assert.equal((await visitor.get('/dashboard/directories')).status, isBeside ? 303 : 404);
+  }
+});

@@ -122,8 +122,8 @@ export interface FilesTable {
   /** When the upload was complete, by the server's clock; for a partial file, when it was cut off. */
   uploaded_at: Micros;
   /**
-   * What lstat said when the row was written: tells a changed file from one already recorded. Below 0 in a restored backup,
-   * whose files have been copied (`uploads/batch.ts`, `unknownInode`).
+   * What lstat said when the row was written: tells a changed file from one already recorded. Below 0 in a restored
+   * backup (`unknownInode`).
    */
   inode: number;
   mtime: Micros;
@@ -141,10 +141,7 @@ export interface DeliveriesTable {
   id: string;
   directory_id: string;
   account_id: string;
-  /**
-   * The row of `files` that it tells about. Null in rows of an earlier berth, and for a file that was overwritten before it
-   * got a row.
-   */
+  /** The row of `files` that it tells about. Null in rows of an earlier berth, and for a file that never got a row. */
   upload_id: string | null;
   /** Where the latest attempt went; before the first, where it was to go when the row was written. */
   url: string;

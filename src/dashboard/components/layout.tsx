@@ -3,7 +3,7 @@ import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import type { DashboardEnv } from '../environment.ts';
 import { ActionButton } from './form.tsx';
-import { Text } from './text.tsx';
+import { plainText, Text } from './text.tsx';
 
 const NAVIGATION = {
   '/dashboard': 'Overview',
@@ -27,7 +27,7 @@ const Head: FC<{ title: string }> = ({ title }) => (
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
-    <title>{title} · berth</title>
+    <title>{plainText(title)} · berth</title>
     <link rel="icon" href="data:," />
     <link rel="stylesheet" href="/dashboard/static/style.css" />
     <script src="/dashboard/static/script.js" defer></script>
@@ -84,7 +84,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps>> = ({ title, notice, prob
           </div>
         </header>
         <main id="content">
-          <h1>{title}</h1>
+          <h1>{plainText(title)}</h1>
           <Messages notice={notice} problem={problem} />
           {children}
         </main>
@@ -100,7 +100,7 @@ export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, notice
     <body class="narrow">
       <main id="content">
         <p class="brand">berth</p>
-        <h1>{title}</h1>
+        <h1>{plainText(title)}</h1>
         <Messages notice={notice} problem={problem} />
         {children}
       </main>

@@ -17,6 +17,16 @@ export const Text: FC<{ of: string }> = ({ of }) => {
   );
 };
 
+/** The same where there can be no elements. */
+export function plainText(text: string): string {
+  return HIDDEN.test(text)
+    ? text
+        .split(PARTS)
+        .map((part) => (HIDDEN.test(part) ? codePoint(part) : part))
+        .join('')
+    : text;
+}
+
 function codePoint(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;

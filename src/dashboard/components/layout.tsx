@@ -1,5 +1,5 @@
 /** The frame of every page: navigation, the page's title, and what happened just before. */
-import type { FC, PropsWithChildren } from 'hono/jsx';
+import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import type { DashboardEnv } from '../environment.ts';
 import { ActionButton } from './form.tsx';
@@ -15,11 +15,19 @@ const NAVIGATION = {
 } as const;
 
 interface LayoutProps {
+  /** May be a name that somebody has chosen. */
   readonly title: string;
   /** What has just been done: shown to all readers, and read out. */
   readonly notice?: string | undefined;
   /** What went wrong. */
   readonly problem?: string | undefined;
+}
+
+interface TitleProps {
+  /** One sentence about the page. */
+  readonly about?: string;
+  /** Beside the title: what people come here to do. */
+  readonly actions?: Child;
 }
 
 const Head: FC<{ title: string }> = ({ title }) => (
@@ -50,7 +58,14 @@ const Messages: FC<Pick<LayoutProps, 'notice' | 'problem'>> = ({ notice, problem
 );
 
 /** For somebody who is signed in. */
-export const Layout: FC<PropsWithChildren<LayoutProps>> = ({ title, notice, problem, children }) => {
+export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
+  title,
+  notice,
+  problem,
+  about,
+  actions,
+  children,
+}) => {
   const c = useRequestContext<DashboardEnv>();
   const { email, accountName } = c.get('user');
   const current = Object.keys(NAVIGATION).findLast((path) => c.req.path === path || c.req.path.startsWith(`${path}/`));
@@ -77,17 +92,23 @@ export const Layout: FC<PropsWithChildren<LayoutProps>> = ({ title, notice, prob
             </ul>
           </nav>
           <div class="who">
+            <Text of={accountName} />
             <span class="quiet">
-              <Text of={accountName} /> · <Text of={email} />
+              <Text of={email} />
             </span>
             <ActionButton action="/dashboard/sign-out" label="Sign out" />
           </div>
         </header>
         <main id="content">
-          <h1>{plainText(title)}</h1>
+          <div class="title">
+            <h1>{plainText(title)}</h1>
+            {actions}
+            {about !== undefined && <p class="quiet">{about}</p>}
+          </div>
           <Messages notice={notice} problem={problem} />
           {children}
         </main>
+        <footer data-zone>Times are in UTC.</footer>
       </body>
     </html>
   );

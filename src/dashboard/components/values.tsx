@@ -29,14 +29,13 @@ export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: strin
   <span class={`badge ${kind}`}>{text}</span>
 );
 
-/** Something to copy: the button comes with the script. */
+/** Something to copy. `label` says what, for the button, which only the script shows. */
 export const Copyable: FC<{ text: string; label?: string; secret?: string }> = ({ text, label, secret }) => (
   <span class="copyable">
-    <code data-secret={secret} aria-label={label}>
-      {text}
-    </code>
+    <code data-secret={secret}>{text}</code>
     <button type="button" class="copy" data-copy={text} hidden>
       Copy
+      {label !== undefined && <span class="unseen"> {label}</span>}
     </button>
   </span>
 );

@@ -1,25 +1,70 @@
 // What pages have beside their HTML: copy buttons, times in the reader's zone, questions before what cannot be undone. Every
 // page works without it.
 
-for (const button of document.querySelectorAll('[data-copy]')) {
-  button.hidden = false;
-  button.addEventListener('click', () => {
-    const said = (text) => (button.textContent = text);
-    navigator.clipboard.writeText(button.dataset.copy).then(
-      () => said('Copied'),
-      () => said('Not allowed'),
-    );
-    setTimeout(said, 2000, 'Copy');
+document.addEventListener('click', ({ target }) => {
+  const button = target.closest?.('[data-copy]');
+  if (!button) return;
+  const [words] = button.childNodes;
+  const said = (text) => (words.data = text);
+  navigator.clipboard.writeText(button.dataset.copy).then(
+    () => said('Copied'),
+    () => said('Not allowed'),
+  );
+  setTimeout(said, 2000, 'Copy');
+});
+
+/** As UTC is written, so that nothing moves: 2026-11-22 13:43:31. */
+const two = (number) => String(number).padStart(2, '0');
+function inZone(time) {
+  const at = new Date(time.dateTime);
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
+  return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':')}`;
+}
+
+const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+const zone = document.querySelector('[data-zone]');
+
+/** Also for what a page gets later. */
+function enhance(root) {
+  const isLocal = localStorage.getItem('zone') !== 'UTC';
+  for (const time of root.querySelectorAll('time[datetime]')) time.textContent = isLocal ? inZone(time) : time.title;
+  for (const button of root.querySelectorAll('[data-copy]')) button.hidden = false;
+  if (!zone) return;
+  zone.textContent = `Times are in ${isLocal ? timeZone : 'UTC'}. `;
+  const other = document.createElement('button');
+  other.className = 'plain';
+  other.textContent = isLocal ? 'Show UTC' : 'Show local times';
+  other.addEventListener('click', () => {
+    localStorage.setItem('zone', isLocal ? 'UTC' : 'local');
+    enhance(document);
+    zone.querySelector('button').focus();
   });
+  zone.append(other);
 }
+enhance(document);
 
-const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-function localTimes(root) {
-  for (const time of root.querySelectorAll('time[datetime]')) time.textContent = format.format(new Date(time.dateTime));
-}
-localTimes(document);
-
+/** Asks what the form says, in a dialog that names the action as its button does, and sends it on yes. */
 document.addEventListener('submit', (event) => {
-  const question = event.target.dataset.confirm;
-  if (question !== undefined && !confirm(question)) event.preventDefault();
+  const { target: form, submitter } = event;
+  const question = form.dataset.confirm;
+  if (question === undefined || form.dataset.confirmed) return;
+  event.preventDefault();
+  const dialog = document.createElement('dialog');
+  const add = (parent, name, text) =>
+    parent.appendChild(Object.assign(document.createElement(name), { textContent: text }));
+  add(dialog, 'p', question).id = 'question';
+  dialog.setAttribute('aria-labelledby', 'question');
+  const actions = add(dialog, 'div', '');
+  actions.className = 'actions';
+  add(actions, 'button', 'Cancel').addEventListener('click', () => dialog.close());
+  const yes = add(actions, 'button', submitter?.textContent ?? 'Yes');
+  yes.className = submitter?.className ?? '';
+  yes.addEventListener('click', () => {
+    form.dataset.confirmed = 'yes';
+    dialog.close();
+    form.requestSubmit(submitter);
+  });
+  dialog.addEventListener('close', () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
 });

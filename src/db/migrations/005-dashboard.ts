@@ -46,4 +46,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('hash', 'text', (c) => c.notNull())
     .addPrimaryKeyConstraint('recovery_codes_pk', ['user_id', 'hash'])
     .execute();
+
+  // Which directories of an account have failed deliveries (`dashboard/queries/failing-webhooks.ts`).
+  await db.schema
+    .createIndex('deliveries_failed_in_account')
+    .on('deliveries')
+    .columns(['account_id', 'directory_id'])
+    .where(sql.ref('state'), '=', sql.lit('failed'))
+    .execute();
 }

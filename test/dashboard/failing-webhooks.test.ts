@@ -1,0 +1,102 @@
+/** Whose webhooks fail now, against a model, and by which indexes that is found. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import {
+  failingDirectories,
+  failingWebhooks,
+  type FailingWebhook,
+} from '../../src/dashboard/queries/failing-webhooks.ts';
+import type { DeliveryState } from '../../src/db/schema.ts';
+import { plansOf } from '../support/query-plan.ts';
+import { ACCOUNT, type OutboxPlace, outboxPlace } from '../webhooks/outbox-place.ts';
+
+/** A directory with deliveries in these states, the oldest first; `at` of the first is 1. */
+async function directory(place: OutboxPlace, states: readonly DeliveryState[]): Promise<string> {
+  const url = `https://${randomUUID()}.example/hook`;
+  const { id } = (await place.event(url)).directory;
+  await place.database.db.transaction().execute(async (tx) => {
+    for (const [index, state] of states.entries()) {
+      const to = { id: randomUUID(), directory_id: id, account_id: ACCOUNT, url, destination: url };
+      await tx
+        .insertInto('deliveries')
+        .values({ ...to, body: Buffer.from('{}'), state, attempts: 0, inserted_at: index + 1 })
+        .execute();
+    }
+  });
+  return id;
+}
+
+/** What the last 100 before and after the newest failed one say. */
+function expected(states: readonly DeliveryState[]): FailingWebhook | undefined {
+  const newest = states.lastIndexOf('failed');
+  if (newest === -1 || states.slice(newest + 1, newest + 101).includes('delivered')) return undefined;
+  const before = Math.max(0, newest - 100);
+  const delivered = states.slice(before, newest).lastIndexOf('delivered');
+  const from = delivered === -1 ? 0 : before + delivered + 1;
+  const run = states.flatMap((state, index) => (state === 'failed' && index >= from ? [index + 1] : [])).slice(-100);
+  return { failed: run.length, since: run[0] ?? 0 };
+}
+
+test('what fails is what was given up last, with nothing delivered since', async () => {
+  await using place = await outboxPlace();
+  const { reads } = place.database;
+  const known = new Map<string, FailingWebhook | undefined>();
+  const kinds: readonly DeliveryState[] = ['queued', 'running', 'waiting', 'delivered', 'failed'];
+  const random = (limit: number): number => Math.floor(Math.random() * limit);
+  const several: DeliveryState[][] = [
+    [],
+    ['failed'],
+    ['delivered', 'failed', 'failed', 'waiting'],
+    ['failed', 'delivered'],
+    ['failed', ...Array<DeliveryState>(99).fill('queued'), 'delivered'],
+    ['failed', ...Array<DeliveryState>(100).fill('queued'), 'delivered'],
+    ['delivered', ...Array<DeliveryState>(150).fill('failed')],
+    ...Array.from({ length: 40 }, () => Array.from({ length: random(8) }, () => kinds[random(5)] ?? 'queued')),
+  ];
+  for (const states of several) known.set(await directory(place, states), expected(states));
+  const wanted = [...known].flatMap(([id, of]) => (of ? [[id, of] as const] : []));
+  assert.deepEqual(
+    new Map([...(await failingWebhooks(reads, [...known.keys(), randomUUID()]))].toSorted()),
+    new Map(wanted.toSorted()),
+  );
+  const [one = ''] = known.keys();
+  assert.deepEqual(await failingWebhooks(reads, [one]), new Map());
+  assert.deepEqual(await failingWebhooks(reads, []), new Map());
+
+  const all = await failingDirectories(reads, ACCOUNT, 100);
+  assert.deepEqual(
+    all.map(({ id, since }) => [since, id]),
+    wanted.map(([id, { since }]) => [since, id] as const).toSorted(([a, x], [b, y]) => a - b || (x < y ? -1 : 1)),
+  );
+  assert.equal(all[0]?.name, 'Orders');
+  assert.deepEqual(await failingDirectories(reads, ACCOUNT, 2), all.slice(0, 2));
+  assert.deepEqual(await failingDirectories(reads, randomUUID(), 100), []);
+});
+
+test('without a URL, and once it is deleted, a directory fails no more', async () => {
+  await using place = await outboxPlace();
+  const { db, reads } = place.database;
+  for (const gone of [{ webhook_url: null }, { deleted_at: 1 }]) {
+    const id = await directory(place, ['failed']);
+    assert.equal((await failingWebhooks(reads, [id])).size, 1);
+    await db.updateTable('directories').set(gone).where('id', '=', id).execute();
+    assert.deepEqual(await failingWebhooks(reads, [id]), new Map());
+    assert.deepEqual(await failingDirectories(reads, ACCOUNT, 10), []);
+  }
+});
+
+test('nothing is found by looking at all there is', async () => {
+  await using place = await outboxPlace();
+  const { reads } = place.database;
+  const plans = [
+    ...(await plansOf(reads, (db) => failingWebhooks(db, ['a']))),
+    ...(await plansOf(reads, (db) => failingDirectories(db, ACCOUNT, 10))),
+  ];
+  assert.equal(plans.length, 2);
+  for (const line of plans.flat()) {
+    assert.doesNotMatch(line, /^SCAN (?:deliveries|directories|d)\b/, line);
+    if (/^SEARCH deliveries/.test(line))
+      assert.match(line, /INDEX deliveries_(?:failed_of|by_directory|failed_in_account) /);
+  }
+});

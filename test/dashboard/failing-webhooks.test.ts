@@ -56,10 +56,7 @@ test('what fails is what was given up last, with nothing delivered since', async
   ];
   for (const states of several) known.set(await directory(place, states), expected(states));
   const wanted = [...known].flatMap(([id, of]) => (of ? [[id, of] as const] : []));
-  assert.deepEqual(
-    new Map([...(await failingWebhooks(reads, [...known.keys(), randomUUID()]))].toSorted()),
-    new Map(wanted.toSorted()),
-  );
+  assert.deepEqual(await failingWebhooks(reads, [...known.keys(), randomUUID()]), new Map(wanted));
   const [one = ''] = known.keys();
   assert.deepEqual(await failingWebhooks(reads, [one]), new Map());
   assert.deepEqual(await failingWebhooks(reads, []), new Map());
@@ -96,7 +93,7 @@ test('nothing is found by looking at all there is', async () => {
   assert.equal(plans.length, 2);
   for (const line of plans.flat()) {
     assert.doesNotMatch(line, /^SCAN (?:deliveries|directories|d)\b/, line);
-    if (/^SEARCH deliveries/.test(line))
+    if (line.startsWith('SEARCH deliveries'))
       assert.match(line, /INDEX deliveries_(?:failed_of|by_directory|failed_in_account) /);
   }
 });

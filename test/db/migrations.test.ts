@@ -42,6 +42,7 @@ const VALUES: Record<string, unknown> = {
   account_id: 'id',
   directory_id: 'id',
   delivery_id: 'id',
+  user_id: 'id',
   sftp_username: 'username',
   uid: 7,
 };

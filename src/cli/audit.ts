@@ -1,7 +1,7 @@
 /** `berth audit`: what was changed through the API. */
 import { Command } from 'commander';
+import { changesInWords, changesOf } from '../history/audit-in-words.ts';
 import { type AuditRow, listAudit } from '../reports/queries.ts';
-import { type Changes, changesInWords } from '../reports/timeline.ts';
 import { shortTime } from '../terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
@@ -23,9 +23,9 @@ const STYLE: RowStyle<AuditRow> = {
     USERNAME: (row) => row.username,
     KEY: (row) => row.key_name ?? row.key_id,
     REQUEST: (row) => row.request_id,
-    CHANGES: (row) => changesInWords(JSON.parse(row.changes) as Changes),
+    CHANGES: (row) => changesInWords(changesOf(row)),
   },
-  json: ({ at, changes, ...row }) => ({ ...row, at: fullTime(at), changes: JSON.parse(changes) as Changes }),
+  json: ({ at, changes, ...row }) => ({ ...row, at: fullTime(at), changes: changesOf({ changes }) }),
 };
 
 interface Options extends FilterOptions {

@@ -5,6 +5,7 @@
 import type { Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { TransferEvent } from '../db/schema.ts';
+import { ACTIONS, askerInWords, changesInWords, changesOf } from '../history/audit-in-words.ts';
 import { type AuditRow, listAudit, listTransfers, type TransferRow } from './queries.ts';
 
 export interface Happening {
@@ -36,40 +37,12 @@ export function inOrder(happenings: readonly Happening[]): Happening[] {
   return happenings.toSorted((a, b) => a.at - b.at);
 }
 
-/** For each changed field its name, with what it was and became where that may be shown. */
-export type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
-
-export function changesInWords(changes: Changes): string {
-  const fields = Object.entries(changes).map(([field, { from, to }]) =>
-    to === undefined ? field : `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`,
-  );
-  return fields.join(', ');
-}
-
-const ACTIONS: Readonly<Record<AuditRow['action'], string>> = {
-  create: 'directory created',
-  'undo-create': 'directory taken back, since it could not be made whole,',
-  update: 'changed',
-  delete: 'directory deleted',
-  'put-file': 'file put',
-  'remove-file': 'file removed',
-  replay: 'webhooks replayed',
-  announce: 'file announced again',
-  test: 'webhook tried',
-  'create-key': 'API key created',
-  'revoke-key': 'API key revoked',
-  'create-user': 'user created',
-  'update-user': 'user changed',
-  'remove-user': 'user removed',
-  'update-account': 'account changed',
-};
-
-function ofChange({ at, action, key_name, key_id, request_id, changes }: AuditRow): Happening {
-  const [, kind, name] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
-  const who = kind === undefined ? `key ${key_name ?? key_id}` : `${kind} ${name}`;
-  const fields = action === 'create' ? '' : changesInWords(JSON.parse(changes) as Changes);
+function ofChange(row: AuditRow): Happening {
+  const { at, action, request_id } = row;
+  const fields = action === 'create' ? '' : changesInWords(changesOf(row));
   const what = fields === '' ? '' : `: ${fields}`;
-  return { at, kind: 'change', address: null, text: `${ACTIONS[action]} by ${who} (request ${request_id})${what}` };
+  const text = `${ACTIONS[action]} by ${askerInWords(row)} (request ${request_id})${what}`;
+  return { at, kind: 'change', address: null, text };
 }
 
 const EVENTS: Readonly<Record<TransferEvent, string>> = {

@@ -54,4 +54,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .columns(['account_id', 'directory_id'])
     .where(sql.ref('state'), '=', sql.lit('failed'))
     .execute();
+
+  await db.schema.createIndex('audit_by_account').on('audit').columns(['account_id', 'at', 'id']).execute();
 }

@@ -252,10 +252,14 @@ async function openApi(
 }
 
 /** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
-async function dashboardOf({ dashboard, environment }: Config, deps: Omit<DashboardDependencies, 'environment'>) {
+async function dashboardOf(
+  { dashboard, environment, api, tls }: Config,
+  deps: Omit<DashboardDependencies, 'environment' | 'apiHost'>,
+) {
   if (!dashboard.isOn) return undefined;
   const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
-  return { app: createDashboard({ ...deps, environment }), isDashboard };
+  const apiHost = dashboard.own && `${tls.name}:${api.port}`;
+  return { app: createDashboard({ ...deps, environment, apiHost }), isDashboard };
 }
 
 /** One port for both. */

@@ -1,20 +1,29 @@
 /** Accounts: who owns directories, and on which plan. */
 import { randomUUID } from 'node:crypto';
+import * as v from 'valibot';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
 import { OperatorError } from '../errors.ts';
+import { atMost, checked, filled, INVALID, orBlank, storable } from '../validation.ts';
 
-const NAME_LIMIT = 100;
+/** What somebody calls an account or a key. Control characters would garble the terminal it is listed on. */
+export const GivenName = v.pipe(
+  v.string(orBlank),
+  filled,
+  ...storable,
+  ...atMost(100),
+  v.check((text) => !/\p{Cc}/u.test(text), INVALID),
+);
 
-/** @throws {OperatorError} when the name is blank, too long or not printable. */
+/** @throws {ValidationError} when the name is blank, too long or not printable. */
 export async function createAccount(
   { database, clock }: { database: Database; clock: Clock },
   { name, plan }: { name: string; plan: Plan },
 ): Promise<AccountsTable> {
   const account = {
     id: randomUUID(),
-    name: checkedName(name, 'account'),
+    ...checked(v.object({ name: GivenName }), { name }),
     plan,
     inserted_at: clock.now(),
     deleted_at: null,
@@ -74,15 +83,4 @@ export async function markDeleted(
 
 export function unknownAccount(id: string): OperatorError {
   return new OperatorError(`there is no account ${JSON.stringify(id)}: see berth account list`);
-}
-
-/** A name that an operator gave to something. Control characters would garble the terminal it is listed on. */
-export function checkedName(name: string, what: string): string {
-  if (name.trim() === '') throw new OperatorError(`the ${what}'s name is blank`);
-  if (Array.from(name).length > NAME_LIMIT)
-    throw new OperatorError(`the ${what}'s name is over ${NAME_LIMIT} characters`);
-  if (/\p{Cc}/u.test(name) || !name.isWellFormed()) {
-    throw new OperatorError(`the ${what}'s name holds characters that cannot be shown`);
-  }
-  return name;
 }

@@ -7,6 +7,7 @@ import { shortTime } from '../terminal.ts';
 import { deleteCommand } from './account-delete.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { sayingRefusals } from './refusals.ts';
 import { printRows, type RowStyle } from './rows.ts';
 
 interface Json {
@@ -40,7 +41,9 @@ export function accountCommand(invocation: Invocation): Command {
     .option('--json', 'print JSON')
     .addHelpText('after', "\nExample:\n  berth account create 'Acme Corp' --plan business")
     .action(async (name: string, { plan, json }: { plan: Plan } & Json) => {
-      const account = await withDatabase(config(), (database) => createAccount({ database, clock }, { name, plan }));
+      const account = await withDatabase(config(), (database) =>
+        sayingRefusals(() => createAccount({ database, clock }, { name, plan })),
+      );
       print(json ? JSON.stringify(STYLE.json(account)) : `Created account ${account.id} on the ${plan} plan`);
     });
 

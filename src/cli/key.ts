@@ -1,10 +1,12 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
-import { type ApiKey, createKey, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
+import { type ApiKey, createKey, type KeyAsker, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
 import type { Role } from '../db/schema.ts';
+import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
 import { shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 interface Json {
@@ -28,7 +30,12 @@ const STYLE: RowStyle<ApiKey> = {
   }),
 };
 
-export function keyCommand({ config, clock, print }: Invocation): Command {
+export function keyCommand({ config, clock, environment, print }: Invocation): Command {
+  const by = (step: string): KeyAsker => ({
+    keyId: operatorKeyId(operatorLogin(environment)),
+    requestId: '',
+    route: `berth key ${step}`,
+  });
   const command = new Command('key')
     .description('API keys')
     .addHelpText(
@@ -52,7 +59,9 @@ export function keyCommand({ config, clock, print }: Invocation): Command {
     .action(async (accountId: string, { role, name, json }: { role: Role; name: string } & Json) => {
       const settings = config();
       const { id, account_id, key } = await withDatabase(settings, (database) =>
-        createKey({ database, clock, environment: settings.environment }, { accountId, role, name }),
+        sayingRefusals(() =>
+          createKey({ database, clock, environment: settings.environment }, { accountId, role, name }, by('create')),
+        ),
       );
       if (json) print(JSON.stringify({ id, account_id, role, key }));
       else print(`${key}\nThis is the ${role} key ${id}. It is not stored and cannot be shown again.`);
@@ -76,7 +85,7 @@ export function keyCommand({ config, clock, print }: Invocation): Command {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth key revoke 5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e')
     .action(async (keyId: string, { json }: Json) => {
-      const key = await withDatabase(config(), (database) => revokeKey({ database, clock }, keyId));
+      const key = await withDatabase(config(), (database) => revokeKey({ database, clock }, keyId, by('revoke')));
       print(json ? JSON.stringify(STYLE.json(key)) : `Key ${key.id} is revoked since ${shortTime(key.revoked_at)}`);
     });
 

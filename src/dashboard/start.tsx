@@ -11,6 +11,7 @@ import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, withSession } from './guard.ts';
+import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { signOut } from './pages/sign-out.ts';
@@ -21,6 +22,8 @@ const USER_LIMIT = 600;
 export interface DashboardDependencies {
   readonly rules: CreateDependencies;
   readonly environment: 'live' | 'test';
+  /** Host and port of the API; undefined where it is the dashboard's own. */
+  readonly apiHost: string | undefined;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly webhooks: { wake(): void; readonly send: Send };
@@ -36,7 +39,7 @@ export function isDashboard(target: string): boolean {
 }
 
 export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
-  const { rules, log } = deps;
+  const { rules, log, environment, apiHost } = deps;
   const { database, clock } = rules;
   const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
   app.onError((error, c) => errorPage(error, c, log));
@@ -51,5 +54,6 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   app.use(withSession({ database, clock, userLimit: createRateLimit({ clock, limit: USER_LIMIT }) }));
   signOut(app, database);
   directoriesPage(app, rules);
+  apiKeysPage(app, { database, clock, environment, apiHost });
   return app;
 }

@@ -1,7 +1,4 @@
-/**
- * The tables as TypeScript sees them; `migrations/` creates them. Times are integers in µs since 1970, ids are
- * UUID strings, and nothing here is particular to one SQL dialect.
- */
+/** The tables, which `migrations/` makes. Times are µs since 1970, ids are UUIDs, and nothing is one SQL dialect's alone. */
 import type { Generated } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { Role, UserTables } from './schema-users.ts';
@@ -33,6 +30,8 @@ export interface ApiKeysTable {
   inserted_at: Micros;
   last_used_at: Micros | null;
   revoked_at: Micros | null;
+  /** As the audit names who made it; null for keys of an earlier berth. */
+  created_by: string | null;
 }
 
 /** Every username and UID ever given out. Rows are never removed, so neither is used twice. */

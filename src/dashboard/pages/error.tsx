@@ -8,6 +8,7 @@ import type { PageContext } from '../environment.ts';
 
 const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
   not_authorized: 403,
+  plan_required: 403,
   rate_limited: 429,
   body_too_large: 413,
   storage_full: 507,

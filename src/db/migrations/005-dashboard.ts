@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.alterTable('accounts').addColumn('second_factor_required_at', 'bigint').execute();
+  await db.schema.alterTable('api_keys').addColumn('created_by', 'text').execute();
 
   await db.schema
     .createTable('users')

@@ -1,0 +1,174 @@
+/** The API keys page: what it shows, what it changes, and who may. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { systemClock } from '../../src/clock.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import type { Plan } from '../../src/db/schema.ts';
+import { apiClient } from '../support/api-client.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { scratch } from '../support/scratch.ts';
+
+const PATH = '/dashboard/api-keys';
+
+const place = (berth: TestBerth) => ({ config: berth.config, port: berth.service().dashboardPort ?? 0 });
+
+async function withDatabase<T>(
+  berth: TestBerth,
+  use: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>,
+) {
+  const database = await openDatabase(berth.config.databaseFile);
+  try {
+    return await use(database);
+  } finally {
+    await database.close();
+  }
+}
+
+const otherAccount = (berth: TestBerth, plan: Plan) =>
+  withDatabase(berth, async (database) => {
+    const issuer = { database, clock: systemClock(), environment: 'live' } as const;
+    const { id: accountId } = await createAccount(issuer, { name: 'Other', plan });
+    const key = await createKey(issuer, { accountId, role: 'admin', name: 'theirs' });
+    return { accountId, keyId: key.id };
+  });
+
+const audits = (berth: TestBerth) =>
+  withDatabase(berth, async ({ db }) => db.selectFrom('audit').selectAll().orderBy('id').execute());
+
+async function statusWith(berth: TestBerth, key: string): Promise<number> {
+  using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key });
+  return (await client.send('GET', '/directories')).status;
+}
+
+test('an admin makes a key that is shown once and works, and revokes it after a question', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const page = await admin.submit(PATH, { name: 'nightly import', role: 'member' });
+  const [, key = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
+  assert.match(key, /^svc_live_\w{38}$/);
+  assert.match(page.text, /shown this once/);
+  const command = `curl -H 'Authorization: Bearer ${key}' https://127.0.0.1:${place(berth).port}/api/v1/directories`;
+  assert.ok(page.text.replaceAll('&#39;', "'").includes(command));
+  assert.equal(await statusWith(berth, key), 200);
+
+  const again = await admin.get(PATH);
+  assert.doesNotMatch(again.text, /data-secret/);
+  assert.match(again.text, /nightly import.*member.*by.*@example\.com/s);
+  const [, id = ''] = new RegExp(`${PATH}/([^/]+)/revoke`).exec(again.text) ?? [];
+  const question = await admin.get(`${PATH}/${id}/revoke`);
+  assert.match(question.text, /nightly import.*<button class="danger">Revoke<\/button>/s);
+  assert.equal(await statusWith(berth, key), 200, 'asking changes nothing');
+  const done = await admin.submit(`${PATH}/${id}/revoke`);
+  assert.match(done.text, /The key is revoked\..*class="quiet".*nightly import/s);
+  assert.equal(await statusWith(berth, key), 401);
+  assert.equal((await admin.get(`${PATH}/${id}/revoke`)).status, 404, 'nothing is left to ask');
+
+  const rows = await audits(berth);
+  assert.deepEqual(
+    rows.map((row) => [row.action, row.key_id, row.account_id, row.route]),
+    [
+      ['create-key', `user:${admin.email}`, berth.accountId, `POST ${PATH}`],
+      ['revoke-key', `user:${admin.email}`, berth.accountId, `POST ${PATH}/:id/revoke`],
+    ],
+  );
+  assert.ok(rows.every(({ changes }) => changes.includes(id) && changes.includes('nightly import')));
+  assert.ok(!JSON.stringify(rows).includes(key), 'the audit has no key');
+});
+
+test('a member sees the keys, and the server refuses the rest', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using member = await signedIn(place(berth), berth.accountId, 'member');
+  const page = await member.get(PATH);
+  assert.match(page.text, /<bdi>test<\/bdi>/);
+  assert.doesNotMatch(page.text, /Create key|>Revoke</);
+  const [mine] = await withDatabase(berth, ({ db }) => db.selectFrom('api_keys').select('id').execute());
+  assert.equal((await member.post(PATH, { name: 'x', role: 'member' })).status, 403);
+  assert.equal((await member.get(`${PATH}/${mine?.id}/revoke`)).status, 403);
+  assert.equal((await member.post(`${PATH}/${mine?.id}/revoke`)).status, 403);
+  assert.equal(await statusWith(berth, berth.key), 200);
+});
+
+test("another account's keys are neither shown nor revoked", async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const { keyId } = await otherAccount(berth, 'pro');
+  using admin = await signedIn(place(berth), berth.accountId);
+  assert.doesNotMatch((await admin.get(PATH)).text, /theirs/);
+  assert.doesNotMatch((await admin.get(`${PATH}?after=${keyId}`)).text, /theirs/);
+  const unknown = '00000000-0000-4000-8000-000000000000';
+  for (const id of [keyId, unknown]) {
+    assert.equal((await admin.get(`${PATH}/${id}/revoke`)).status, 404);
+    assert.equal((await admin.post(`${PATH}/${id}/revoke`)).status, 404);
+  }
+  const row = await withDatabase(berth, ({ db }) =>
+    db.selectFrom('api_keys').select('revoked_at').where('id', '=', keyId).executeTakeFirstOrThrow(),
+  );
+  assert.equal(row.revoked_at, null);
+});
+
+test('on Free and Starter the page says why there are no keys, and the server makes none', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  for (const plan of ['free', 'starter'] as const) {
+    const { accountId } = await otherAccount(berth, plan);
+    using admin = await signedIn(place(berth), accountId);
+    const page = await admin.get(PATH);
+    assert.match(page.text, new RegExp(`Pro and Business plans.*on the\\s+${plan} plan`, 's'));
+    assert.doesNotMatch(page.text, /Create key/);
+    const refused = await admin.post(PATH, { name: 'x', role: 'admin' });
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /Pro or Business/);
+  }
+});
+
+test('a wrong name or role is told at its field, and hostile names are shown as what they are', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  for (const [fields, message] of [
+    [{ name: ' ', role: 'member' }, /Name can(&#39;|')t be blank/],
+    [{ name: 'x'.repeat(101), role: 'member' }, /Name should be at most 100/],
+    [{ name: 'a\u0007b', role: 'member' }, /Name is invalid/],
+    [{ name: 'x', role: 'owner' }, /Choose one of the roles/],
+    [{}, /Name can(&#39;|')t be blank/],
+  ] as const) {
+    const answer = await admin.post(PATH, fields);
+    assert.equal(answer.status, 422);
+    assert.match(answer.text, message);
+  }
+  const shown = await admin.submit(PATH, { name: '<script>\u202egpj', role: 'member' });
+  assert.match(shown.text, /&lt;script&gt;<span class="hidden-character">U\+202E<\/span>gpj/);
+  assert.doesNotMatch(shown.text, /<script>[^<]/);
+});
+
+test('many keys page by page, each once', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await withDatabase(berth, async ({ db }) => {
+    const row = { account_id: berth.accountId, role: 'member', last_used_at: null, revoked_at: null } as const;
+    const rows = Array.from({ length: 120 }, (_, i) => ({
+      ...row,
+      id: `k${i}`,
+      name: `number ${i};`,
+      hash: `h${i}`,
+      inserted_at: Math.floor(i / 3),
+    }));
+    await db.insertInto('api_keys').values(rows).execute();
+  });
+  using admin = await signedIn(place(berth), berth.accountId);
+  const seen: string[] = [];
+  let next: string | undefined = PATH;
+  while (next !== undefined) {
+    const { text } = await admin.get(next);
+    seen.push(...[...text.matchAll(/number (\d+);/g)].map(([, number = '']) => number));
+    next = /href="([^"]*\?after=[^"]*)"/.exec(text)?.[1];
+  }
+  assert.equal(seen.length, 120);
+  assert.equal(new Set(seen).size, 120);
+});

@@ -16,6 +16,8 @@ export type ErrorCode =
   | 'quota_unavailable'
   | 'partial_put'
   | 'directory_limit'
+  | 'user_not_found'
+  | 'last_admin'
   | 'malformed_json'
   | 'incomplete_body'
   | 'body_too_large'

@@ -1,9 +1,10 @@
 /** Accounts: who owns directories, and on which plan. */
 import { randomUUID } from 'node:crypto';
+import type { Kysely } from 'kysely';
 import * as v from 'valibot';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { AccountsTable, Plan } from '../db/schema.ts';
+import type { AccountsTable, Plan, Tables } from '../db/schema.ts';
 import { OperatorError } from '../errors.ts';
 import { atMost, checked, filled, INVALID, orBlank, storable } from '../validation.ts';
 
@@ -79,6 +80,14 @@ export async function markDeleted(
     const mark = { deleted_at: clock.now(), deleted_by: by };
     await tx.updateTable('accounts').set(mark).where('id', '=', accountId).execute();
   });
+}
+
+/** @throws {OperatorError} when there is no such account, or it is being deleted. */
+export async function requireAccount(db: Kysely<Tables>, id: string): Promise<Pick<AccountsTable, 'plan'>> {
+  const live = db.selectFrom('accounts').select('plan').where('id', '=', id).where('deleted_at', 'is', null);
+  const account = await live.executeTakeFirst();
+  if (!account) throw unknownAccount(id);
+  return account;
 }
 
 export function unknownAccount(id: string): OperatorError {

@@ -4,12 +4,12 @@ import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import type { AccountsTable, ApiKeysTable, Role, Tables } from '../db/schema.ts';
+import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
 import { BerthError, OperatorError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from '../last-used.ts';
 import { checked, INVALID } from '../validation.ts';
-import { GivenName, unknownAccount } from './accounts.ts';
+import { GivenName, requireAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 import { allowsApi } from './plans.ts';
 
@@ -129,13 +129,6 @@ async function audit(
     isNew ? { from: null, to: value } : { from: value, to: null },
   ]);
   await insertAccountAudit(tx, { ...asker, accountId }, { at, action, details: Object.fromEntries(details) });
-}
-
-async function requireAccount(db: Kysely<Tables>, id: string): Promise<Pick<AccountsTable, 'plan'>> {
-  const live = db.selectFrom('accounts').select('plan').where('id', '=', id).where('deleted_at', 'is', null);
-  const account = await live.executeTakeFirst();
-  if (!account) throw unknownAccount(id);
-  return account;
 }
 
 /** By their ids. */

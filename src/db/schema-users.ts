@@ -21,6 +21,8 @@ export interface UsersTable {
   oidc_subject: string | null;
   inserted_at: Micros;
   signed_in_at: Micros | null;
+  /** The address from which that was. */
+  signed_in_from: string | null;
   /** From then on the user gets in by no way. */
   disabled_at: Micros | null;
 }

@@ -37,21 +37,30 @@ export function createRateLimit({ limit, clock }: { limit: number; clock: Clock 
 
 /**
  * Requests per network of the client's address: as many as the limit at once, and that many a minute from then on.
- *
- * The table has a fixed size and forgets nobody, so a flood from many addresses pushes no entry out. Each network has a
- * cell in each of four rows, at places that a secret chooses, and the emptiest of them counts (a count-min sketch with
- * conservative update: Estan and Varghese, 2002). Others in the same cells matter only when all four are full: with
- * 10,000 networks over their limit, to one network in 2,000.
  * @param clock a monotonic clock in ms, such as `performance.now`.
  */
-export function createAddressLimit({ limit, clock }: { limit: number; clock: () => number }): RateLimit {
+export function createAddressLimit(options: { limit: number; clock: () => number }): RateLimit {
+  const { take } = createSteadyLimit(options);
+  return { take: (address) => take(clientNetwork(address)) };
+}
+
+/**
+ * The same for anybody whom a text names.
+ *
+ * The table has a fixed size and forgets nobody, so a flood of many names pushes no entry out. Each has a
+ * cell in each of four rows, at places that a secret chooses, and the emptiest of them counts (a count-min sketch with
+ * conservative update: Estan and Varghese, 2002). Others in the same cells matter only when all four are full: with
+ * 10,000 over their limit, to one in 2,000.
+ * @param clock a monotonic clock in ms, such as `performance.now`.
+ */
+export function createSteadyLimit({ limit, clock }: { limit: number; clock: () => number }): RateLimit {
   const secret = randomBytes(16).toString('hex');
   /** Until when each cell is spoken for, in ms (the "theoretical arrival time" of ITU-T I.371's GCRA). */
   const spoken = new Float64Array(ROWS * CELLS);
   const each = MINUTE_MS / limit;
   return {
-    take(address) {
-      const digest = hash('sha256', `${secret} ${clientNetwork(address)}`, 'buffer');
+    take(who) {
+      const digest = hash('sha256', `${secret} ${who}`, 'buffer');
       const places = Array.from({ length: ROWS }, (_, row) => row * CELLS + digest.readUInt16LE(2 * row));
       const now = clock();
       const least = Math.max(now, Math.min(...places.map((place) => spoken[place] ?? 0)));

@@ -18,6 +18,8 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   in_flight: 409,
   upload_not_found: 404,
   delivery_not_found: 404,
+  user_not_found: 404,
+  last_admin: 409,
   file_changed: 409,
   file_in_use: 409,
   file_conflict: 409,

@@ -17,6 +17,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('oidc_subject', 'text', (c) => c.unique())
     .addColumn('inserted_at', 'bigint', (c) => c.notNull())
     .addColumn('signed_in_at', 'bigint')
+    .addColumn('signed_in_from', 'text')
     .addColumn('disabled_at', 'bigint')
     .execute();
   await db.schema.createIndex('users_of_account').on('users').columns(['account_id', 'email']).execute();

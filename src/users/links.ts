@@ -1,0 +1,58 @@
+/**
+ * Links with which users set a password: each works once, for a day, and a new one takes the place of those before.
+ * The database knows only their hashes.
+ */
+import type { Kysely, Transaction } from 'kysely';
+import { DAY, type Micros } from '../clock.ts';
+import type { Config } from '../config.ts';
+import type { Tables } from '../db/schema.ts';
+import { hashToken, newToken } from './sessions.ts';
+
+const LIFE: Micros = DAY;
+
+/** Whose link it is. */
+export interface LinkOwner {
+  readonly userId: string;
+  readonly accountId: string;
+  readonly email: string;
+}
+
+/** @returns its token, which nobody knows later. */
+export async function newLink(tx: Transaction<Tables>, userId: string, now: Micros): Promise<string> {
+  const token = newToken();
+  await endLinks(tx, userId);
+  await tx
+    .insertInto('user_links')
+    .values({ hash: hashToken(token), user_id: userId, expires_at: now + LIFE })
+    .execute();
+  return token;
+}
+
+export async function endLinks(tx: Kysely<Tables>, userId: string): Promise<void> {
+  await tx.deleteFrom('user_links').where('user_id', '=', userId).execute();
+}
+
+/** Undefined for a link that was used, replaced or is too old, and while its owner may not get in. */
+export async function ownerOfLink(db: Kysely<Tables>, token: string, now: Micros): Promise<LinkOwner | undefined> {
+  return db
+    .selectFrom('user_links as l')
+    .innerJoin('users as u', 'u.id', 'l.user_id')
+    .innerJoin('accounts as a', 'a.id', 'u.account_id')
+    .select(['u.id as userId', 'a.id as accountId', 'u.email'])
+    .where('l.hash', '=', hashToken(token))
+    .where('l.expires_at', '>', now)
+    .where('u.disabled_at', 'is', null)
+    .where('a.deleted_at', 'is', null)
+    .executeTakeFirst();
+}
+
+export function linkPath(token: string): string {
+  return `/dashboard/link/${token}`;
+}
+
+/** Where browsers find the dashboard, as far as the settings tell: a proxy in front has the usual port. */
+export function dashboardUrl({ api, dashboard, tls }: Pick<Config, 'api' | 'dashboard' | 'tls'>): string {
+  const { port } = dashboard.own ?? api;
+  const host = tls.name.includes(':') ? `[${tls.name}]` : tls.name;
+  return new URL(`https://${host}${tls.mode === 'proxy' ? '' : `:${port}`}`).origin;
+}

@@ -1,0 +1,37 @@
+/** What passwords have to be, checked before one is hashed. */
+import { readFileSync } from 'node:fs';
+import { ValidationError } from '../errors.ts';
+import { createPasswordHashing, type PasswordHashing } from './password-hashing.ts';
+
+const SHORTEST = 12;
+const LONGEST = 200;
+
+/** By way of `src/`, which an installation has beside what was compiled. Its head says where the list comes from. */
+const COMMON = new URL('../../src/users/common-passwords.txt', import.meta.url);
+
+export interface Passwords extends Pick<PasswordHashing, 'matches'> {
+  /** @throws {ValidationError} about `password` when the user of that email should take another one. */
+  hash(password: string, email: string): Promise<string>;
+}
+
+export function createPasswords(hashing: PasswordHashing = createPasswordHashing()): Passwords {
+  const common = new Set(readFileSync(COMMON, 'utf8').split('\n'));
+
+  function problem(password: string, email: string): string | undefined {
+    const length = Array.from(password).length;
+    if (length < SHORTEST) return `should be at least ${SHORTEST} character(s)`;
+    if (length > LONGEST) return `should be at most ${LONGEST} character(s)`;
+    const text = password.normalize('NFKC').toLowerCase();
+    if (common.has(text)) return 'is one of the most common ones: take another';
+    return text === email ? 'is your email: take another' : undefined;
+  }
+
+  return {
+    matches: hashing.matches,
+    async hash(password, email) {
+      const wrong = problem(password, email);
+      if (wrong !== undefined) throw new ValidationError({ password: [wrong] });
+      return hashing.hash(password);
+    },
+  };
+}

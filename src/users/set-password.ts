@@ -1,0 +1,74 @@
+/** How a user gets a password. It ends the user's other sessions and links. */
+import type { Kysely } from 'kysely';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import type { Asker } from '../history/audit.ts';
+import { endLinks, ownerOfLink } from './links.ts';
+import type { Passwords } from './passwords.ts';
+import { userKeyId, type Visit } from './sessions.ts';
+import { enter, type Entered } from './sign-in.ts';
+import { changing, type UserChange } from './users.ts';
+
+export interface PasswordDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly passwords: Passwords;
+}
+
+/**
+ * `change.goesOn` keeps the session that asks.
+ * @throws {ValidationError} about `password`.
+ */
+export async function setPassword(
+  deps: PasswordDependencies,
+  { id, email }: { readonly id: string; readonly email: string },
+  password: string,
+  change: UserChange,
+): Promise<void> {
+  const password_hash = await deps.passwords.hash(password, email);
+  await changing(deps, id, change, async ({ tx, audited }) => {
+    await tx.updateTable('users').set({ password_hash }).where('id', '=', id).execute();
+    await endLinks(tx, id);
+    await audited('update-user', { password: { from: null, to: 'set' } });
+  });
+}
+
+/**
+ * Uses the link up, and signs its owner in.
+ * @returns undefined when the link does not work any more.
+ * @throws {ValidationError} about `password`; the link still works then.
+ */
+export async function setPasswordByLink(
+  deps: PasswordDependencies,
+  { token, password }: { readonly token: string; readonly password: string },
+  { visit, ...request }: { readonly visit: Visit } & Pick<Asker, 'requestId' | 'route'>,
+): Promise<Entered | undefined> {
+  const { database, clock, passwords } = deps;
+  const owner = await ownerOfLink(database.reads, token, clock.now());
+  if (!owner) return undefined;
+  const password_hash = await passwords.hash(password, owner.email);
+  const asker = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
+  return changing(deps, owner.userId, { asker }, async ({ tx, user, now, audited }) => {
+    // Asked again: it may have been used, and its owner disabled, while the password was hashed.
+    if (!(await ownerOfLink(tx, token, now))) return undefined;
+    await tx.updateTable('users').set({ password_hash }).where('id', '=', user.id).execute();
+    await endLinks(tx, user.id);
+    await audited('update-user', { password: { from: null, to: 'set' } });
+    return enter(tx, user.id, { now, visit });
+  });
+}
+
+/** Whether it is the user's. Takes as long for one who has none. */
+export async function checkPassword(
+  { database, passwords }: { readonly database: { readonly reads: Kysely<Tables> }; readonly passwords: Passwords },
+  userId: string,
+  password: string,
+): Promise<boolean> {
+  const user = await database.reads
+    .selectFrom('users')
+    .select('password_hash')
+    .where('id', '=', userId)
+    .executeTakeFirst();
+  return passwords.matches(password, user?.password_hash ?? null);
+}

@@ -1,0 +1,201 @@
+/**
+ * The users of the dashboard. Each change is one transaction with its audit, and ends the sessions of whom it is about.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Kysely, Transaction } from 'kysely';
+import * as v from 'valibot';
+import { requireAccount } from '../accounts/accounts.ts';
+import type { Clock, Micros } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { AuditAction, Role, Tables } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import { atMost, checked, filled, INVALID, orBlank } from '../validation.ts';
+import { newLink } from './links.ts';
+import { endSessions } from './sessions.ts';
+
+export interface UserDependencies {
+  readonly database: Pick<Database, 'db'>;
+  readonly clock: Clock;
+}
+
+/** Who changes users: those of the asker's account are all that there are. */
+export interface UserChange {
+  readonly asker: Asker;
+  /** Set by the command line: the account may be left without an admin who gets in. */
+  readonly mayLeaveNoAdmin?: true;
+  /** The session of the user's own that asks, and goes on. */
+  readonly goesOn?: string;
+}
+
+/** A user as may be shown: without hashes and secrets. */
+export type User = Awaited<ReturnType<typeof listUsers>>[number];
+
+const SHOWN = ['id', 'account_id', 'email', 'role', 'inserted_at', 'signed_in_at', 'disabled_at'] as const;
+
+/** An address has at most 254 characters (RFC 5321, errata 1690). */
+const EMAIL_LIMIT = 254;
+
+const NewUser = v.object({
+  email: v.config(
+    v.pipe(v.string(orBlank), v.trim(), filled, ...atMost(EMAIL_LIMIT), v.rfcEmail(INVALID), v.toLowerCase()),
+    { abortPipeEarly: true },
+  ),
+  role: v.picklist(['admin', 'member'], INVALID),
+});
+
+function users(db: Kysely<Tables>) {
+  return db
+    .selectFrom('users')
+    .select(SHOWN)
+    .select(({ eb }) => [
+      eb('password_hash', 'is not', null).as('has_password'),
+      eb('totp_secret', 'is not', null).as('has_second_factor'),
+    ]);
+}
+
+/** In the order of their emails; those of all accounts when none is given. */
+export function listUsers(reads: Kysely<Tables>, accountId?: string) {
+  return users(reads)
+    .$if(accountId !== undefined, (all) => all.where('account_id', '=', accountId ?? ''))
+    .orderBy('account_id')
+    .orderBy('email')
+    .execute();
+}
+
+/** Whoever has that email, in any account. */
+export async function userByEmail(reads: Kysely<Tables>, email: string): Promise<User | undefined> {
+  return users(reads).where('email', '=', email.trim().toLowerCase()).executeTakeFirst();
+}
+
+/**
+ * A new user of the asker's account, who sets a password with the link of that token.
+ * @throws {ValidationError} about `email` or `role`.
+ * @throws {OperatorError} when there is no such account.
+ */
+export async function createUser(
+  { database, clock }: UserDependencies,
+  fields: { readonly email: string; readonly role: string },
+  asker: Asker,
+): Promise<{ id: string; email: string; token: string }> {
+  const now = clock.now();
+  return database.db.transaction().execute(async (tx) => {
+    const user = await insertUser(tx, fields, { asker, now });
+    return { ...user, token: await newLink(tx, user.id, now) };
+  });
+}
+
+/** The user alone, without a link, for those who come by their company's login. Throws as `createUser` does. */
+export async function insertUser(
+  tx: Transaction<Tables>,
+  fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
+  { asker, now }: { readonly asker: Asker; readonly now: Micros },
+): Promise<{ id: string; email: string }> {
+  const { email, role } = checked(NewUser, fields);
+  await requireAccount(tx, asker.accountId);
+  if (await userByEmail(tx, email)) throw new ValidationError({ email: ['has already been taken'] });
+  const id = randomUUID();
+  const oidc_subject = fields.oidcSubject ?? null;
+  await tx
+    .insertInto('users')
+    .values({ id, account_id: asker.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
+    .execute();
+  const details = { email: { from: null, to: email }, role: { from: null, to: role } };
+  await insertAccountAudit(tx, asker, { at: now, action: 'create-user', details });
+  return { id, email };
+}
+
+/** Nothing changes when it is the role already. Throws as all changes below do. */
+export async function setRole(deps: UserDependencies, userId: string, role: Role, change: UserChange): Promise<void> {
+  await changing(deps, userId, change, async ({ tx, user, audited }) => {
+    if (user.role === role) return;
+    if (role !== 'admin') await requireOtherAdmin(tx, user, change);
+    await tx.updateTable('users').set({ role }).where('id', '=', userId).execute();
+    await audited('update-user', { role: { from: user.role, to: role } });
+  });
+}
+
+/** From then on the user gets in by no way, until it is taken back. */
+export async function setDisabled(
+  deps: UserDependencies,
+  userId: string,
+  isDisabled: boolean,
+  change: UserChange,
+): Promise<void> {
+  await changing(deps, userId, change, async ({ tx, user, now, audited }) => {
+    const wasDisabled = user.disabled_at !== null;
+    if (wasDisabled === isDisabled) return;
+    if (isDisabled) await requireOtherAdmin(tx, user, change);
+    const disabled_at = isDisabled ? now : null;
+    await tx.updateTable('users').set({ disabled_at }).where('id', '=', userId).execute();
+    await audited('update-user', { disabled: { from: wasDisabled, to: isDisabled } });
+  });
+}
+
+/** Ends the password and makes a link for a new one. @returns the link's token. */
+export async function resetPassword(deps: UserDependencies, userId: string, change: UserChange): Promise<string> {
+  return changing(deps, userId, change, async ({ tx, now, audited }) => {
+    await tx.updateTable('users').set({ password_hash: null }).where('id', '=', userId).execute();
+    await audited('update-user', { password: { from: 'set', to: 'to be set' } });
+    return newLink(tx, userId, now);
+  });
+}
+
+/** Sessions, links and recovery codes go with the user. */
+export async function removeUser(deps: UserDependencies, userId: string, change: UserChange): Promise<void> {
+  await changing(deps, userId, change, async ({ tx, user, audited }) => {
+    await requireOtherAdmin(tx, user, change);
+    await audited('remove-user', { role: { from: user.role, to: null } });
+    await tx.deleteFrom('users').where('id', '=', userId).execute();
+  });
+}
+
+interface Changing {
+  readonly tx: Transaction<Tables>;
+  readonly user: User;
+  readonly now: Micros;
+  /** Writes the audit, and ends the user's sessions but the one that goes on. */
+  audited(action: AuditAction, details: Readonly<Record<string, { from: unknown; to: unknown }>>): Promise<void>;
+}
+
+/**
+ * Changes a user of the asker's account.
+ * @throws {BerthError} `user_not_found`, or `last_admin` when no enabled admin would be left.
+ */
+export async function changing<T>(
+  { database, clock }: UserDependencies,
+  userId: string,
+  { asker, goesOn }: UserChange,
+  work: (changing: Changing) => Promise<T>,
+): Promise<T> {
+  return database.db.transaction().execute(async (tx) => {
+    const mine = users(tx).where('id', '=', userId).where('account_id', '=', asker.accountId);
+    const user = await mine.executeTakeFirst();
+    if (!user) throw new BerthError('user_not_found', 'User not found');
+    const now = clock.now();
+    const who = { email: { from: user.email, to: user.email } };
+    return work({
+      tx,
+      user,
+      now,
+      async audited(action, details) {
+        await insertAccountAudit(tx, asker, { at: now, action, details: { ...who, ...details } });
+        await endSessions(tx, userId, goesOn);
+      },
+    });
+  });
+}
+
+async function requireOtherAdmin(tx: Transaction<Tables>, user: User, { mayLeaveNoAdmin }: UserChange): Promise<void> {
+  if (mayLeaveNoAdmin || user.role !== 'admin' || user.disabled_at !== null) return;
+  const other = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('account_id', '=', user.account_id)
+    .where('id', '!=', user.id)
+    .where('role', '=', 'admin')
+    .where('disabled_at', 'is', null)
+    .executeTakeFirst();
+  if (!other)
+    throw new BerthError('last_admin', `${user.email} is the account's last admin: make somebody else an admin first.`);
+}

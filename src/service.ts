@@ -143,15 +143,16 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;
   const upkeep = parts.adopt(startUpkeep({ ...ground, host, local, removal, uploads, historyDays }), closed);
-  log.info({ port: api.port, metrics_port: scrapes.port }, 'berth serves');
+  const { port, dashboardPort, reload } = api;
+  log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');
 
   const owned = parts.move();
   return {
-    port: api.port,
-    dashboardPort: api.dashboardPort,
+    port,
+    dashboardPort,
     metricsPort: scrapes.port,
     covered: upkeep.covered,
-    reload: api.reload,
+    reload,
     close: () => owned.disposeAsync(),
   };
 }
@@ -242,7 +243,8 @@ async function openApi(
   const both = dashboard && !place ? besideApi(app, dashboard) : app;
   const server = await startHttpServer({ ...listening, ...config.api, app: both });
   parts.defer(() => server.close(GRACE));
-  const other = dashboard && place && (await startHttpServer({ ...listening, ...place, app: dashboard.app }));
+  const settings = 'BERTH_DASHBOARD_HOST, BERTH_DASHBOARD_PORT';
+  const other = dashboard && place && (await startHttpServer({ ...listening, ...place, settings, app: dashboard.app }));
   parts.defer(() => other?.close(GRACE));
   const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
   if (!first) return { ...ports, reload: () => undefined };

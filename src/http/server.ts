@@ -50,6 +50,8 @@ export interface HttpServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
+  /** The settings that choose both, for the error when they cannot be had. */
+  readonly settings?: string;
   /** `pending`: no handshake succeeds until there is a certificate. */
   readonly tls: TlsPair | 'pending' | 'proxy';
   /** Gives each request the name that its response carries. */
@@ -137,7 +139,10 @@ function connectionLimit(): number {
   return Math.floor(Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Infinity) / 2);
 }
 
-async function listen(server: Server, { host, port }: HttpServerOptions): Promise<void> {
+async function listen(
+  server: Server,
+  { host, port, settings = 'BERTH_API_HOST, BERTH_API_PORT' }: HttpServerOptions,
+): Promise<void> {
   server.listen(port, host);
   try {
     await once(server, 'listening');
@@ -150,7 +155,7 @@ async function listen(server: Server, { host, port }: HttpServerOptions): Promis
     };
     const reason = reasons[errorCode(error) ?? ''];
     if (reason === undefined) throw error;
-    const message = `cannot listen on ${host}:${port}: ${reason} (BERTH_API_HOST, BERTH_API_PORT)`;
+    const message = `cannot listen on ${host}:${port}: ${reason} (${settings})`;
     throw new OperatorError(message, { cause: error });
   }
 }

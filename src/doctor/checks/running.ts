@@ -1,9 +1,10 @@
 /** The two processes: berth serve with its API, and our sshd. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import type { Config } from '../../config.ts';
 import { errorMessage } from '../../errors.ts';
 import { askApi } from '../api.ts';
-import { type Check, fail, ok } from '../finding.ts';
+import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
 
 /** How long sshd may take to send its banner, in ms. */
@@ -17,7 +18,7 @@ export const checkServe: Check = async (config) => {
   const name = `berth serve (process ${pid})`;
   try {
     const { status } = await askApi(config, { method: 'GET', path: '/healthz' });
-    if (status === 200) return [ok(`${name} runs and is healthy`)];
+    if (status === 200) return [ok(`${name} runs and is healthy`), ...dashboardAt(config)];
     return [fail(`${name} is not healthy: it answers ${status}`, 'it says why: journalctl -u berth')];
   } catch (error) {
     if (/handshake failure/.test(errorMessage(error))) {
@@ -26,6 +27,14 @@ export const checkServe: Check = async (config) => {
     return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
   }
 };
+
+/** Where people find it: behind a proxy only the proxy knows. */
+function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
+  if (!dashboard.isOn) return [];
+  const { host, port } = dashboard.own ?? api;
+  if (tls.mode === 'proxy') return [ok(`the dashboard is below /dashboard of the proxy that asks ${host}:${port}`)];
+  return [ok(`the dashboard is at https://${tls.name}:${port}/dashboard`)];
+}
 
 export const checkSshd: Check = async ({ sftp: { port } }) => {
   const socket = connect({ host: '127.0.0.1', port });

@@ -1,0 +1,47 @@
+/** Where the dashboard is, and what is said when it cannot be there. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { test } from 'node:test';
+import { readConfig } from '../../src/config.ts';
+import { checkServe } from '../../src/doctor/checks/running.ts';
+import { createLog } from '../../src/log.ts';
+import { startService } from '../../src/service.ts';
+import { startBerth } from '../support/berth.ts';
+import { scratch } from '../support/scratch.ts';
+import { systemClock } from '../../src/clock.ts';
+import { startSshd } from '../support/sshd.ts';
+
+test('a port of its own that is taken is an error that names its settings, and the API is not left listening', async () => {
+  const other = createServer().listen(0, '0.0.0.0');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_DASHBOARD_PORT: String(port) });
+  await using sshd = await startSshd(files);
+  const log = createLog('silent');
+  await assert.rejects(startService(sshd.config, { log }), {
+    name: 'OperatorError',
+    message: new RegExp(
+      `cannot listen on .*:${port}: something else listens there \\(BERTH_DASHBOARD_HOST, BERTH_DASHBOARD_PORT\\)`,
+    ),
+  });
+  other.close();
+  await once(other, 'close');
+  await (await startService(sshd.config, { log })).close();
+});
+
+test('a host without a port is refused', () => {
+  assert.throws(() => readConfig({ BERTH_DASHBOARD_HOST: '127.0.0.1' }), /BERTH_DASHBOARD_HOST needs/);
+});
+
+test('berth doctor says where the dashboard is', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const api = { ...berth.config.api, port: berth.service().port };
+  const texts = async (config: typeof berth.config): Promise<string> =>
+    (await checkServe({ ...config, api }, systemClock())).map(({ text }) => text).join('\n');
+  assert.match(await texts(berth.config), new RegExp(`at https://${berth.config.tls.name}:${api.port}/dashboard`));
+  const own = { host: '127.0.0.1', port: 9000 };
+  assert.match(await texts({ ...berth.config, dashboard: { isOn: true, own } }), /:9000\/dashboard/);
+  assert.doesNotMatch(await texts({ ...berth.config, dashboard: { isOn: false, own: undefined } }), /dashboard/);
+});

@@ -19,6 +19,11 @@ export interface DashboardEnv {
 
 export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
 
+/** Who is signed in, on a page that needs nobody to be. */
+export function visitorOf(c: PageContext): SignedIn | undefined {
+  return c.get('user') as SignedIn | undefined;
+}
+
 /** Who asks for a change, as the audit names it. */
 export function askerOf(c: PageContext): Asker {
   const { accountId, keyId } = c.get('user').principal;

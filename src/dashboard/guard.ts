@@ -14,7 +14,7 @@ import { BerthError } from '../errors.ts';
 import type { ClientAddress } from '../http/client-address.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
-import type { DashboardEnv, PageContext } from './environment.ts';
+import { type DashboardEnv, type PageContext, visitorOf } from './environment.ts';
 import { clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
@@ -61,29 +61,41 @@ export interface SessionGuard {
   readonly clock: Clock;
   /** Requests of one user a minute. */
   readonly userLimit: RateLimit;
+  /** Requests without a session, by their address. */
+  readonly addressLimit: RateLimit;
 }
 
-/** Lets requests with a session on; others are sent to sign in, and come back to a page that they wanted to see. */
-export function withSession({ database, clock, userLimit }: SessionGuard): Handler {
+/** Finds out whose session a request carries, if any, and counts it. */
+export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
   return async (c, next) => {
-    const token = sessionToken(c);
-    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, c.get('visit'));
+    const [token, visit] = [sessionToken(c), c.get('visit')];
+    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, visit);
     if (token === undefined || !user) {
-      if (token !== undefined) clearSession(c);
-      return c.redirect(signInFor(c), 303);
+      addressLimit.take(visit.address);
+      return next();
     }
     c.env.notes.principal = user.principal;
     userLimit.take(user.userId);
     c.set('user', user);
     c.set('csrf', csrfToken(token));
-    if (c.req.method === 'POST') await checkForm(c);
-    const { path } = c.req;
-    if (user.awaitsCode && !AWAITING_CODE.includes(path)) return c.redirect('/dashboard/sign-in/code', 303);
-    if (user.needsSecondFactor && !user.awaitsCode && !NEEDING_FACTOR.some((own) => path.startsWith(own)))
-      return c.redirect('/dashboard/profile/second-factor', 303);
     return next();
   };
 }
+
+/** Lets requests with a session on; others are sent to sign in, and come back to a page that they wanted to see. */
+export const requireSession: Handler = async (c, next) => {
+  const user = visitorOf(c);
+  if (!user) {
+    if (sessionToken(c) !== undefined) clearSession(c);
+    return c.redirect(signInFor(c), 303);
+  }
+  if (c.req.method === 'POST') await checkForm(c);
+  const { path } = c.req;
+  if (user.awaitsCode && !AWAITING_CODE.includes(path)) return c.redirect('/dashboard/sign-in/code', 303);
+  if (user.needsSecondFactor && !user.awaitsCode && !NEEDING_FACTOR.some((own) => path.startsWith(own)))
+    return c.redirect('/dashboard/profile/second-factor', 303);
+  return next();
+};
 
 /** What one may do before the code of the second factor was right. */
 const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];

@@ -2,22 +2,28 @@
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { CreateDependencies } from '../directories/create.ts';
-import type { ClientAddress } from '../http/client-address.ts';
-import { createRateLimit, type RateLimit } from '../http/rate-limits.ts';
+import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
+import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
+import { createPasswords } from '../users/passwords.ts';
+import { createSignIn } from '../users/sign-in.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import type { DashboardEnv } from './environment.ts';
-import { everyRequest, withSession } from './guard.ts';
+import { everyRequest, findSession, requireSession } from './guard.ts';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
+import { hidingLink, linkPage } from './pages/link.tsx';
+import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
+/** Attempts to sign in a minute: of one network, and of one user. */
+const [NETWORK_ATTEMPTS, USER_ATTEMPTS] = [20, 10];
 
 export interface DashboardDependencies {
   readonly rules: CreateDependencies;
@@ -47,13 +53,29 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   // Gives components the request that they are rendered for.
   app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
+  app.use('/dashboard/link/*', hidingLink);
   app.use(...everyRequest(deps.clientAddress));
   serveAssets(app);
 
+  const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
+  app.use(findSession({ database, clock, userLimit, addressLimit: deps.addressLimit }));
+
+  const passwords = createPasswords();
+  const entry = { database, clock, passwords };
+  signInPage(app, database, createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() }));
+  linkPage(app, entry);
+
   // Pages for those who are not signed in stand before this line.
-  app.use(withSession({ database, clock, userLimit: createRateLimit({ clock, limit: USER_LIMIT }) }));
+  app.use(requireSession);
   signOut(app, database);
   directoriesPage(app, rules);
   apiKeysPage(app, { database, clock, environment, apiHost });
   return app;
+}
+
+/** By a clock that nobody sets. */
+function attemptLimits() {
+  const clock = () => performance.now();
+  const byAddress = createAddressLimit({ limit: NETWORK_ATTEMPTS, clock });
+  return { byAddress, byUser: createSteadyLimit({ limit: USER_ATTEMPTS, clock }) };
 }

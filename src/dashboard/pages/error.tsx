@@ -4,12 +4,11 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { BerthError, errorCode, ValidationError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
-import type { PageContext } from '../environment.ts';
+import { type PageContext, visitorOf } from '../environment.ts';
 
 const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
   not_authorized: 403,
   plan_required: 403,
-  rate_limited: 429,
   body_too_large: 413,
   storage_full: 507,
   file_changed: 409,
@@ -30,6 +29,8 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
     return page(c, error.status, 'This form was sent from another site, so nothing was done.');
   if (error instanceof ValidationError) return page(c, 422, 'Something in this address or form is wrong.');
   if (error instanceof BerthError && error.code.endsWith('_not_found')) return notFoundPage(c);
+  if (error instanceof BerthError && error.code === 'rate_limited')
+    return page(c, 429, 'You, or others on your network, ask too often. Wait a minute and try again.');
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
@@ -40,7 +41,8 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
 }
 
 function page(c: PageContext, status: ContentfulStatusCode, message: string): Response | Promise<Response> {
-  const Frame = (c.get('user') as unknown) && !c.get('user').awaitsCode ? Layout : NarrowLayout;
+  const visitor = visitorOf(c);
+  const Frame = visitor && !visitor.awaitsCode ? Layout : NarrowLayout;
   c.status(status);
   return c.render(
     <Frame title={TITLES[status] ?? 'That did not work'}>

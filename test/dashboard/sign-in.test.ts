@@ -1,0 +1,225 @@
+/** Getting in: links that set a password, signing in, and what keeps others out. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setDisabled } from '../../src/users/users.ts';
+import { systemClock } from '../../src/clock.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
+import { scratch } from '../support/scratch.ts';
+import { invited, onDatabase, operator, PASSWORD } from '../support/users.ts';
+
+const SIGN_IN = '/dashboard/sign-in';
+const COOKIE = '__Host-berth';
+
+function place(berth: TestBerth) {
+  return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+}
+
+const withPassword = (password: string, repeated = password) => ({ password, repeated });
+
+/** A user who has set the password, and does not need the session of that. */
+async function userOf(berth: TestBerth) {
+  const user = await invited(berth, berth.accountId);
+  using visitor = visitorOf(place(berth));
+  const answer = await visitor.post(`/dashboard/link/${user.token}`, withPassword(PASSWORD));
+  assert.equal(answer.status, 303, answer.text);
+  await visitor.post('/dashboard/sign-out');
+  return user;
+}
+
+const sessions = (berth: TestBerth) =>
+  onDatabase(berth, ({ reads }) => reads.selectFrom('user_sessions').selectAll().execute());
+
+test('a link sets a password, once, and signs in; looking at it first does not use it up', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const user = await invited(berth, berth.accountId);
+  const path = `/dashboard/link/${user.token}`;
+  using visitor = visitorOf(place(berth));
+  for (let i = 0; i < 2; i += 1) {
+    const page = await visitor.get(path);
+    assert.equal(page.status, 200);
+    assert.match(page.text, new RegExp(`<h1>Set your password</h1>.*${user.email}`, 's'));
+    for (const label of ['Password', 'Repeat the password']) assert.match(page.text, new RegExp(`>${label}</label>`));
+    assert.equal(page.headers['referrer-policy'], 'strict-origin', 'no page sees the link as its referrer');
+  }
+  assert.equal(visitor.cookies.size, 0);
+
+  const wrong = [
+    [withPassword(PASSWORD, `${PASSWORD} `), /Repeat the password is not the same/],
+    [withPassword('eleven char'), /Password should be at least 12 character/],
+    [withPassword('x'.repeat(201)), /Password should be at most 200 character/],
+    [withPassword('1Q2w3E4r5T6y'), /Password is one of the most common ones/],
+    [withPassword(user.email.toUpperCase()), /Password is your email/],
+    [{}, /Password should be at least/],
+  ] as const;
+  for (const [fields, message] of wrong) {
+    const refused = await visitor.post(path, fields);
+    assert.equal(refused.status, 422);
+    assert.match(refused.text, message);
+    assert.ok(!refused.text.includes('value="1Q2w'), 'a password is not sent back');
+  }
+
+  const set = await visitor.post(path, withPassword(PASSWORD));
+  assert.deepEqual([set.status, set.headers.location], [303, '/dashboard']);
+  assert.equal((await visitor.get('/dashboard/directories')).status, 200);
+  for (const used of [await visitor.get(path), await visitor.post(path, withPassword('another horse entirely'))]) {
+    assert.equal(used.status, 404);
+    assert.match(used.text, /works once, for 24 hours.*Ask an admin/s);
+  }
+  assert.equal((await visitor.get('/dashboard/link/nothing')).status, 404);
+});
+
+test('signing in makes a session with a new token, in a cookie for this host alone', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const user = await userOf(berth);
+  using visitor = visitorOf(place(berth));
+  const page = await visitor.get(SIGN_IN);
+  for (const label of ['Email', 'Password']) assert.match(page.text, new RegExp(`<label for="\\w+">${label}</label>`));
+  assert.match(page.text, /<button>Sign in<\/button>/);
+  assert.doesNotMatch(page.text, /company/);
+
+  const planted = 'a-token-that-somebody-else-has-put-here';
+  visitor.cookies.set(COOKIE, planted);
+  const fields = { email: ` ${user.email.toUpperCase()}`, password: PASSWORD };
+  const first = await visitor.post(SIGN_IN, fields);
+  assert.deepEqual([first.status, first.headers.location], [303, '/dashboard']);
+  const [cookie = ''] = (first.headers['set-cookie'] ?? []).slice(-1);
+  for (const part of ['Secure', 'HttpOnly', 'SameSite=Lax', 'Path=/']) assert.match(cookie, new RegExp(`; ${part}`));
+  assert.doesNotMatch(cookie, /Domain/i);
+  const token = visitor.cookies.get(COOKIE) ?? '';
+  assert.notEqual(token, planted);
+  assert.equal((await visitor.get('/dashboard/directories')).status, 200);
+  assert.equal((await visitor.get(SIGN_IN)).headers.location, '/dashboard', 'who is signed in has nothing to do here');
+
+  assert.equal((await visitor.post(SIGN_IN, fields)).status, 303);
+  assert.notEqual(visitor.cookies.get(COOKIE), token);
+  assert.equal((await sessions(berth)).length, 1, 'the session before has ended');
+  const [row] = await sessions(berth);
+  assert.ok(!JSON.stringify(row).includes(visitor.cookies.get(COOKIE) ?? ''), 'the database has the hash alone');
+});
+
+test('the page that was wanted comes after signing in, if it is one of the dashboard', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(place(berth), berth.accountId);
+  const wanted = [
+    ['/dashboard/directories?sort=name', '/dashboard/directories?sort=name'],
+    ['/dashboard', '/dashboard'],
+    ['', '/dashboard'],
+    ['https://evil.example/dashboard', '/dashboard'],
+    ['//evil.example/dashboard', '/dashboard'],
+    ['/\\evil.example', '/dashboard'],
+    ['\\\\evil.example/dashboard', '/dashboard'],
+    ['/dashboard/..//evil.example', '/dashboard'],
+    ['/dashboard\\..\\\\evil.example', '/dashboard'],
+    ['/dashboardless', '/dashboard'],
+    ['/api/v1/directories', '/dashboard'],
+    ['javascript:alert(1)', '/dashboard'],
+    ['\t//evil.example', '/dashboard'],
+    ['/dashboard/x\r\nset-cookie: a=b', '/dashboard/xset-cookie:%20a=b'],
+  ] as const;
+  for (const [next, location] of wanted) {
+    const answer = await user.get(`${SIGN_IN}?next=${encodeURIComponent(next)}`);
+    assert.deepEqual([answer.status, answer.headers.location], [303, location], next);
+  }
+  using visitor = visitorOf(place(berth));
+  const { email } = await userOf(berth);
+  const refused = await visitor.get('/dashboard/directories?sort=name');
+  const form = await visitor.get(String(refused.headers.location));
+  const [, action = ''] = /<form method="post" action="([^"]*)"/.exec(form.text) ?? [];
+  const answer = await visitor.post(action.replaceAll('&amp;', '&'), { email, password: PASSWORD });
+  assert.equal(answer.headers.location, '/dashboard/directories?sort=name');
+});
+
+test('whoever cannot sign in reads the same, whatever the reason', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const user = await userOf(berth);
+  const [without, disabled] = [await invited(berth, berth.accountId), await userOf(berth)];
+  await onDatabase(berth, (database) =>
+    setDisabled({ database, clock: systemClock() }, disabled.id, true, { asker: operator(berth.accountId) }),
+  );
+  using visitor = visitorOf(place(berth));
+  const attempts = [
+    [user.email, 'wrong horse battery staple'],
+    [without.email, PASSWORD],
+    [disabled.email, PASSWORD],
+    ['nobody@example.com', PASSWORD],
+    ['', ''],
+    [`${'x'.repeat(40_000)}@example.com`, PASSWORD],
+    [user.email, ''],
+    [`${user.email}\0`, PASSWORD],
+    ["' or 1=1 --", PASSWORD],
+  ] as const;
+  const texts = new Set<string>();
+  for (const [email, password] of attempts) {
+    const { status, text } = await visitor.post(SIGN_IN, { email, password });
+    assert.equal(status, 422, email);
+    assert.match(text, /role="alert">The email or the password is wrong/);
+    assert.ok(!text.includes(PASSWORD));
+    texts.add(text.replace(/ value="[^"]*"/, ''));
+  }
+  assert.equal(texts.size, 1);
+  assert.equal(visitor.cookies.size, 0);
+});
+
+test('a link of somebody who may not get in does not work, nor does one after a newer one', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const user = await invited(berth, berth.accountId);
+  const disabling = (isDisabled: boolean) =>
+    onDatabase(berth, (database) =>
+      setDisabled({ database, clock: systemClock() }, user.id, isDisabled, {
+        asker: operator(berth.accountId),
+        mayLeaveNoAdmin: true,
+      }),
+    );
+  using visitor = visitorOf(place(berth));
+  const path = `/dashboard/link/${user.token}`;
+  await disabling(true);
+  assert.equal((await visitor.get(path)).status, 404);
+  assert.equal((await visitor.post(path, withPassword(PASSWORD))).status, 404);
+  await disabling(false);
+  assert.equal((await visitor.get(path)).status, 200);
+});
+
+test('forms from another origin sign nobody in and set no password', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const user = await invited(berth, berth.accountId);
+  using visitor = visitorOf(place(berth));
+  const path = `/dashboard/link/${user.token}`;
+  for (const origin of ['https://evil.example', 'null', '']) {
+    assert.equal((await visitor.post(path, withPassword(PASSWORD), { origin })).status, 403);
+    assert.equal((await visitor.post(SIGN_IN, { email: 'a', password: 'b' }, { origin })).status, 403);
+  }
+  assert.equal((await visitor.get(path)).status, 200);
+});
+
+/** Signs in so often, and says what came of each. */
+async function tries(visitor: Visitor, count: number, email: string, password: string): Promise<number[]> {
+  const all: number[] = [];
+  for (let i = 0; i < count; i += 1) all.push((await visitor.post(SIGN_IN, { email, password })).status);
+  return all;
+}
+
+test('attempts are limited by user and by network, alike for one who does not exist', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_TRUSTED_PROXIES: '127.0.0.1/32' });
+  await using berth = await startBerth(files);
+  const user = await userOf(berth);
+  const from = (address: string): Visitor => {
+    const visitor = visitorOf(place(berth));
+    const headers = { 'x-forwarded-for': address };
+    return { ...visitor, post: (path, fields) => visitor.post(path, fields, headers) };
+  };
+  for (const email of [user.email, 'nobody@example.com']) {
+    using attacker = from('198.51.100.7');
+    const statuses = await tries(attacker, 12, email, 'wrong horse battery staple');
+    assert.deepEqual(statuses.slice(0, 10), Array<number>(10).fill(422));
+    assert.ok(statuses.slice(10).includes(429), String(statuses));
+  }
+  using home = from('127.0.0.1');
+  assert.equal((await home.post(SIGN_IN, { email: user.email, password: PASSWORD })).status, 303, 'where the user was');
+});

@@ -1,0 +1,115 @@
+/** Debian's chromium, driven by playwright. Where it is missing, tests fail: `scripts/test` installs it. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+export const CHROMIUM = '/usr/bin/chromium';
+
+export const WIDE = { width: 1280, height: 800 };
+export const PHONE = { width: 390, height: 844 };
+
+export interface TestBrowser extends AsyncDisposable {
+  readonly browser: Browser;
+  /** A page of its own context: no cookies, no cache. */
+  open(options: OpenOptions): Promise<WatchedPage>;
+}
+
+interface OpenOptions extends BrowserContextOptions {
+  /** `https://127.0.0.1:PORT`: every request goes there, or it counts as wrong. */
+  readonly origin: string;
+  /** Of the session. Without: nobody is signed in. */
+  readonly token?: string | undefined;
+}
+
+export interface WatchedPage extends AsyncDisposable {
+  readonly page: Page;
+  /** What no page may do: errors in the console, requests to other hosts, dialogs of scripts. */
+  readonly wrong: string[];
+}
+
+export async function startBrowser(): Promise<TestBrowser> {
+  const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
+  return {
+    browser,
+    open: (options) => open(browser, options),
+    [Symbol.asyncDispose]: () => browser.close(),
+  };
+}
+
+async function open(browser: Browser, { origin, token, ...options }: OpenOptions): Promise<WatchedPage> {
+  const context = await browser.newContext({
+    baseURL: origin,
+    ignoreHTTPSErrors: true,
+    viewport: WIDE,
+    timezoneId: 'Europe/Berlin',
+    ...options,
+  });
+  if (token !== undefined) {
+    const cookie = { name: '__Host-berth', value: token, url: origin, secure: true, httpOnly: true };
+    await context.addCookies([{ ...cookie, sameSite: 'Lax' }]);
+  }
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const wrong: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !isOwnStatus(message.text())) wrong.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => wrong.push(`script: ${error.message}`));
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) wrong.push(`request: ${url}`);
+  });
+  page.on('dialog', (dialog) => {
+    wrong.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  return { page, wrong, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** Chromium calls each answer of 4xx an error in the console; which status a page has, tests say themselves. */
+function isOwnStatus(text: string): boolean {
+  return /^Failed to load resource: the server responded with a status of 4\d\d/.test(text);
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface AxeResults {
+  readonly violations: readonly {
+    id: string;
+    impact: string;
+    nodes: readonly { html: string; failureSummary: string }[];
+  }[];
+}
+
+/** What axe finds to be serious or critical on that page. */
+export async function seriousOf(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
+  return violations
+    .filter(({ impact }) => ['serious', 'critical'].includes(impact))
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+}
+
+/** Controls without a label that can be seen. */
+export function unlabelled(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`(() => {
+    const isShown = (element) => element.checkVisibility() && element.textContent.trim() !== '';
+    const all = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility());
+    const fields = all('input:not([type=hidden]), select, textarea').filter(({ labels }) => ![...labels].some(isShown));
+    const buttons = all('button, a, summary').filter((button) => !isShown(button));
+    return [...fields, ...buttons].map(({ outerHTML }) => outerHTML);
+  })()`);
+}
+
+/** What is wider than the window, but for what scrolls on its own. */
+export function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return [];
+    const beyond = [...document.querySelectorAll('body *')]
+      .filter((element) => element.getBoundingClientRect().right > clientWidth + 1)
+      .filter((element) => !element.closest('.scroll, pre, .tabs ul'));
+    return ['the page: ' + scrollWidth + ' of ' + clientWidth, ...beyond.map(({ outerHTML }) => outerHTML.slice(0, 200))];
+  })()`);
+}

@@ -17,6 +17,7 @@ import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
+import { overviewPage } from './pages/overview.tsx';
 import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
 
@@ -68,6 +69,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
   signOut(app, database);
+  overviewPage(app, rules);
   directoriesPage(app, rules);
   apiKeysPage(app, { database, clock, environment, apiHost });
   return app;

@@ -30,6 +30,10 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
     (await all(() => remove(database, 'transfers', before))) +
     (await all(() => remove(database, 'audit', before))) +
     (await all(() => removeDeliveries(database, before)));
+  await database.db
+    .deleteFrom('daily_uploads')
+    .where('day', '<', before - DAY)
+    .execute();
   if (rows > 0) log.info({ rows, days }, 'old history removed');
   await all(() => removeAnswers(database, now - ANSWER_LIFE));
 }

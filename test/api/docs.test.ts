@@ -1,12 +1,13 @@
-/** GET /docs: the reference for browsers, from the package's own files. In a real browser where chromium is installed. */
+/** GET /docs: the reference for browsers, from the package's own files, in a real browser. */
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { request } from 'node:https';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { CHROMIUM } from '../support/browser.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { document } from '../support/openapi.ts';
 import { scratch } from '../support/scratch.ts';
@@ -48,10 +49,7 @@ test('it counts against the limit of those without a key', async () => {
   assert.deepEqual([await ask(), await ask(), await ask()], [200, 200, 429]);
 });
 
-const chromium = ['chromium', 'google-chrome'].find((name) => spawnSync(name, ['--version']).status === 0);
-
-test('a browser shows every operation behind a proxy with a prefix, and has nothing to complain of', async (t) => {
-  if (chromium === undefined) return t.skip('chromium is not installed');
+test('a browser shows every operation behind a proxy with a prefix, and has nothing to complain of', async () => {
   using place = scratch();
   await using api = await hosted(place);
   await using proxy = await prefixed(api);
@@ -66,7 +64,7 @@ test('a browser shows every operation behind a proxy with a prefix, and has noth
     '--dump-dom',
   ];
   const url = `http://127.0.0.1:${proxy.port}${PREFIX}/docs`;
-  const { stdout: page, stderr } = await run(chromium, [...options, url], { timeout: 100_000, maxBuffer: 2 ** 26 });
+  const { stdout: page, stderr } = await run(CHROMIUM, [...options, url], { timeout: 100_000, maxBuffer: 2 ** 26 });
   const missing = Object.values(document.paths)
     .flatMap((methods) => Object.values(methods))
     .filter(({ tags: [tag], operationId }) => !page.includes(`id="operations-${tag}-${operationId}"`));

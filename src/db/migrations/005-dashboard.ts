@@ -58,4 +58,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .execute();
 
   await db.schema.createIndex('audit_by_account').on('audit').columns(['account_id', 'at', 'id']).execute();
+
+  await db.schema
+    .createTable('daily_uploads')
+    .addColumn('account_id', 'text', (c) => c.notNull())
+    .addColumn('day', 'bigint', (c) => c.notNull())
+    .addColumn('uploads', 'bigint', (c) => c.notNull())
+    .addColumn('bytes', 'bigint', (c) => c.notNull())
+    .addPrimaryKeyConstraint('daily_uploads_pk', ['account_id', 'day'])
+    .execute();
+  await sql`
+    insert into daily_uploads (account_id, day, uploads, bytes)
+    select account_id, at - at % 86400000000, count(*), coalesce(sum(bytes), 0)
+    from transfers where event = 'uploaded' group by 1, 2`.execute(db);
 }

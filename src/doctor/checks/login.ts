@@ -86,6 +86,7 @@ async function removeAccount({ db }: Database, id: string): Promise<void> {
   for (let waited = 0; (await isBusy()) && waited < TIMEOUT; waited += 100) await setTimeout(100);
   await db.transaction().execute(async (tx) => {
     await tx.deleteFrom('transfers').where('account_id', '=', id).execute();
+    await tx.deleteFrom('daily_uploads').where('account_id', '=', id).execute();
     await tx.deleteFrom('audit').where('account_id', '=', id).execute();
     await tx
       .deleteFrom('accounts')

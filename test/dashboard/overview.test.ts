@@ -1,0 +1,109 @@
+/** The overview: what came in by day, what is stored, whose webhooks fail, and what to do when there is nothing yet. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { DAY, systemClock } from '../../src/clock.ts';
+import { storedIn, uploadsByDay } from '../../src/dashboard/queries/overview.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { insertTransfers, type Transfer } from '../../src/history/transfers.ts';
+import { startBerth } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { plansOf } from '../support/query-plan.ts';
+import { scratch } from '../support/scratch.ts';
+
+const NAME = '<img src=x onerror=alert(1)>\u202Egnp';
+const SHOWN = '&lt;img src=x onerror=alert(1)&gt;<span class="hidden-character">U+202E</span>gnp';
+
+test('one who begins reads what to do first, and then what came in', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+  using user = await signedIn(place, berth.accountId, 'member');
+  const page = async (): Promise<string> => (await user.get('/dashboard')).text;
+  const empty = await page();
+  assert.match(empty, /First steps.*Create a directory<\/a> <p.*Log in and upload.*Set a webhook/s);
+  assert.doesNotMatch(empty, /<svg|Done/);
+  const directory = await berth.directory();
+  assert.match(await page(), /Create a directory<\/a> <span class="badge good">Done.*webhook<\/a> <span[^>]*>Done/s);
+  writeFileSync(`${files.dir}/two`, Buffer.alloc(2048));
+  writeFileSync(`${files.dir}/one`, Buffer.alloc(1024));
+  const { code, output } = await sftp(files.dir, directory.login, ['put two', 'put one']);
+  assert.equal(code, 0, output);
+  const today = new Date().toISOString().slice(0, 10);
+  await until('both are counted', async () => (await page()).includes(`<title>${today}: 2</title>`));
+  const text = await page();
+  assert.doesNotMatch(text, /First steps/);
+  assert.match(text, new RegExp(`<title>${today}: 3.0 KiB</title>`));
+  assert.match(text, new RegExp(`<th scope="row">${today}</th><td class="number">2</td>`));
+  assert.match(text, /Storage<\/h2>.*3\.0 KiB.*1 directory</s);
+  assert.match(text, /No webhook is failing/);
+});
+
+test('failing webhooks are named safely, and other accounts see nothing of them', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+  const database = await openDatabase(berth.config.databaseFile);
+  const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
+  const directory = await berth.directory({ name: NAME });
+  const about = { directory_id: directory.id, account_id: berth.accountId, url: '', destination: '' };
+  const delivery = { ...about, id: randomUUID(), body: Buffer.from('{}'), state: 'failed', attempts: 4 } as const;
+  await database.db
+    .insertInto('deliveries')
+    .values({ ...delivery, inserted_at: systemClock().now() })
+    .execute();
+  await database.db.transaction().execute((tx) => insertTransfers(tx, [upload(berth.accountId, systemClock().now())]));
+  await database.close();
+  using user = await signedIn(place, berth.accountId);
+  const { text } = await user.get('/dashboard');
+  assert.ok(text.includes(`<a href="/dashboard/directories/${directory.id}/webhook"><bdi>${SHOWN}</bdi></a>`), text);
+  assert.match(text, /<td class="number">1<\/td>/);
+  using stranger = await signedIn(place, other.id);
+  const theirs = (await stranger.get('/dashboard')).text;
+  assert.match(theirs, /First steps/);
+  assert.ok(!theirs.includes(directory.id));
+});
+
+function upload(account: string, at: number, bytes = 10): Transfer {
+  return { at, event: 'uploaded', directory_id: 'd', account_id: account, username: 'u', path: 'f', bytes };
+}
+
+test('days are counted as they are recorded, whole days in UTC, and found by their key', async () => {
+  using files = scratch();
+  const database = await openDatabase(`${files.dir}/days.db`);
+  const { db, reads } = database;
+  const now = 20_000 * DAY + 5;
+  const rows = [
+    upload('a', now),
+    upload('a', now - 5, 7),
+    upload('a', now - 6),
+    upload('b', now),
+    { ...upload('a', now), event: 'downloaded' as const },
+    upload('a', now - 2 * DAY, 1),
+    upload('a', now - 3 * DAY),
+    { ...upload('a', now - DAY), bytes: null },
+  ];
+  await db.transaction().execute((tx) => insertTransfers(tx, rows.slice(0, 4)));
+  await db.transaction().execute((tx) => insertTransfers(tx, rows.slice(4)));
+  const today = 20_000 * DAY;
+  assert.deepEqual(await uploadsByDay(reads, 'a', { now, days: 3 }), [
+    { day: today - 2 * DAY, uploads: 1, bytes: 1 },
+    { day: today - DAY, uploads: 2, bytes: 10 },
+    { day: today, uploads: 2, bytes: 17 },
+  ]);
+  assert.deepEqual(await uploadsByDay(reads, 'c', { now, days: 1 }), [{ day: today, uploads: 0, bytes: 0 }]);
+  const plans = await plansOf(reads, async (watched) => {
+    await uploadsByDay(watched, 'a', { now, days: 30 });
+    await storedIn(watched, 'a');
+  });
+  assert.match(
+    plans[0]?.join() ?? '',
+    /^SEARCH daily_uploads USING INDEX \S+ \(account_id=\? AND day>\? AND day<\?\)$/,
+  );
+  assert.match(plans[1]?.join() ?? '', /^SEARCH directories USING (?:COVERING )?INDEX \S+ \(account_id=\?\)$/);
+  await database.close();
+});

@@ -1,4 +1,4 @@
-/** The tables of the dashboard's users, as TypeScript sees them (`schema.ts`). */
+/** What the dashboard needs beside the others' tables: its users, and sums for its overview (`schema.ts`). */
 import type { Micros } from '../clock.ts';
 
 /** What keys and users may do: a member changes nothing about how one gets in. */
@@ -56,9 +56,19 @@ export interface RecoveryCodesTable {
   hash: string;
 }
 
+/** What came in on a day, by the rows of `transfers` that say `uploaded`. */
+export interface DailyUploadsTable {
+  account_id: string;
+  /** Its start in UTC. */
+  day: Micros;
+  uploads: number;
+  bytes: number;
+}
+
 export interface UserTables {
   users: UsersTable;
   user_links: UserLinksTable;
   user_sessions: UserSessionsTable;
   recovery_codes: RecoveryCodesTable;
+  daily_uploads: DailyUploadsTable;
 }

@@ -214,15 +214,6 @@ export interface TransfersTable {
   began_at: Micros | null;
 }
 
-/** What came in on a day, by the rows of `transfers` that say `uploaded`. */
-export interface DailyUploadsTable {
-  account_id: string;
-  /** Its start in UTC. */
-  day: Micros;
-  uploads: number;
-  bytes: number;
-}
-
 export type AuditAction =
   | 'create'
   | 'undo-create'
@@ -300,7 +291,6 @@ export interface Tables extends UserTables {
   deliveries: DeliveriesTable;
   attempts: AttemptsTable;
   transfers: TransfersTable;
-  daily_uploads: DailyUploadsTable;
   audit: AuditTable;
   placements: PlacementsTable;
   kept_answers: KeptAnswersTable;

@@ -2,7 +2,8 @@
 import type { Insertable, Transaction } from 'kysely';
 import { DAY } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
-import type { DailyUploadsTable, Tables, TransfersTable } from '../db/schema.ts';
+import type { Tables, TransfersTable } from '../db/schema.ts';
+import type { DailyUploadsTable } from '../db/schema-users.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 

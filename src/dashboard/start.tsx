@@ -9,17 +9,24 @@ import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { createPasswords } from '../users/passwords.ts';
 import { createSignIn } from '../users/sign-in.ts';
+import { createTries } from '../users/tries.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, findSession, requireSession } from './guard.ts';
+import { accountPage } from './pages/account.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
+import { profilePage } from './pages/profile.tsx';
+import { secondFactorPage } from './pages/second-factor.tsx';
+import { signInCodePage } from './pages/sign-in-code.tsx';
 import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
+import { teamPage } from './pages/team.tsx';
+import { userPage } from './pages/user.tsx';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
@@ -68,10 +75,17 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
+  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
+  signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);
   directoriesPage(app, rules);
   apiKeysPage(app, { database, clock, environment, apiHost });
+  teamPage(app, rules);
+  userPage(app, rules);
+  accountPage(app, rules);
+  profilePage(app, secondFactor);
+  secondFactorPage(app, secondFactor);
   return app;
 }
 

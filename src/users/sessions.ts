@@ -99,9 +99,10 @@ export async function openSession(
   return token;
 }
 
-/** Ends one session of a user, whoever asks for it. */
-export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<void> {
-  await db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId).execute();
+/** Ends one session of a user. @returns whether there was one. */
+export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
+  const one = db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId);
+  return (await one.executeTakeFirst()).numDeletedRows > 0n;
 }
 
 /** Ends all of them: in the transaction that changes the password, the role or the state. `but` one, if it is given. */

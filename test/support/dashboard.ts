@@ -84,6 +84,8 @@ export function visitorOf({ config, port }: { config: Config; port: number }): V
 
 /** As a form of its session has it. */
 async function tokenOf(get: Visitor['get']): Promise<string> {
-  const page = await get('/dashboard/directories');
+  const wanted = await get('/dashboard/directories');
+  // Whoever has to enter a code first finds the form there.
+  const page = wanted.headers.location === undefined ? wanted : await get(wanted.headers.location);
   return /name="_csrf" value="([^"]*)"/.exec(page.text)?.[1] ?? '';
 }

@@ -33,10 +33,11 @@ export async function signedIn(
   { config, port }: { config: Config; port: number },
   accountId: string,
   role: Role = 'admin',
+  email = `${randomUUID().slice(0, 8)}@example.com`,
 ): Promise<Visitor> {
   const database = await openDatabase(config.databaseFile);
   const now = systemClock().now();
-  const user = { id: randomUUID(), account_id: accountId, email: `${randomUUID().slice(0, 8)}@example.com`, role };
+  const user = { id: randomUUID(), account_id: accountId, email, role };
   const token = await database.db.transaction().execute(async (tx) => {
     await tx
       .insertInto('users')

@@ -6,7 +6,6 @@ import type { Config } from '../config.ts';
 import type { Database } from '../db/open.ts';
 import type { Role } from '../db/schema.ts';
 import { OperatorError } from '../errors.ts';
-import type { Asker } from '../history/audit.ts';
 import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
 import { shortTime } from '../terminal.ts';
 import { dashboardUrl, linkPath } from '../users/links.ts';
@@ -181,7 +180,7 @@ async function namedUser({ db }: Pick<Database, 'db'>, email: string): Promise<U
   return user;
 }
 
-function askerOf({ environment }: Invocation, accountId: string, step: string): Asker {
+function askerOf({ environment }: Invocation, accountId: string, step: string): UserChange['asker'] {
   const keyId = operatorKeyId(operatorLogin(environment));
   return { accountId, keyId, requestId: '', route: `berth user ${step}` };
 }

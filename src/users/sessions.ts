@@ -61,10 +61,11 @@ export async function sessionOf(
   visit: Visit,
 ): Promise<SignedIn | undefined> {
   const now = clock.now();
-  const found = await byHash.first(database.reads, { hash: hashToken(token), seen: now - IDLE, since: now - LONGEST });
+  const found = await byHash.first(database.reads, { hash: hashToken(token), ...liveSince(now) });
   if (!found) return undefined;
   const { sessionId, userId, email, role, plan, accountId, accountName } = found;
-  if (now - found.seen_at > NOTED_EVERY) {
+  // Also when the clock was set back: a time to come would keep the session alive until then.
+  if (Math.abs(now - found.seen_at) > NOTED_EVERY) {
     const seen = { seen_at: now, ...shortened(visit) };
     await database.db.updateTable('user_sessions').set(seen).where('id', '=', sessionId).execute();
   }
@@ -77,6 +78,11 @@ export async function sessionOf(
     awaitsCode: found.awaits_code === 1,
     needsSecondFactor: found.second_factor_required_at !== null && found.totp_secret === null,
   };
+}
+
+/** A session is live while it was seen and was made after these. */
+export function liveSince(now: Micros): { seen: Micros; since: Micros } {
+  return { seen: now - IDLE, since: now - LONGEST };
 }
 
 /** A new session. @returns its token, which nobody knows later. */
@@ -112,13 +118,14 @@ export async function endSessions(tx: Kysely<Tables>, userId: string, but = ''):
 
 /** A user's live sessions, the one used last first. */
 export function sessionsOf(reads: Kysely<Tables>, userId: string, now: Micros) {
+  const { seen, since } = liveSince(now);
   return reads
     .selectFrom('user_sessions')
     .select(['id', 'address', 'agent', 'inserted_at', 'seen_at'])
     .where('user_id', '=', userId)
     .where('awaits_code', '=', 0)
-    .where('seen_at', '>', now - IDLE)
-    .where('inserted_at', '>', now - LONGEST)
+    .where('seen_at', '>', seen)
+    .where('inserted_at', '>', since)
     .orderBy('seen_at', 'desc')
     .execute();
 }

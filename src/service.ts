@@ -13,6 +13,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
 import type { DashboardDependencies } from './dashboard/start.tsx';
+import { besideApi, dashboardOf } from './dashboard-app.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
@@ -28,7 +29,7 @@ import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
 import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
-import { type HttpServerOptions, startHttpServer } from './http/server.ts';
+import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
@@ -41,6 +42,7 @@ import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
 import { addressOf } from './sftp/sessions.ts';
+import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
 import { startUpkeep } from './upkeep.ts';
@@ -113,7 +115,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
-  const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, roundPause }), closed);
+  const changes = createFileChanges();
+  const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, changes, roundPause }), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
   const host = watched(local, uploads);
@@ -129,7 +132,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     void replays.run();
   };
   const webhooks = { wake, send };
-  const api = await openApi(ground, { rules, webhooks, files: uploads.files, checkHealth }, parts);
+  const api = await openApi(ground, { rules, webhooks, files: uploads.files, changes, checkHealth }, parts);
   const sources = {
     reads: database.reads,
     clock,
@@ -176,8 +179,14 @@ function openUploads(
   {
     dispatcher,
     keysUsed,
+    changes,
     roundPause,
-  }: { dispatcher: Dispatcher; keysUsed: Pick<LastUsed, 'note'>; roundPause: number | undefined },
+  }: {
+    dispatcher: Dispatcher;
+    keysUsed: Pick<LastUsed, 'note'>;
+    changes: ReturnType<typeof createFileChanges>;
+    roundPause: number | undefined;
+  },
 ): Promise<Uploads> {
   const { config, paths, metrics } = ground;
   return startUploads({
@@ -196,6 +205,7 @@ function openUploads(
     recorded(recorded) {
       const rows = recorded.map(({ row }) => row);
       metrics.transfers(rows);
+      changes.committed(rows);
       for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
         const key = offeredKey(paths, username);
         if (key) keysUsed.note(`${id} ${key.fingerprint}`, key.at);
@@ -207,7 +217,7 @@ function openUploads(
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  own: Pick<AppDependencies, 'rules' | 'webhooks' | 'files' | 'checkHealth'>,
+  own: Pick<AppDependencies & DashboardDependencies, 'rules' | 'webhooks' | 'files' | 'changes' | 'checkHealth'>,
   parts: AsyncDisposableStack,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'>> {
   const shared = {
@@ -236,7 +246,8 @@ async function openApi(
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const app = observed(createApp({ ...shared, identify }), asked);
-  const pages = await dashboardOf(config, { ...shared, clientAddress: address, addressLimit });
+  const closing = new AbortController();
+  const pages = await dashboardOf(config, { ...shared, clientAddress: address, addressLimit, closing: closing.signal });
   const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
   const listening = { nameRequest, tls: first ? (first.pair ?? 'pending') : 'proxy' } as const;
   const { own: place } = config.dashboard;
@@ -246,30 +257,12 @@ async function openApi(
   const settings = 'BERTH_DASHBOARD_HOST, BERTH_DASHBOARD_PORT';
   const other = dashboard && place && (await startHttpServer({ ...listening, ...place, settings, app: dashboard.app }));
   parts.defer(() => other?.close(GRACE));
+  parts.defer(() => closing.abort());
   const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
   if (!first) return { ...ports, reload: () => undefined };
   const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
   return { ...ports, reload: follower.look };
-}
-
-/** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
-async function dashboardOf(
-  { dashboard, environment, api, tls }: Config,
-  deps: Omit<DashboardDependencies, 'environment' | 'apiHost'>,
-) {
-  if (!dashboard.isOn) return undefined;
-  const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
-  const apiHost = dashboard.own && `${tls.name}:${api.port}`;
-  return { app: createDashboard({ ...deps, environment, apiHost }), isDashboard };
-}
-
-/** One port for both. */
-function besideApi(
-  api: HttpServerOptions['app'],
-  { app, isDashboard }: { app: HttpServerOptions['app']; isDashboard(target: string): boolean },
-): HttpServerOptions['app'] {
-  return { fetch: (request, env) => (isDashboard(env.incoming.url ?? '') ? app : api).fetch(request, env) };
 }
 
 /** The host with the watcher told of each directory that comes or goes. */

@@ -48,6 +48,8 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     await next();
     c.env.notes.route ??= routePath(c, -1);
     if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
+    // A client's file is nothing of ours, whatever a browser makes of it.
+    if (c.res.headers.has('content-disposition')) c.header('content-security-policy', "default-src 'none'; sandbox");
   };
   return [known, headers, bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge }), sameOrigin];
 }
@@ -69,7 +71,9 @@ export interface SessionGuard {
 export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
   return async (c, next) => {
     const [token, visit] = [sessionToken(c), c.get('visit')];
-    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, visit);
+    // A page that follows what happens keeps no session alive.
+    const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
+    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
     if (token === undefined || !user) {
       addressLimit.take(visit.address);
       return next();

@@ -5,28 +5,26 @@ import type { CreateDependencies } from '../directories/create.ts';
 import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
 import type { Log } from '../log.ts';
+import type { Turn } from '../http/turns.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { createPasswords } from '../users/passwords.ts';
 import { createSignIn } from '../users/sign-in.ts';
-import { createTries } from '../users/tries.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, findSession, requireSession } from './guard.ts';
-import { accountPage } from './pages/account.tsx';
+import { createLive } from './live.ts';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
+import { filePages } from './pages/file.tsx';
+import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
-import { profilePage } from './pages/profile.tsx';
-import { secondFactorPage } from './pages/second-factor.tsx';
-import { signInCodePage } from './pages/sign-in-code.tsx';
 import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
-import { teamPage } from './pages/team.tsx';
-import { userPage } from './pages/user.tsx';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
@@ -40,10 +38,14 @@ export interface DashboardDependencies {
   readonly apiHost: string | undefined;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
+  readonly fileTurn: Turn;
+  readonly changes: FileChanges;
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly clientAddress: ClientAddress;
   /** Requests of those who are not signed in, by their address. */
   readonly addressLimit: RateLimit;
+  /** Aborted when the service closes. */
+  readonly closing: AbortSignal;
   readonly log: Log;
 }
 
@@ -75,17 +77,12 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
-  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
-  signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);
   directoriesPage(app, rules);
+  filesPage(app, { ...deps, reads: database.reads, live: createLive({ ...deps, database, clock }) });
+  filePages(app, { ...deps, reads: database.reads });
   apiKeysPage(app, { database, clock, environment, apiHost });
-  teamPage(app, rules);
-  userPage(app, rules);
-  accountPage(app, rules);
-  profilePage(app, secondFactor);
-  secondFactorPage(app, secondFactor);
   return app;
 }
 

@@ -68,3 +68,21 @@ document.addEventListener('submit', (event) => {
   document.body.append(dialog);
   dialog.showModal();
 });
+
+// A list that follows what happens, while it is looked at. The server sends it anew after each change.
+const live = document.querySelector('[data-live]');
+let source;
+function follow() {
+  source?.close();
+  if (!live || document.hidden) return;
+  source = new EventSource(live.dataset.live);
+  source.addEventListener('list', ({ data }) => {
+    const focused = live.contains(document.activeElement) && document.activeElement.getAttribute('href');
+    live.innerHTML = data;
+    enhance(live);
+    if (focused) live.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  });
+  source.addEventListener('end', () => location.reload());
+}
+document.addEventListener('visibilitychange', follow);
+follow();

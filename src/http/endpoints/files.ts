@@ -1,17 +1,16 @@
 /** The files themselves: what was uploaded goes out, and is removed; what customers are to fetch comes in. */
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import * as v from 'valibot';
 import { BerthError } from '../../errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import type { Content } from '../../uploads/content.ts';
 import type { DirectoryFiles } from '../../uploads/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import type { Endpoint } from '../access.ts';
-import { attachment, isNoneMatch, requestedSpan, type Span } from '../content-headers.ts';
+import { fileAnswer } from '../file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { receivedBytes } from '../received-bytes.ts';
 import { requestedPath } from '../requested-path.ts';
-import { dataResponse, refusal } from '../responses.ts';
+import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data } from '../schemas.ts';
 import type { Turn } from '../turns.ts';
@@ -26,30 +25,9 @@ const PlacedFile = v.strictObject({
 
 export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles, turn: Turn): Route[] {
   const content: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
-    const { incoming, outgoing } = c.env;
     const directory = await ownDirectory(directories, principal, c.req.param('id'));
     const found = await files.content(directory, c.req.param('upload_id'));
-    const { size, tag } = found.content;
-    const etag = `"${tag}"`;
-    const headers = { etag, 'cache-control': 'private, no-cache', 'accept-ranges': 'bytes' };
-    if (isNoneMatch(incoming.headers, etag)) return c.body(null, 304, headers);
-    const isHead = incoming.method === 'HEAD';
-    const span = isHead ? undefined : requestedSpan(incoming.headers, size, etag);
-    if (span === 'unsatisfiable')
-      return refusal(416, 'Range not satisfiable', { ...headers, 'content-range': `bytes */${size}` });
-    const { start, end } = span ?? { start: 0, end: size };
-    if (!isHead) await turn(principal.accountId, outgoing);
-    return new Response(isHead ? null : ReadableStream.from(bytes(found.content, { start, end }, outgoing)), {
-      status: span ? 206 : 200,
-      headers: {
-        ...headers,
-        'content-type': 'application/octet-stream',
-        'content-length': String(end - start),
-        'content-disposition': attachment(displayName(found.upload.path).replace(/^.*\//s, '')),
-        'x-content-type-options': 'nosniff',
-        ...(span && { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
-      },
-    });
+    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
   };
 
   const remove: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
@@ -130,14 +108,5 @@ function checkCoding(headers: IncomingHttpHeaders): void {
   }
   if (headers['content-range'] !== undefined) {
     throw new BerthError('partial_put', 'Content-Range is not supported');
-  }
-}
-
-/** The connection ends where the file has changed: an answer that is cut cannot be taken for a whole one. */
-async function* bytes(content: Content, { start, end }: Span, answer: ServerResponse): AsyncGenerator<Buffer> {
-  try {
-    yield* content.read(start, end);
-  } catch {
-    answer.destroy();
   }
 }

@@ -1,0 +1,23 @@
+/** The dashboard as an app of its own, if it is on, and how it shares a port with the API. */
+import type { Config } from './config.ts';
+import type { DashboardDependencies } from './dashboard/start.tsx';
+import type { HttpServerOptions } from './http/server.ts';
+
+/** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
+export async function dashboardOf(
+  { dashboard, environment, api, tls }: Config,
+  deps: Omit<DashboardDependencies, 'environment' | 'apiHost'>,
+) {
+  if (!dashboard.isOn) return undefined;
+  const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
+  const apiHost = dashboard.own && `${tls.name}:${api.port}`;
+  return { app: createDashboard({ ...deps, environment, apiHost }), isDashboard };
+}
+
+/** One port for both. */
+export function besideApi(
+  api: HttpServerOptions['app'],
+  { app, isDashboard }: { app: HttpServerOptions['app']; isDashboard(target: string): boolean },
+): HttpServerOptions['app'] {
+  return { fetch: (request, env) => (isDashboard(env.incoming.url ?? '') ? app : api).fetch(request, env) };
+}

@@ -1,0 +1,101 @@
+/**
+ * Pages that follow what happens, by server-sent events: a part of the page is sent again after each change, at most once a
+ * second, and as fast as the reader takes it. Nothing is held for one who does not read.
+ *
+ * Promise: a stream ends with its session, its directory, its client and the service. None keeps a session alive.
+ */
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import { streamSSE } from 'hono/streaming';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { liveDirectory } from '../directories/target.ts';
+import { BerthError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { FileChanges } from '../uploads/file-changes.ts';
+import { sessionOf } from '../users/sessions.ts';
+import { type PageContext, targetOf } from './environment.ts';
+import { sessionToken } from './session-cookie.ts';
+
+/** Streams at once of a user, who has some tabs, and in all. */
+const [OF_USER, IN_ALL] = [6, 200];
+/** Between two looks at the session while nothing happens, and at least between two parts, in ms. */
+const [BEAT, PAUSE] = [10_000, 1000];
+
+export interface LiveDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly changes: FileChanges;
+  /** Aborted when the service closes. */
+  readonly closing: AbortSignal;
+  readonly log: Log;
+}
+
+/** Follows the files of that directory with what `render` makes of them. */
+export type Live = (c: PageContext, directoryId: string, render: () => Promise<string>) => Promise<Response>;
+
+export function createLive({ database, clock, changes, closing, log }: LiveDependencies): Live {
+  /** The users of the streams that are open. */
+  const open: string[] = [];
+
+  /** Whether the page could still be had. */
+  async function isAllowed(c: PageContext, directoryId: string): Promise<boolean> {
+    const user = await sessionOf({ database, clock }, sessionToken(c) ?? '');
+    if (!user || user.awaitsCode || user.needsSecondFactor) return false;
+    try {
+      await liveDirectory(database.reads, targetOf(c, directoryId));
+      return true;
+    } catch (error) {
+      if (error instanceof BerthError) return false;
+      throw error;
+    }
+  }
+
+  return async (c, directoryId, render) => {
+    const { outgoing } = c.env;
+    const { userId } = c.get('user');
+    // Before, its end would not be told.
+    if (!outgoing.socket) await once(outgoing, 'socket');
+    const isOver = open.length >= IN_ALL || open.filter((each) => each === userId).length >= OF_USER;
+    // Says to an EventSource that it need not try again (HTML, section 9.2.3).
+    if (isOver || outgoing.destroyed || closing.aborted) return c.body(null, 204);
+    const gone = new AbortController();
+    const ended = AbortSignal.any([gone.signal, closing]);
+    let [isDue, wake] = [true, (): void => undefined];
+    const unwatch = changes.watch(directoryId, () => {
+      isDue = true;
+      wake();
+    });
+    open.push(userId);
+    outgoing.once('close', () => {
+      open.splice(open.indexOf(userId), 1);
+      unwatch();
+      gone.abort();
+    });
+    ended.addEventListener('abort', () => wake());
+
+    return streamSSE(c, async (stream) => {
+      try {
+        while (!ended.aborted) {
+          // The page is loaded again, and says what has become of it.
+          if (!(await isAllowed(c, directoryId))) {
+            await stream.writeSSE({ event: 'end', data: '' });
+            return;
+          }
+          if (isDue) {
+            isDue = false;
+            await stream.writeSSE({ event: 'list', data: await render() });
+            await wait(PAUSE, undefined, { signal: ended });
+          } else await stream.write(':\n\n');
+          const { promise, resolve } = Promise.withResolvers<void>();
+          const timer = setTimeout(resolve, BEAT);
+          wake = resolve;
+          if (!isDue && !ended.aborted) await promise;
+          clearTimeout(timer);
+        }
+      } catch (error) {
+        if (!ended.aborted) log.error({ err: error, request_id: c.env.notes.id }, 'a live page failed');
+      }
+    });
+  };
+}

@@ -1,0 +1,123 @@
+/** The files of a directory: the newest uploads, its folders, and a search. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../db/schema.ts';
+import { liveDirectory } from '../../directories/target.ts';
+import type { UploadList } from '../../uploads/upload-list.ts';
+import { DirectoryLayout } from '../components/directory-tabs.tsx';
+import { Empty } from '../components/empty.tsx';
+import { FileList, FolderPath } from '../components/file-list.tsx';
+import { Field } from '../components/form.tsx';
+import { Pager } from '../components/pager.tsx';
+import { Section } from '../components/section.tsx';
+import { type DashboardEnv, targetOf } from '../environment.ts';
+import { type FilesView, placeIn, placeText, queryOf, viewIn } from '../files-view.ts';
+import type { Live } from '../live.ts';
+import { folderPage, prefixPage } from '../queries/files.ts';
+
+const PAGE = 100;
+
+export interface FilesDependencies {
+  readonly reads: Kysely<Tables>;
+  readonly uploads: UploadList;
+  readonly live: Live;
+}
+
+export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): void {
+  app.get('/dashboard/directories/:id/files', async (c) => {
+    const directory = await liveDirectory(deps.reads, targetOf(c, c.req.param('id')));
+    const view = viewIn(c.req.query());
+    const list = await listOf(deps, directory.id, view);
+    return c.render(
+      <DirectoryLayout
+        directory={directory}
+        tab="Files"
+        notice={c.req.query('done') === 'deleted' ? 'The file has been deleted.' : undefined}
+      >
+        <Toolbar view={view} />
+        <Section title={TITLES[view.kind]} about="New files appear by themselves.">
+          {view.kind === 'folder' && <FolderPath folder={view.folder} />}
+          <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
+        </Section>
+      </DirectoryLayout>,
+    );
+  });
+
+  app.get('/dashboard/directories/:id/files/events', async (c) => {
+    const { id } = await liveDirectory(deps.reads, targetOf(c, c.req.param('id')));
+    const view = viewIn(c.req.query());
+    return deps.live(c, id, async () => (await listOf(deps, id, view)).toString());
+  });
+}
+
+const TITLES: Readonly<Record<FilesView['kind'], string>> = {
+  newest: 'Newest uploads',
+  folder: 'Folders and files',
+  search: 'Found by their paths',
+};
+
+const Toolbar: FC<{ view: FilesView }> = ({ view }) => (
+  <div class="toolbar">
+    <nav aria-label="View" class="pager">
+      <a class="button" href="?" aria-current={view.kind === 'newest' ? 'page' : undefined}>
+        Newest first
+      </a>
+      <a class="button" href="?folder=" aria-current={view.kind === 'folder' ? 'page' : undefined}>
+        Folders
+      </a>
+    </nav>
+    <form class="toolbar" role="search">
+      <Field
+        label="Path begins with"
+        name="prefix"
+        type="search"
+        value={view.kind === 'search' ? view.prefix : undefined}
+      />
+      <button>Search</button>
+    </form>
+  </div>
+);
+
+/** What the page shows again whenever a file comes or goes. */
+async function listOf(deps: FilesDependencies, directoryId: string, view: FilesView) {
+  const { entries, next } = await pageOf(deps, directoryId, view);
+  if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
+  return (
+    <>
+      <FileList entries={entries} isFolder={view.kind === 'folder'} back={queryOf(view)} />
+      <Pager
+        of="files"
+        first={view.after === undefined ? undefined : queryOf(view)}
+        next={next === undefined ? undefined : queryOf(view, { after: next })}
+      />
+    </>
+  );
+}
+
+async function pageOf({ reads, uploads }: FilesDependencies, directoryId: string, view: FilesView) {
+  if (view.kind === 'newest') {
+    const rows = await uploads.list(directoryId, { limit: PAGE + 1, after: placeIn(view.after) });
+    const entries = rows.slice(0, PAGE).map((row) => ({ file: { ...row, state: 'uploaded' as const } }));
+    const last = rows[PAGE] && rows[PAGE - 1];
+    return { entries, next: last && placeText(last) };
+  }
+  const from = Buffer.from(view.after ?? '', 'base64url');
+  const { entries, next } = await (view.kind === 'folder'
+    ? folderPage(reads, directoryId, view.folder, { from, limit: PAGE })
+    : prefixPage(reads, directoryId, view.prefix, { from, limit: PAGE }));
+  return { entries, next: next?.toString('base64url') };
+}
+
+const NoFiles: FC<{ view: FilesView }> = ({ view }) =>
+  view.kind === 'newest' ? (
+    <Empty title="No uploads yet">
+      <p>Connect as the Overview of this directory says, and put a file there: it appears here at once.</p>
+    </Empty>
+  ) : (
+    <Empty title={view.kind === 'folder' ? 'This folder is empty' : 'No file begins so'}>
+      <p>
+        <a href="?">See the newest uploads</a>
+      </p>
+    </Empty>
+  );

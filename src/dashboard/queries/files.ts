@@ -1,0 +1,95 @@
+/**
+ * Files of a directory by their paths: what is in a folder, and what begins with something. A folder is what stands before a
+ * slash in the recorded paths. Both are read along the index of paths, and past a folder at once whatever it holds, so a page
+ * takes as long among a million files.
+ */
+import type { Kysely } from 'kysely';
+import { compiled } from '../../db/compiled.ts';
+import type { FilesTable, Tables } from '../../db/schema.ts';
+import { displayName } from '../../uploads/file-path.ts';
+
+const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at', 'state'] as const satisfies readonly (keyof FilesTable)[];
+
+export type ListedFile = Pick<FilesTable, (typeof COLUMNS)[number]>;
+
+/** A file, or a folder by its path. */
+export type Entry = { readonly file: ListedFile } | { readonly folder: Buffer };
+
+/** `next`: from which path the next page goes on. */
+export interface Page<T> {
+  readonly entries: readonly T[];
+  readonly next?: Buffer | undefined;
+}
+
+interface Range {
+  readonly from: Buffer;
+  /** Up to and without this one. */
+  readonly to: Buffer;
+}
+
+/** Rows that are read at once: few, since those of one folder are passed over. */
+const LOT = 10;
+
+const inRange = compiled<Range & { directory: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select(COLUMNS)
+    .where('directory_id', '=', p('directory'))
+    .where('path', '>=', p('from'))
+    .where('path', '<', p('to'))
+    .orderBy('path')
+    .limit(p('limit')),
+);
+
+/** The entries of a folder, '' for the topmost, in the order of their bytes. */
+export async function folderPage(
+  reads: Kysely<Tables>,
+  directory: string,
+  folder: Buffer,
+  { from, limit }: { from: Buffer; limit: number },
+): Promise<Page<Entry>> {
+  const base = folder.length === 0 ? folder : Buffer.concat([folder, Buffer.from('/')]);
+  const to = endOf(base);
+  const entries: Entry[] = [];
+  let at = later(base, from);
+  for (let hasMore = true; hasMore;) {
+    const rows = await inRange.all(reads, { directory, from: at, to, limit: LOT });
+    hasMore = rows.length === LOT;
+    for (const file of rows) {
+      // Of a folder that is listed already.
+      if (Buffer.compare(file.path, at) < 0) continue;
+      if (entries.length === limit) return { entries, next: file.path };
+      const slash = file.path.indexOf('/', base.length);
+      const inner = slash < 0 ? undefined : file.path.subarray(0, slash + 1);
+      entries.push(inner ? { folder: inner.subarray(0, -1) } : { file });
+      // No name holds a zero byte.
+      at = inner ? endOf(inner) : Buffer.concat([file.path, Buffer.of(0)]);
+    }
+  }
+  return { entries };
+}
+
+/** The files whose shown path begins with `prefix`, by path. A page may have fewer where names are not UTF-8. */
+export async function prefixPage(
+  reads: Kysely<Tables>,
+  directory: string,
+  prefix: string,
+  { from, limit }: { from: Buffer; limit: number },
+): Promise<Page<Entry>> {
+  // What is shown as U+FFFD may be any bytes.
+  const known = Buffer.from(prefix.split('\uFFFD', 1)[0] ?? '');
+  const range = { from: later(known, from), to: endOf(known) };
+  const rows = await inRange.all(reads, { directory, ...range, limit: limit + 1 });
+  const shown = rows.slice(0, limit).filter(({ path }) => displayName(path).startsWith(prefix));
+  return { entries: shown.map((file) => ({ file })), next: rows[limit]?.path };
+}
+
+function later(a: Buffer, b: Buffer): Buffer {
+  return Buffer.compare(a, b) < 0 ? b : a;
+}
+
+/** Comes after every path that begins so. No name is longer than 255 bytes, and none begins with a slash. */
+function endOf(start: Buffer): Buffer {
+  const last = start.at(-1);
+  return last === undefined ? Buffer.alloc(256, 0xff) : Buffer.concat([start.subarray(0, -1), Buffer.of(last + 1)]);
+}

@@ -1,0 +1,31 @@
+/** Tells those who look at a directory that its files have changed. While nobody looks, a commit costs one comparison. */
+import type { TransferEvent } from '../db/schema.ts';
+import type { Transfer } from '../history/transfers.ts';
+
+export interface FileChanges {
+  /** Calls `changed` after each commit that changed files of that directory. @returns what ends that. */
+  watch(directoryId: string, changed: () => void): () => void;
+}
+
+const CHANGING: ReadonlySet<TransferEvent> = new Set(['uploaded', 'upload-dropped', 'renamed', 'removed']);
+
+/** `committed` is told what each commit has put into the history. */
+export function createFileChanges(): FileChanges & { committed(rows: readonly Transfer[]): void } {
+  const watching = new Map<string, Set<() => void>>();
+  return {
+    watch(directoryId, changed) {
+      const own = watching.get(directoryId) ?? new Set();
+      watching.set(directoryId, own.add(changed));
+      return () => {
+        own.delete(changed);
+        if (own.size === 0) watching.delete(directoryId);
+      };
+    },
+    committed(rows) {
+      if (watching.size === 0) return;
+      const changing = rows.filter(({ event }) => CHANGING.has(event));
+      for (const id of new Set(changing.map(({ directory_id }) => directory_id)))
+        for (const changed of watching.get(id) ?? []) changed();
+    },
+  };
+}

@@ -1,0 +1,108 @@
+/** What the Files page reads: folders and searches, page by page, by the index. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { CompiledQuery } from 'kysely';
+import { type Entry, folderPage, type Page, prefixPage } from '../../src/dashboard/queries/files.ts';
+import { displayName } from '../../src/uploads/file-path.ts';
+import { hosted } from '../support/hosted.ts';
+import { recordFiles } from '../support/record-files.ts';
+import { scratch } from '../support/scratch.ts';
+
+const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
+
+/** Random numbers that a seed repeats (mulberry32). */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
+
+/** Paths of few different bytes, those around a slash among them, so that names begin alike and folders lie between. */
+function randomPaths(seed: number, count: number): Buffer[] {
+  const random = randomOf(seed);
+  const alphabet = [0x01, 0x2d, 0x2e, 0x30, 0x61, 0xc3, 0xa9, 0xff];
+  const name = () => Buffer.from(Array.from({ length: 1 + random(3) }, () => alphabet[random(alphabet.length)] ?? 0));
+  const found = new Map<string, Buffer>();
+  while (found.size < count) {
+    const path = Buffer.from(
+      Array.from({ length: 1 + random(4) }, () => name().toString('latin1')).join('/'),
+      'latin1',
+    );
+    found.set(path.toString('latin1'), path);
+  }
+  const all = [...found.keys()];
+  // Nothing is a file and a folder.
+  return [...found.values()].filter((path) => !all.some((one) => one.startsWith(`${path.toString('latin1')}/`)));
+}
+
+async function allOf<T>(read: (from: Buffer) => Promise<Page<T>>): Promise<T[]> {
+  const found: T[] = [];
+  for (let from: Buffer | undefined = Buffer.alloc(0); from;) {
+    const page: Page<T> = await read(from);
+    found.push(...page.entries);
+    from = page.next;
+  }
+  return found;
+}
+
+const nameOf = (entry: Entry): string =>
+  'folder' in entry ? `${entry.folder.toString('latin1')}/` : entry.file.path.toString('latin1');
+
+test('all pages of a folder, and of a search, have exactly what is there, each once and in order', async () => {
+  using files = scratch();
+  await using api = await hosted(files);
+  const { reads } = api.database;
+  for (let seed = 1; seed <= 12; seed += 1) {
+    const { id } = await api.directory();
+    const paths = randomPaths(seed, 150);
+    await recordFiles(api.database, id, paths);
+    const texts = paths.map((path) => path.toString('latin1'));
+    const folders = new Set([
+      '',
+      ...texts.flatMap((text) => text.split('/').map((_, i, all) => all.slice(0, i).join('/'))),
+    ]);
+    for (const folder of folders) {
+      const base = folder === '' ? '' : `${folder}/`;
+      const inside = texts.filter((text) => text.startsWith(base)).map((text) => text.slice(base.length));
+      const expected = new Set(inside.map((text) => base + text.replace(/\/.*$/s, '/')));
+      const limit = 1 + (seed % 7);
+      const found = await allOf((from) => folderPage(reads, id, bytes(folder), { from, limit }));
+      assert.deepEqual(found.map(nameOf), [...expected].toSorted(), `seed ${seed}, folder ${JSON.stringify(folder)}`);
+    }
+    for (const prefix of ['', 'a', 'é', 'a/', '0', '\uFFFD', 'a\uFFFD', '\u0001']) {
+      const found = await allOf((from) => prefixPage(reads, id, prefix, { from, limit: 5 }));
+      const expected = texts.filter((text) => displayName(text).startsWith(prefix)).toSorted();
+      assert.deepEqual(found.map(nameOf), expected, `seed ${seed}, prefix ${JSON.stringify(prefix)}`);
+    }
+  }
+});
+
+test('a folder beside thousands of files is read along the index, and past what it holds', async () => {
+  using files = scratch();
+  await using api = await hosted(files);
+  const { id } = await api.directory();
+  const many = Array.from({ length: 5000 }, (_, index) => bytes(`big/${index}`));
+  await recordFiles(api.database, id, [...many, bytes('after'), bytes('zz/one')]);
+  const { reads } = api.database;
+  const asked: CompiledQuery[] = [];
+  const watched = new Proxy(reads, {
+    get: (target, name) =>
+      name === 'executeQuery'
+        ? (query: CompiledQuery) => (asked.push(query), target.executeQuery(query))
+        : (Reflect.get(target, name) as () => unknown).bind(target),
+  });
+  const { entries } = await folderPage(watched, id, Buffer.alloc(0), { from: Buffer.alloc(0), limit: 100 });
+  assert.deepEqual(entries.map(nameOf), ['after', 'big/', 'zz/']);
+  assert.ok(asked.length <= 3, `${asked.length} queries`);
+  const [query] = asked;
+  assert.ok(query);
+  const { rows } = await reads.executeQuery<{ detail: string }>({ ...query, sql: `explain query plan ${query.sql}` });
+  assert.match(
+    rows.map(({ detail }) => detail).join(),
+    /^SEARCH files USING INDEX \S+ \(directory_id=\? AND path>\? AND path<\?\)$/,
+  );
+});

@@ -12,6 +12,7 @@ import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
 import { linkAll, reconcile } from './sftp/reconcile.ts';
 import type { Uploads } from './uploads/start.ts';
+import { removeExpired } from './users/expired.ts';
 
 /** How often what could not be applied to the disk is tried again, in ms. */
 const RETRY = 5000;
@@ -47,7 +48,10 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   const unapplied = background.start('unapplied', { every: RETRY }, async () => void (await applyUnapplied(options)));
   // The disk has to have room for it.
   const reserve = background.start('reserve', { every: RETRY, atOnce: true }, () => options.database.reserve.refill());
-  const history = background.start('history', { every: HOUR }, (signal) => pruneHistory(options, signal));
+  const history = background.start('history', { every: HOUR }, async (signal) => {
+    await pruneHistory(options, signal);
+    await removeExpired(options, signal);
+  });
   const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
   const accounts = background.start('accounts', { every: ACCOUNTS, atOnce: true }, (signal) =>
     finishDeletions(options, signal),

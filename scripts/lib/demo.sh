@@ -1,7 +1,8 @@
-# An account and a key to try berth with, made at the first start, and the commands to do so. Uses say.sh; needs $project,
+# An account, a key and a user to try berth with, made at the first start, and what to do with them. Uses say.sh; needs $project,
 # $node and the settings.
 
 demo_key=$BERTH_STATE_DIR/demo-key
+demo_user=demo@example.com
 
 # make_demo: on a berth that has no account yet. The key is shown once by `berth key create`; this keeps it in a file that only
 # root can read.
@@ -23,6 +24,28 @@ open_loopback() {
   say "remove $demo_key, to close that"
 }
 
+# demo_link: where the demo's user sets a password; a new one at each start.
+demo_link() {
+  local account link
+  if ! link=$(cli user reset "$demo_user" --json 2>/dev/null); then
+    account=$(cli account list --json | tr '}' '\n' | grep '"name":"Demo"' | json_field id | head -n 1)
+    link=$(cli user create "$demo_user" --account "$account" --role admin --json)
+  fi
+  json_field link <<<"$link"
+}
+
+show_dashboard() {
+  [[ ${BERTH_DASHBOARD:-on} == on ]] || return 0
+  local link
+  link=$(demo_link) || return 0
+  cat <<END
+
+To see the dashboard, set a password for $demo_user (the link works once, for 24 hours; the certificate is ${BERTH_TLS_CERT:-berth's own}):
+
+  https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard/${link#*/dashboard/}
+END
+}
+
 cli() { "$project/scripts/lib/run" "$node" "$@"; }
 
 json_field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
@@ -30,6 +53,7 @@ json_field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 show_demo() {
   [[ -e $demo_key ]] || return 0
   local ca='' api=https://localhost:$BERTH_API_PORT/api/v1/directories
+  show_dashboard
   [[ -n ${BERTH_TLS_CERT:-} ]] || ca="--cacert $BERTH_STATE_DIR/tls/cert.pem "
   cat <<END
 

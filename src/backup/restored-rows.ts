@@ -21,6 +21,7 @@ export interface RestoredRows {
  * In one transaction:
  * - Files: a copied file keeps its size and mtime but not its inode, so the rows forget the inode; the first scan takes the
  *   new one. A file that waited for its session to rename it counts as changed: the session is over, so the scan announces it.
+ * - Sessions and links of the dashboard's users do not come to life again: they may have ended since.
  * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
  *   skipped.
  *
@@ -36,6 +37,9 @@ export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
       .execute();
     const noFileHasThis: Micros = -1;
     await tx.updateTable('files').set({ mtime: noFileHasThis }).where('state', '=', 'waiting').execute();
+
+    await tx.deleteFrom('user_sessions').execute();
+    await tx.deleteFrom('user_links').execute();
 
     const now = systemClock().now();
     await tx

@@ -19,6 +19,7 @@ import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
 import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
+import { userCommand } from './user.ts';
 
 const HELP = `
 Each command has --help with examples. Settings are environment variables: see /etc/berth/berth.env.
@@ -50,6 +51,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(restoreCommand(invocation))
     .addCommand(accountCommand(invocation))
     .addCommand(keyCommand(invocation))
+    .addCommand(userCommand(invocation))
     .addCommand(hostKeyCommand(invocation))
     .addCommand(directoryCommand(invocation))
     .addCommand(explainCommand(invocation))

@@ -5,6 +5,7 @@ import type { Target } from '../directories/target.ts';
 import type { Asker } from '../history/audit.ts';
 import type { ApiEnv } from '../http/observe.ts';
 import type { SignedIn, Visit } from '../users/sessions.ts';
+import type { UserChange } from '../users/users.ts';
 
 export interface DashboardEnv {
   Bindings: ApiEnv['Bindings'];
@@ -33,4 +34,9 @@ export function askerOf(c: PageContext): Asker {
 /** The directory of that id, if it is the account's: the rules refuse every other. */
 export function targetOf(c: PageContext, id: string): Target {
   return { accountId: c.get('user').principal.accountId, id, asker: askerOf(c) };
+}
+
+/** A change of users that this session asks for: of a user's sessions, this one goes on. */
+export function changeOf(c: PageContext): UserChange {
+  return { asker: askerOf(c), goesOn: c.get('user').sessionId };
 }

@@ -11,11 +11,13 @@ import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { createPasswords } from '../users/passwords.ts';
 import { createSignIn } from '../users/sign-in.ts';
+import { createTries } from '../users/tries.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, findSession, requireSession } from './guard.ts';
 import { createLive } from './live.ts';
+import { accountPage } from './pages/account.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
@@ -23,8 +25,13 @@ import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
+import { profilePage } from './pages/profile.tsx';
+import { secondFactorPage } from './pages/second-factor.tsx';
+import { signInCodePage } from './pages/sign-in-code.tsx';
 import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
+import { teamPage } from './pages/team.tsx';
+import { userPage } from './pages/user.tsx';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
@@ -77,12 +84,19 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
+  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
+  signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);
   directoriesPage(app, rules);
   filesPage(app, { ...deps, reads: database.reads, live: createLive({ ...deps, database, clock }) });
   filePages(app, { ...deps, reads: database.reads });
   apiKeysPage(app, { database, clock, environment, apiHost });
+  teamPage(app, rules);
+  userPage(app, rules);
+  accountPage(app, rules);
+  profilePage(app, secondFactor);
+  secondFactorPage(app, secondFactor);
   return app;
 }
 

@@ -2,17 +2,12 @@
  * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, audit rows, and deliveries that are finished, with their
  * attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
  */
-import { setTimeout } from 'node:timers/promises';
 import { DAY, type Micros } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
+import { BATCH, inBatches } from './batches.ts';
 import { ANSWER_LIFE } from './kept-answers.ts';
-
-/** Rows in one transaction: a few ms. */
-const BATCH = 500;
-/** Between batches, in ms: other writers come first. */
-const PAUSE = 20;
 
 export interface PruningOptions {
   readonly database: Database;
@@ -36,17 +31,6 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
     .execute();
   if (rows > 0) log.info({ rows, days }, 'old history removed');
   await all(() => removeAnswers(database, now - ANSWER_LIFE));
-}
-
-/** Runs `batch` until it removes less than it could. Returns how many rows went. */
-async function inBatches(batch: () => Promise<number>, signal: AbortSignal): Promise<number> {
-  let rows = 0;
-  for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
-    removed = await batch();
-    rows += removed;
-    if (removed > 0) await setTimeout(PAUSE, undefined, { signal }).catch(() => undefined);
-  }
-  return rows;
 }
 
 async function remove({ db }: Database, table: 'transfers' | 'audit', before: Micros): Promise<number> {

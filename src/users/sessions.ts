@@ -61,10 +61,11 @@ export async function sessionOf(
   visit?: Visit,
 ): Promise<SignedIn | undefined> {
   const now = clock.now();
-  const found = await byHash.first(database.reads, { hash: hashToken(token), seen: now - IDLE, since: now - LONGEST });
+  const found = await byHash.first(database.reads, { hash: hashToken(token), ...liveSince(now) });
   if (!found) return undefined;
   const { sessionId, userId, email, role, plan, accountId, accountName } = found;
-  if (visit && now - found.seen_at > NOTED_EVERY) {
+  // Also when the clock was set back: a time to come would keep the session alive until then.
+  if (visit && Math.abs(now - found.seen_at) > NOTED_EVERY) {
     const seen = { seen_at: now, ...shortened(visit) };
     await database.db.updateTable('user_sessions').set(seen).where('id', '=', sessionId).execute();
   }
@@ -77,6 +78,11 @@ export async function sessionOf(
     awaitsCode: found.awaits_code === 1,
     needsSecondFactor: found.second_factor_required_at !== null && found.totp_secret === null,
   };
+}
+
+/** A session is live while it was seen and was made after these. */
+export function liveSince(now: Micros): { seen: Micros; since: Micros } {
+  return { seen: now - IDLE, since: now - LONGEST };
 }
 
 /** A new session. @returns its token, which nobody knows later. */
@@ -99,9 +105,10 @@ export async function openSession(
   return token;
 }
 
-/** Ends one session of a user, whoever asks for it. */
-export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<void> {
-  await db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId).execute();
+/** Ends one session of a user. @returns whether there was one. */
+export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
+  const one = db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId);
+  return (await one.executeTakeFirst()).numDeletedRows > 0n;
 }
 
 /** Ends all of them: in the transaction that changes the password, the role or the state. `but` one, if it is given. */
@@ -111,13 +118,14 @@ export async function endSessions(tx: Kysely<Tables>, userId: string, but = ''):
 
 /** A user's live sessions, the one used last first. */
 export function sessionsOf(reads: Kysely<Tables>, userId: string, now: Micros) {
+  const { seen, since } = liveSince(now);
   return reads
     .selectFrom('user_sessions')
     .select(['id', 'address', 'agent', 'inserted_at', 'seen_at'])
     .where('user_id', '=', userId)
     .where('awaits_code', '=', 0)
-    .where('seen_at', '>', now - IDLE)
-    .where('inserted_at', '>', now - LONGEST)
+    .where('seen_at', '>', seen)
+    .where('inserted_at', '>', since)
     .orderBy('seen_at', 'desc')
     .execute();
 }

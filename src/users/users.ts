@@ -63,6 +63,17 @@ export function listUsers(reads: Kysely<Tables>, accountId?: string) {
     .execute();
 }
 
+/** One page of an account's users, in the order of their emails: those after that email. */
+export function usersOf(reads: Kysely<Tables>, accountId: string, { after, limit }: { after: string; limit: number }) {
+  const own = users(reads).where('account_id', '=', accountId).where('email', '>', after);
+  return own.orderBy('email').limit(limit).execute();
+}
+
+/** The user of that id, if it is the account's. */
+export async function userById(reads: Kysely<Tables>, accountId: string, id: string): Promise<User | undefined> {
+  return users(reads).where('id', '=', id).where('account_id', '=', accountId).executeTakeFirst();
+}
+
 /** Whoever has that email, in any account. */
 export async function userByEmail(reads: Kysely<Tables>, email: string): Promise<User | undefined> {
   return users(reads).where('email', '=', email.trim().toLowerCase()).executeTakeFirst();
@@ -150,7 +161,7 @@ export async function removeUser(deps: UserDependencies, userId: string, change:
   });
 }
 
-interface Changing {
+export interface Changing {
   readonly tx: Transaction<Tables>;
   readonly user: User;
   readonly now: Micros;

@@ -14,7 +14,7 @@ export interface TestBrowser extends AsyncDisposable {
   open(options: OpenOptions): Promise<WatchedPage>;
 }
 
-interface OpenOptions extends BrowserContextOptions {
+export interface OpenOptions extends BrowserContextOptions {
   /** `https://127.0.0.1:PORT`: every request goes there, or it counts as wrong. */
   readonly origin: string;
   /** Of the session. Without: nobody is signed in. */

@@ -33,10 +33,11 @@ export async function signedIn(
   { config, port }: { config: Config; port: number },
   accountId: string,
   role: Role = 'admin',
+  email = `${randomUUID().slice(0, 8)}@example.com`,
 ): Promise<Visitor> {
   const database = await openDatabase(config.databaseFile);
   const now = systemClock().now();
-  const user = { id: randomUUID(), account_id: accountId, email: `${randomUUID().slice(0, 8)}@example.com`, role };
+  const user = { id: randomUUID(), account_id: accountId, email, role };
   const token = await database.db.transaction().execute(async (tx) => {
     await tx
       .insertInto('users')
@@ -84,6 +85,8 @@ export function visitorOf({ config, port }: { config: Config; port: number }): V
 
 /** As a form of its session has it. */
 async function tokenOf(get: Visitor['get']): Promise<string> {
-  const page = await get('/dashboard/directories');
+  const wanted = await get('/dashboard/directories');
+  // Whoever has to enter a code first finds the form there.
+  const page = wanted.headers.location === undefined ? wanted : await get(wanted.headers.location);
   return /name="_csrf" value="([^"]*)"/.exec(page.text)?.[1] ?? '';
 }

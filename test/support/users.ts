@@ -1,11 +1,13 @@
 /** Users of the dashboard, made by its rules. */
 import { randomUUID } from 'node:crypto';
+import { TOTP } from 'otpauth';
 import { systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Role } from '../../src/db/schema.ts';
 import type { Asker } from '../../src/history/audit.ts';
 import { createUser } from '../../src/users/users.ts';
+import { type Visitor, visitorOf } from './dashboard.ts';
 
 export const PASSWORD = 'correct horse battery staple';
 
@@ -37,4 +39,33 @@ export async function onDatabase<T>(
   } finally {
     await database.close();
   }
+}
+
+/** A visitor who has an account's user with a password, and is signed in. */
+export async function entered(
+  { config, port }: { readonly config: Config; readonly port: number },
+  accountId: string,
+  role: Role = 'admin',
+): Promise<Visitor & { readonly id: string }> {
+  const { id, email, token } = await invited({ config }, accountId, role);
+  const visitor = visitorOf({ config, port });
+  await visitor.post(`/dashboard/link/${token}`, { password: PASSWORD, repeated: PASSWORD });
+  return { ...visitor, id, email };
+}
+
+/** Sets up a second factor on its page. @returns its key and the recovery codes. */
+export async function enrolled(visitor: Visitor, now: number): Promise<{ secret: string; recovery: string[] }> {
+  const page = await visitor.get(FACTOR);
+  const [, secret = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(page.text) ?? [];
+  const [, kept = ''] = /name="secret" value="([^"]*)"/.exec(page.text) ?? [];
+  const done = await visitor.submit(FACTOR, { secret: kept, code: codeAt(secret, now) });
+  const [, codes = ''] = /data-secret="recovery-codes">([^<]*)</.exec(done.text) ?? [];
+  return { secret, recovery: codes.split('\n') };
+}
+
+export const FACTOR = '/dashboard/profile/second-factor';
+
+/** What an app shows then, in µs. */
+export function codeAt(secret: string, now: number): string {
+  return new TOTP({ secret }).generate({ timestamp: now / 1000 });
 }

@@ -39,7 +39,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   metrics: [],
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/host.ts'],
-  users: ['accounts', 'history/audit.ts'],
+  users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
   webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
   uploads: [
     'directories/storage-full.ts',

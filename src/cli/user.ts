@@ -1,0 +1,201 @@
+/** `berth user …`: straight on the database, beside a running service or without one. */
+import { Argument, Command, Option } from 'commander';
+import { requireAccount } from '../accounts/accounts.ts';
+import { ROLES } from '../accounts/api-keys.ts';
+import type { Config } from '../config.ts';
+import type { Database } from '../db/open.ts';
+import type { Role } from '../db/schema.ts';
+import { OperatorError } from '../errors.ts';
+import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { shortTime } from '../terminal.ts';
+import { dashboardUrl, linkPath } from '../users/links.ts';
+import {
+  createUser,
+  listUsers,
+  resetPassword,
+  setDisabled,
+  setRole,
+  type User,
+  userByEmail,
+  type UserChange,
+} from '../users/users.ts';
+import { withDatabase } from './database.ts';
+import type { Invocation } from './invocation.ts';
+import { sayingRefusals } from './refusals.ts';
+import { fullTime, printRows, type RowStyle } from './rows.ts';
+
+const HELP = `
+A link sets the password of its user: it works once, for 24 hours, and until there is a newer one. What is changed counts
+at the user's next request. Only an admin changes keys, users and how directories are logged in to.
+
+Examples:
+  berth user create ann@example.com --account ACCOUNT_ID --role admin
+  berth user list
+  berth user reset ann@example.com`;
+
+interface Json {
+  readonly json?: true;
+}
+
+function stateOf({ disabled_at, has_password }: User): string {
+  if (disabled_at !== null) return 'disabled';
+  return has_password ? 'active' : 'invited';
+}
+
+const STYLE: RowStyle<User> = {
+  columns: {
+    EMAIL: ({ email }) => email,
+    ROLE: ({ role }) => role,
+    STATE: stateOf,
+    '2ND FACTOR': ({ has_second_factor }) => (has_second_factor ? 'yes' : 'no'),
+    CREATED: ({ inserted_at }) => shortTime(inserted_at),
+    'SIGNED IN': ({ signed_in_at }) => shortTime(signed_in_at),
+    ACCOUNT: ({ account_id }) => account_id,
+  },
+  json: (user) => ({
+    id: user.id,
+    account_id: user.account_id,
+    email: user.email,
+    role: user.role,
+    state: stateOf(user),
+    second_factor: Boolean(user.has_second_factor),
+    inserted_at: fullTime(user.inserted_at),
+    signed_in_at: fullTime(user.signed_in_at),
+    disabled_at: fullTime(user.disabled_at),
+  }),
+};
+
+export function userCommand(invocation: Invocation): Command {
+  return new Command('user')
+    .description('Users of the dashboard')
+    .addHelpText('after', HELP)
+    .addCommand(createCommand(invocation))
+    .addCommand(listCommand(invocation))
+    .addCommand(setRoleCommand(invocation))
+    .addCommand(stateCommand(invocation, 'disable', true))
+    .addCommand(stateCommand(invocation, 'enable', false))
+    .addCommand(resetCommand(invocation));
+}
+
+function createCommand(invocation: Invocation): Command {
+  const { config, clock } = invocation;
+  return new Command('create')
+    .description('Create a user, and print the link that sets the password')
+    .argument('<email>', 'what the user signs in with')
+    .requiredOption('--account <id>', 'the account that the user belongs to')
+    .addOption(new Option('--role <role>', 'what the user may do').choices(ROLES).makeOptionMandatory())
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  berth user create ann@example.com --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role admin',
+    )
+    .action(async (email: string, { account, role, json }: { account: string; role: Role } & Json) => {
+      const settings = config();
+      const asker = askerOf(invocation, account, 'create');
+      const created = await withDatabase(settings, (database) =>
+        sayingRefusals(() => createUser({ database, clock }, { email, role }, asker)),
+      );
+      printLink(invocation, settings, created, json);
+    });
+}
+
+function listCommand({ config, print }: Invocation): Command {
+  return new Command('list')
+    .description('List users')
+    .option('--account <id>', 'only those of this account')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  berth user list --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
+    .action(async ({ account, json }: { account?: string } & Json) => {
+      const found = await withDatabase(config(), async ({ reads }) => {
+        if (account !== undefined) await requireAccount(reads, account);
+        return listUsers(reads, account);
+      });
+      printRows(found, STYLE, { print, json });
+    });
+}
+
+function setRoleCommand(invocation: Invocation): Command {
+  return changeCommand('set-role', 'Change what a user may do, and end the sessions')
+    .addArgument(new Argument('<role>').choices(ROLES))
+    .addHelpText('after', '\nExample:\n  berth user set-role ann@example.com member')
+    .action((email: string, role: Role, { json }: Json) =>
+      changed(invocation, email, json, 'set-role', (database, user, change) =>
+        setRole({ database, clock: invocation.clock }, user.id, role, change),
+      ),
+    );
+}
+
+function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisabled: boolean): Command {
+  const description = isDisabled ? 'Keep a user out, and end the sessions' : 'Let a user in again';
+  return changeCommand(name, description)
+    .addHelpText('after', `\nExample:\n  berth user ${name} ann@example.com`)
+    .action((email: string, { json }: Json) =>
+      changed(invocation, email, json, name, (database, user, change) =>
+        setDisabled({ database, clock: invocation.clock }, user.id, isDisabled, change),
+      ),
+    );
+}
+
+function resetCommand(invocation: Invocation): Command {
+  const { config, clock } = invocation;
+  return changeCommand('reset', "End a user's password and sessions, and print a link for a new password")
+    .addHelpText('after', '\nExample:\n  berth user reset ann@example.com')
+    .action(async (email: string, { json }: Json) => {
+      const settings = config();
+      const reset = await withDatabase(settings, async (database) => {
+        const user = await namedUser(database, email);
+        const token = await resetPassword({ database, clock }, user.id, changeOf(invocation, user, 'reset'));
+        return { ...user, token };
+      });
+      printLink(invocation, settings, reset, json);
+    });
+}
+
+function changeCommand(name: string, description: string): Command {
+  return new Command(name).description(description).argument('<email>').option('--json', 'print JSON');
+}
+
+/** Makes the change, and prints the user as it is then. */
+async function changed(
+  invocation: Invocation,
+  email: string,
+  json: true | undefined,
+  step: string,
+  change: (database: Database, user: User, by: UserChange) => Promise<void>,
+): Promise<void> {
+  const user = await withDatabase(invocation.config(), async (database) => {
+    const found = await namedUser(database, email);
+    await sayingRefusals(() => change(database, found, changeOf(invocation, found, step)));
+    return namedUser(database, email);
+  });
+  const { role } = user;
+  invocation.print(
+    json ? JSON.stringify(STYLE.json(user)) : `${user.email} is ${stateOf(user)}, with the role ${role}`,
+  );
+}
+
+async function namedUser({ db }: Pick<Database, 'db'>, email: string): Promise<User> {
+  const user = await userByEmail(db, email);
+  if (!user) throw new OperatorError(`there is no user ${JSON.stringify(email)}: see berth user list`);
+  return user;
+}
+
+function askerOf({ environment }: Invocation, accountId: string, step: string): UserChange['asker'] {
+  const keyId = operatorKeyId(operatorLogin(environment));
+  return { accountId, keyId, requestId: '', route: `berth user ${step}` };
+}
+
+function changeOf(invocation: Invocation, { account_id }: User, step: string): UserChange {
+  return { asker: askerOf(invocation, account_id, step), mayLeaveNoAdmin: true };
+}
+
+function printLink(
+  { print, stderr }: Invocation,
+  config: Config,
+  { id, email, token }: { readonly id: string; readonly email: string; readonly token: string },
+  json: true | undefined,
+): void {
+  const link = `${dashboardUrl(config)}${linkPath(token)}`;
+  print(json ? JSON.stringify({ id, email, link }) : `${link}\n${email} sets a password there, once, within 24 hours.`);
+  if (!config.dashboard.isOn) stderr('berth: the dashboard is off (BERTH_DASHBOARD): the link works when it is on\n');
+}

@@ -1,0 +1,43 @@
+/** Rows of the audit: when, what, of which directory, by whom. */
+import type { FC } from 'hono/jsx';
+import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/audit-in-words.ts';
+import type { AuditRow } from '../queries/account.ts';
+import { Empty } from './empty.tsx';
+import { Table } from './table.tsx';
+import { Text } from './text.tsx';
+import { Time } from './values.tsx';
+
+export const AuditTable: FC<{ rows: readonly AuditRow[] }> = ({ rows }) => {
+  if (rows.length === 0)
+    return (
+      <Empty title="No changes">
+        <p>What is created, changed or deleted on these pages or by the API is listed here.</p>
+      </Empty>
+    );
+  return (
+    <Table caption="Changes, newest first" columns={['When', 'What', 'Directory', 'By']}>
+      {rows.map((row) => (
+        <tr>
+          <td>
+            <Time at={row.at} />
+          </td>
+          <td>
+            {ACTIONS[row.action]}
+            {row.changes !== '{}' && (
+              <span class="quiet">
+                {' '}
+                <Text of={changesInWords(changesOf(row))} />
+              </span>
+            )}
+          </td>
+          <td>
+            {row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>}
+          </td>
+          <td>
+            <Text of={askerInWords(row)} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+};

@@ -1,0 +1,127 @@
+/** One's own password, second factor and sessions. */
+import type { Hono } from 'hono';
+import type { FieldErrors } from '../../errors.ts';
+import { prove, secondFactorOf, type SecondFactorDependencies } from '../../users/second-factor.ts';
+import { endSession, endSessions, sessionsOf } from '../../users/sessions.ts';
+import { setPassword } from '../../users/set-password.ts';
+import { browserName } from '../browser-name.ts';
+import { ActionButton, Field, Form } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { Text } from '../components/text.tsx';
+import { Badge, Time } from '../components/values.tsx';
+import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { fieldErrors, formFields } from '../form.ts';
+
+const PATH = '/dashboard/profile';
+
+const DONE: Readonly<Record<string, string>> = {
+  password: 'Your password is changed, and your other sessions have ended.',
+  'second-factor-off': 'Your second factor is off.',
+  ended: 'The session has ended.',
+  'others-ended': 'All other sessions have ended.',
+};
+
+export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependencies): void {
+  const { database, clock } = deps;
+
+  async function page(c: PageContext, errors?: FieldErrors) {
+    const { userId, sessionId } = c.get('user');
+    const { isOn, hasPassword } = await secondFactorOf(database.reads, userId);
+    const sessions = await sessionsOf(database.reads, userId, clock.now());
+    if (errors) c.status(422);
+    return c.render(
+      <Layout title="Profile" notice={DONE[c.req.query('done') ?? '']}>
+        {hasPassword && <Password errors={errors} />}
+        <SecondFactor isOn={isOn} />
+        <Sessions sessions={sessions} own={sessionId} />
+      </Layout>,
+    );
+  }
+
+  app.get(PATH, (c) => page(c));
+
+  app.post(`${PATH}/password`, async (c) => {
+    const { userId: id, email } = c.get('user');
+    const { current_password = '', password = '' } = await formFields(c);
+    const errors = await fieldErrors(async () => {
+      await prove(deps, id, { code: '', current_password });
+      await setPassword(deps, { id, email }, password, changeOf(c));
+    });
+    return errors ? page(c, errors) : c.redirect(`${PATH}?done=password`, 303);
+  });
+
+  app.post(`${PATH}/sessions/:id/end`, async (c) => {
+    const isMine = await endSession(database.db, c.get('user').userId, c.req.param('id'));
+    return isMine ? c.redirect(`${PATH}?done=ended`, 303) : c.notFound();
+  });
+
+  app.post(`${PATH}/sessions/end-others`, async (c) => {
+    const { userId, sessionId } = c.get('user');
+    await endSessions(database.db, userId, sessionId);
+    return c.redirect(`${PATH}?done=others-ended`, 303);
+  });
+}
+
+const Password = ({ errors }: { errors?: FieldErrors | undefined }) => (
+  <Section title="Password" about="A new one signs you out everywhere else.">
+    <Form action={`${PATH}/password`}>
+      <Field
+        label="Current password"
+        name="current_password"
+        type="password"
+        autocomplete="current-password"
+        isRequired
+        errors={errors}
+      />
+      <Field
+        label="New password"
+        name="password"
+        type="password"
+        autocomplete="new-password"
+        hint="At least 12 characters."
+        isRequired
+        errors={errors}
+      />
+      <button>Save</button>
+    </Form>
+  </Section>
+);
+
+const SecondFactor = ({ isOn }: { isOn: boolean }) => (
+  <Section title="Second factor" about="A code of an app on your phone, asked for when you sign in.">
+    <p>
+      <Badge kind={isOn ? 'good' : 'quiet'} text={isOn ? 'on' : 'off'} />{' '}
+      <a href={`${PATH}/second-factor`}>{isOn ? 'Recovery codes, turn off' : 'Set it up'}</a>
+    </p>
+  </Section>
+);
+
+const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessionsOf>>; own: string }) => (
+  <Section title="Sessions">
+    <Table
+      caption="Where you are signed in, last used first"
+      columns={['Browser', 'Address', 'Signed in', 'Last used', 'End']}
+    >
+      {sessions.map(({ id, agent, address, inserted_at, seen_at }) => (
+        <tr>
+          <td>
+            <Text of={browserName(agent)} />
+          </td>
+          <td>
+            <Text of={address} />
+          </td>
+          <td>
+            <Time at={inserted_at} />
+          </td>
+          <td>
+            <Time at={seen_at} />
+          </td>
+          <td>{id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />}</td>
+        </tr>
+      ))}
+    </Table>
+    {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}
+  </Section>
+);

@@ -1,0 +1,58 @@
+/** What an account has and what was changed in it. */
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../db/schema.ts';
+
+/** How many directories there are, their bytes, and whether a second factor is asked for. */
+export async function usageOf(reads: Kysely<Tables>, accountId: string) {
+  const account = reads.selectFrom('accounts').select('second_factor_required_at').where('id', '=', accountId);
+  const { second_factor_required_at } = await account.executeTakeFirstOrThrow();
+  const { directories, bytes } = await reads
+    .selectFrom('directories')
+    .select(({ fn }) => [fn.countAll<number>().as('directories'), fn.sum<number | null>('storage_bytes').as('bytes')])
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return { directories, bytes: bytes ?? 0, isFactorRequired: second_factor_required_at !== null };
+}
+
+/** The id of the account's directory that is meant by its id or username; by its id also after it was deleted. */
+export async function directoryMeant(reads: Kysely<Tables>, accountId: string, text: string) {
+  if (text === '') return undefined;
+  const directory = await reads
+    .selectFrom('directories')
+    .select('id')
+    .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
+    .where('account_id', '=', accountId)
+    .executeTakeFirst();
+  if (directory) return directory.id;
+  const deleted = reads.selectFrom('audit').select(['account_id', 'directory_id']).where('directory_id', '=', text);
+  const row = await deleted.limit(1).executeTakeFirst();
+  return row?.account_id === accountId ? row.directory_id : undefined;
+}
+
+export type AuditRow = Awaited<ReturnType<typeof auditOf>>[number];
+
+/** Newest first, those before the row `<at>-<id>`. `directory`: an id that `directoryMeant` found. */
+export function auditOf(
+  reads: Kysely<Tables>,
+  accountId: string,
+  { directory, before, limit }: { directory?: string | undefined; before?: string | undefined; limit: number },
+) {
+  let query = reads
+    .selectFrom('audit as u')
+    .leftJoin('api_keys as k', 'k.id', 'u.key_id')
+    .leftJoin('directories as d', (join) => join.onRef('d.id', '=', 'u.directory_id').on('d.deleted_at', 'is', null))
+    .selectAll('u')
+    .select(['k.name as key_name', 'd.id as live_id'])
+    .orderBy('u.at', 'desc')
+    .orderBy('u.id', 'desc')
+    .limit(limit);
+  // One of the two, so that there is no choice of an index.
+  if (directory === undefined) query = query.where('u.account_id', '=', accountId);
+  else query = query.where('u.directory_id', '=', directory);
+  const [, at, id] = /^(\d{1,16})-(\d{1,16})$/.exec(before ?? '') ?? [];
+  if (at === undefined) return query.execute();
+  return query
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('u.at', 'u.id'), '<', tuple(Number(at), Number(id))))
+    .execute();
+}

@@ -1,0 +1,241 @@
+/**
+ * The second factor: codes of an app (TOTP, RFC 6238), and recovery codes for when that is lost.
+ *
+ * Promises: no code is taken twice, and a secret counts once a code of it was right. Codes of the app can be tried only so
+ * often; recovery codes are too long to be guessed and can be used at any time, so that nobody else keeps a user out.
+ */
+import type { Kysely, Transaction } from 'kysely';
+import { Secret, TOTP } from 'otpauth';
+import type { Micros } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import { randomText } from '../random-text.ts';
+import { endSession, hashToken, openSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
+import { checkPassword, type PasswordDependencies } from './set-password.ts';
+import type { Tries } from './tries.ts';
+import { changing, type Changing, type UserChange, type UserDependencies } from './users.ts';
+
+const PERIOD = 30;
+/** How many periods the clocks may be apart (RFC 6238, section 5.2). */
+const WINDOW = 1;
+
+const RECOVERY_CODES = 10;
+/** 79 bits, without characters that look alike. */
+const RECOVERY_LENGTH = 16;
+const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
+
+export interface SecondFactorDependencies extends PasswordDependencies {
+  readonly tries: Tries;
+}
+
+/** What shows that it is the user who asks: either will do. */
+export interface Proof {
+  readonly code: string;
+  readonly current_password: string;
+}
+
+/** 160 bits in base32 (RFC 4226, section 4). */
+export function newSecret(): string {
+  return new Secret({ size: 20 }).base32;
+}
+
+/** What an app reads from the QR code. */
+export function keyUri(secret: string, email: string): string {
+  return new TOTP({ issuer: 'berth', label: email, secret }).toString();
+}
+
+/** How a user signs in, and how many recovery codes are left. */
+export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
+  const user = reads.selectFrom('users').select(['password_hash', 'totp_secret']).where('id', '=', userId);
+  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow();
+  const codes = await reads.selectFrom('recovery_codes').select('hash').where('user_id', '=', userId).execute();
+  return { hasPassword: password_hash !== null, isOn: totp_secret !== null, recoveryCodes: codes.length };
+}
+
+/**
+ * Turns the session that awaits a code into a new one.
+ * @returns its token.
+ * @throws {ValidationError} about `code`, also when it was wrong too often.
+ */
+export async function signInWithCode(
+  { database, clock, tries }: SecondFactorDependencies,
+  { userId, sessionId }: SignedIn,
+  code: string,
+  visit: Visit,
+): Promise<string> {
+  const now = clock.now();
+  return trying(tries, userId, code, () =>
+    database.db.transaction().execute(async (tx) => {
+      await takeCode(tx, userId, code, now);
+      if (!(await endSession(tx, userId, sessionId))) throw new BerthError('not_authorized', 'This sign-in has ended.');
+      return openSession(tx, userId, { now, visit, awaitsCode: false });
+    }),
+  );
+}
+
+/**
+ * @returns the recovery codes.
+ * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when there is one already.
+ */
+export async function setUpSecondFactor(
+  deps: UserDependencies,
+  userId: string,
+  { secret, code }: { readonly secret: string; readonly code: string },
+  change: UserChange,
+): Promise<string[]> {
+  const totp_step = stepOf(secret, plain(code), deps.clock.now());
+  if (totp_step === undefined) throw wrongCode();
+  return changing(deps, userId, change, async ({ tx, user, audited }) => {
+    if (user.has_second_factor) throw new BerthError('not_authorized', 'You have a second factor already.');
+    await tx.updateTable('users').set({ totp_secret: secret, totp_step }).where('id', '=', userId).execute();
+    await audited('update-user', { second_factor: { from: false, to: true } });
+    return insertRecoveryCodes(tx, userId);
+  });
+}
+
+/** Those from before end. Throws as `turnOffSecondFactor` does. @returns the codes. */
+export async function renewRecoveryCodes(
+  deps: SecondFactorDependencies,
+  userId: string,
+  proof: Proof,
+  change: UserChange,
+): Promise<string[]> {
+  await prove(deps, userId, proof);
+  return changing(deps, userId, change, async ({ tx, user, audited }) => {
+    if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
+    await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
+    return insertRecoveryCodes(tx, userId);
+  });
+}
+
+/**
+ * @throws {ValidationError} about `code` or `current_password`.
+ * @throws {BerthError} `not_authorized` while the account asks for a second factor.
+ */
+export async function turnOffSecondFactor(
+  deps: SecondFactorDependencies,
+  userId: string,
+  proof: Proof,
+  change: UserChange,
+): Promise<void> {
+  await prove(deps, userId, proof);
+  await endSecondFactor(deps, userId, change, async ({ tx, user }) => {
+    const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
+    if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
+      throw new BerthError('not_authorized', 'Your account asks for a second factor, so it cannot be turned off.');
+  });
+}
+
+/**
+ * For somebody who has lost the app and the recovery codes.
+ * @throws {BerthError} `not_authorized` for one's own, which takes a proof.
+ */
+export async function resetSecondFactor(deps: UserDependencies, userId: string, change: UserChange): Promise<void> {
+  await endSecondFactor(deps, userId, change, ({ user }) => {
+    if (change.asker.keyId === userKeyId(user.email))
+      throw new BerthError('not_authorized', 'Turn your own second factor off on your profile.');
+  });
+}
+
+/** From then on users without one are asked to set it up before anything else, and nobody can turn it off. */
+export async function requireSecondFactor(
+  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserDependencies['clock'] },
+  isRequired: boolean,
+  asker: Asker,
+): Promise<void> {
+  const at = clock.now();
+  await database.db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('accounts')
+      .set({ second_factor_required_at: isRequired ? at : null })
+      .where('id', '=', asker.accountId)
+      .where('second_factor_required_at', isRequired ? 'is' : 'is not', null)
+      .executeTakeFirst();
+    const details = { second_factor_required: { from: !isRequired, to: isRequired } };
+    if (numUpdatedRows > 0n) await insertAccountAudit(tx, asker, { at, action: 'update-account', details });
+  });
+}
+
+async function endSecondFactor(
+  deps: UserDependencies,
+  userId: string,
+  change: UserChange,
+  check: (changing: Changing) => void | Promise<void>,
+): Promise<void> {
+  await changing(deps, userId, change, async (own) => {
+    await check(own);
+    if (!own.user.has_second_factor) return;
+    await own.tx.updateTable('users').set({ totp_secret: null }).where('id', '=', userId).execute();
+    await own.tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+    await own.audited('update-user', { second_factor: { from: true, to: false } });
+  });
+}
+
+/** @throws {ValidationError} about `code` or, when there is none, `current_password`. */
+export async function prove(
+  deps: SecondFactorDependencies,
+  userId: string,
+  { code, current_password: password }: Proof,
+): Promise<void> {
+  await trying(deps.tries, userId, code, async () => {
+    if (code !== '') {
+      await deps.database.db.transaction().execute((tx) => takeCode(tx, userId, code, deps.clock.now()));
+    } else if (!(await checkPassword(deps, userId, password))) {
+      throw new ValidationError({ current_password: ['is wrong'] });
+    }
+  });
+}
+
+/** What is too long to be guessed is tried freely. */
+async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
+  const wait = plain(code).length < RECOVERY_LENGTH ? tries.begin(userId) : 0;
+  if (wait > 0) {
+    const tooOften = `was wrong too often: try again in ${Math.ceil(wait / 60_000)} min`;
+    throw new ValidationError({ [code === '' ? 'current_password' : 'code']: [tooOften] });
+  }
+  const result = await work();
+  tries.succeeded(userId);
+  return result;
+}
+
+/** @throws {ValidationError} when it is no code of the user's, or was taken before. */
+async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
+  const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
+  const { totp_secret: secret, totp_step: last } = await user.executeTakeFirstOrThrow();
+  if (secret === null) throw wrongCode();
+  const text = plain(code);
+  const step = stepOf(secret, text, now);
+  if (step !== undefined && step > last) {
+    await tx.updateTable('users').set({ totp_step: step }).where('id', '=', userId).execute();
+    return;
+  }
+  const recovery = tx.deleteFrom('recovery_codes').where('user_id', '=', userId).where('hash', '=', hashToken(text));
+  if ((await recovery.executeTakeFirst()).numDeletedRows === 0n) throw wrongCode();
+}
+
+/** The period whose code it is, counted from 1970. */
+function stepOf(secret: string, code: string, now: Micros): number | undefined {
+  if (!/^\d{6}$/.test(code)) return undefined;
+  const timestamp = now / 1000;
+  const delta = new TOTP({ secret, period: PERIOD }).validate({ token: code, timestamp, window: WINDOW });
+  return delta === null ? undefined : TOTP.counter({ period: PERIOD, timestamp }) + delta;
+}
+
+async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Promise<string[]> {
+  const codes = Array.from({ length: RECOVERY_CODES }, () => randomText(ALPHABET, RECOVERY_LENGTH));
+  await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+  const rows = codes.map((code) => ({ user_id: userId, hash: hashToken(code) }));
+  await tx.insertInto('recovery_codes').values(rows).execute();
+  return codes.map((code) => code.replaceAll(/.{4}(?=.)/g, '$&-'));
+}
+
+/** As people type it: in groups, in capitals. */
+function plain(code: string): string {
+  return code.replaceAll(/[\s-]/g, '').toLowerCase();
+}
+
+function wrongCode(): ValidationError {
+  return new ValidationError({ code: ['is wrong, or was used already'] });
+}

@@ -1,0 +1,66 @@
+/** The dashboard by keyboard: the way past the navigation, the order of what is reached, and that one sees where one is. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { startBerth } from '../../support/berth.ts';
+import { startBrowser } from '../../support/browser.ts';
+import { signedIn } from '../../support/dashboard.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const NAVIGATION = ['Overview', 'Directories', 'API keys', 'Team', 'Account', 'Profile'];
+
+/** What has the focus, by its text, and whether that can be seen. */
+function focused(page: Page): Promise<{ text: string; isVisible: boolean }> {
+  return page.evaluate<{ text: string; isVisible: boolean }>(`(() => {
+    const element = document.activeElement;
+    const { outlineStyle, outlineWidth } = getComputedStyle(element);
+    const { width, height, left, top } = element.getBoundingClientRect();
+    const isInside = width > 1 && height > 1 && left >= 0 && top >= 0;
+    return { text: element.textContent.trim(), isVisible: isInside && outlineStyle !== 'none' && outlineWidth !== '0px' };
+  })()`);
+}
+
+test('Tab goes by the order of the page and shows where it is; the first stop skips the navigation', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const port = berth.service().dashboardPort ?? 0;
+  using user = await signedIn({ config: berth.config, port }, berth.accountId);
+  const origin = `https://127.0.0.1:${port}`;
+  await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
+  const { page } = visit;
+  await page.goto('/dashboard');
+  const stops: string[] = [];
+  for (let index = 0; index < NAVIGATION.length + 3; index += 1) {
+    await page.keyboard.press('Tab');
+    const { text, isVisible } = await focused(page);
+    assert.ok(isVisible, text);
+    stops.push(text);
+  }
+  assert.deepEqual(stops, ['Skip to the content', 'berth', ...NAVIGATION, 'Sign out']);
+
+  await page.reload();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  assert.equal((await focused(page)).text, 'Create a directory');
+  assert.deepEqual(visit.wrong, []);
+});
+
+test('Enter submits a form, and its field says what is wrong', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const port = berth.service().dashboardPort ?? 0;
+  await using visit = await browser.open({ origin: `https://127.0.0.1:${port}` });
+  const { page } = visit;
+  await page.goto('/dashboard/sign-in');
+  await page.getByLabel('Email').focus();
+  await page.keyboard.type('nobody@example.com');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('a wrong password');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  assert.equal(await page.getByRole('alert').textContent(), 'The email or the password is wrong.');
+  assert.equal(await page.getByLabel('Email').inputValue(), 'nobody@example.com');
+});

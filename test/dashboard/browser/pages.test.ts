@@ -1,0 +1,76 @@
+/** Every page in a browser: wide and narrow, light and dark, with JavaScript and without. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createDashboard } from '../../../src/dashboard/start.tsx';
+import { startBerth, type TestBerth } from '../../support/berth.ts';
+import {
+  type OpenOptions,
+  PHONE,
+  seriousOf,
+  startBrowser,
+  type TestBrowser,
+  tooWide,
+  unlabelled,
+  WIDE,
+} from '../../support/browser.ts';
+import { signedIn } from '../../support/dashboard.ts';
+import { type Demo, fillDemo } from '../../support/demo.ts';
+import { scratch } from '../../support/scratch.ts';
+import { isOpen, PAGES } from './routes.ts';
+
+test('no page is missing here', () => {
+  // Stands in for all that pages are made of: none asks for anything before a request comes.
+  const anything: unknown = new Proxy(() => anything, {
+    get: (_, name) => (name === Symbol.toPrimitive ? () => '' : anything),
+  });
+  const { routes } = createDashboard(anything as Parameters<typeof createDashboard>[0]);
+  const known = routes.filter(({ method, path }) => method === 'GET' && path.startsWith('/dashboard'));
+  assert.deepEqual([...new Set(known.map(({ path }) => path))].toSorted(), Object.keys(PAGES).toSorted());
+});
+
+const LOOKS: Readonly<Record<string, Partial<OpenOptions>>> = {
+  'wide and light': { viewport: WIDE, colorScheme: 'light' },
+  'wide and dark': { viewport: WIDE, colorScheme: 'dark' },
+  'narrow and light': { viewport: PHONE, colorScheme: 'light' },
+  'narrow and dark': { viewport: PHONE, colorScheme: 'dark' },
+  'wide without JavaScript': { viewport: WIDE, javaScriptEnabled: false },
+  'narrow without JavaScript': { viewport: PHONE, javaScriptEnabled: false },
+};
+
+test('every page fits, is labelled, and has nothing that axe calls serious, whatever the browser', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const demo = await fillDemo(berth, files.dir);
+  const wrong: string[] = [];
+  for (const [look, options] of Object.entries(LOOKS))
+    wrong.push(...(await lookAtAll(berth, browser, demo, look, options)));
+  assert.deepEqual(wrong, []);
+});
+
+async function lookAtAll(
+  berth: TestBerth,
+  browser: TestBrowser,
+  demo: Demo,
+  look: string,
+  options: Partial<OpenOptions>,
+): Promise<string[]> {
+  const port = berth.service().dashboardPort ?? 0;
+  using user = await signedIn({ config: berth.config, port }, berth.accountId);
+  const origin = `https://127.0.0.1:${port}`;
+  await using member = await browser.open({ ...options, origin, token: user.cookies.get('__Host-berth') });
+  await using guest = await browser.open({ ...options, origin });
+  const wrong: string[] = [];
+  for (const [route, pathOf] of Object.entries(PAGES)) {
+    if (!pathOf) continue;
+    const { page, wrong: seen } = isOpen(route) ? guest : member;
+    const answer = await page.goto(pathOf(demo), { waitUntil: 'load' });
+    const status = answer?.status() ?? 0;
+    if (status !== 200 && route !== '/dashboard/link/:token') seen.push(`status: ${status}`);
+    seen.push(...(await tooWide(page)), ...(await unlabelled(page)));
+    // Axe needs the page's own timers.
+    if (options.javaScriptEnabled !== false) seen.push(...(await seriousOf(page)));
+    wrong.push(...seen.splice(0).map((what) => `${route}, ${look}: ${what}`));
+  }
+  return wrong;
+}

@@ -21,3 +21,14 @@ export async function fieldErrors(change: () => Promise<unknown>): Promise<Field
     throw error;
   }
 }
+
+/** An empty field stands for no text. */
+export function textOrNull(text = ''): string | null {
+  return text === '' ? null : text.replaceAll('\r\n', '\n');
+}
+
+/** Undefined for an empty field; what is no number stays what it is, for the rules to refuse. */
+export function numberIn(text = ''): unknown {
+  if (text === '') return undefined;
+  return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+}

@@ -6,6 +6,7 @@ import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
 import type { Log } from '../log.ts';
 import type { Turn } from '../http/turns.ts';
+import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
@@ -20,6 +21,7 @@ import { createLive } from './live.ts';
 import { accountPage } from './pages/account.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { directoriesPage } from './pages/directories.tsx';
+import { directoryPage } from './pages/directory.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
@@ -47,6 +49,7 @@ export interface DashboardDependencies {
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
   readonly changes: FileChanges;
+  readonly hostKeys: () => Promise<PublicHostKeys>;
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly clientAddress: ClientAddress;
   /** Requests of those who are not signed in, by their address. */
@@ -89,6 +92,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   signOut(app, database);
   overviewPage(app, rules);
   directoriesPage(app, rules);
+  directoryPage(app, rules, deps.hostKeys);
   filesPage(app, { ...deps, reads: database.reads, live: createLive({ ...deps, database, clock }) });
   filePages(app, { ...deps, reads: database.reads });
   apiKeysPage(app, { database, clock, environment, apiHost });

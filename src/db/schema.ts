@@ -1,5 +1,5 @@
 /** The tables, which `migrations/` makes. Times are µs since 1970, ids are UUIDs, and nothing is one SQL dialect's alone. */
-import type { Generated } from 'kysely';
+import type { Generated, GeneratedAlways } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { Role, UserTables } from './schema-users.ts';
 
@@ -284,7 +284,8 @@ export interface Tables extends UserTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
-  directories: DirectoriesTable;
+  /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
+  directories: DirectoriesTable & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
   public_keys: PublicKeysTable;
   unapplied: UnappliedTable;
   files: FilesTable;

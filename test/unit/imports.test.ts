@@ -75,6 +75,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/rate-limits.ts',
     'http/turns.ts',
     'http/warnings.ts',
+    'sftp/public-host-keys.ts',
     'uploads/announce.ts',
     'uploads/content.ts',
     'uploads/directory-files.ts',

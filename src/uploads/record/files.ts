@@ -1,9 +1,10 @@
 /**
  * The rows of one directory's files, inside the transaction that changes them. Each function keeps `storage_bytes` equal
- * to the sum of the sizes.
+ * to the sum of the sizes, and `last_upload_at` is that of the latest upload that was announced.
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
+import type { Micros } from '../../clock.ts';
 import { compiled } from '../../db/compiled.ts';
 import type { FilesTable, Tables } from '../../db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
@@ -50,10 +51,13 @@ const insertFile = compiled<FilesTable>()((db, p) =>
 const updateFile = compiled<FilesTable & { of: string }>()((db, p) =>
   db.updateTable('files').set(columns(p)).where('id', '=', p('of')),
 );
-const grow = compiled<{ id: string; bytes: number }>()((db, p) =>
+const settle = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
   db
     .updateTable('directories')
-    .set((eb) => ({ storage_bytes: eb('storage_bytes', '+', p('bytes')) }))
+    .set((eb) => ({
+      storage_bytes: eb('storage_bytes', '+', p('bytes')),
+      last_upload_at: eb.case().when('last_upload_at', '<', p('at')).then(p('at')).else(eb.ref('last_upload_at')).end(),
+    }))
     .where('id', '=', p('id')),
 );
 
@@ -68,11 +72,12 @@ export const filesAfter = compiled<{ directory: string; after: Buffer; limit: nu
     .limit(p('limit')),
 );
 
-/** `flush` at the end of the transaction writes the storage total. */
+/** `flush` at the end of the transaction writes what the row of the directory says of them. */
 export class Files {
   readonly #tx: Transaction<Tables>;
   readonly #directory: string;
   #growth = 0;
+  #lastUpload: Micros = 0;
 
   constructor(tx: Transaction<Tables>, directoryId: string) {
     this.#tx = tx;
@@ -139,8 +144,14 @@ export class Files {
     );
   }
 
+  announced({ at }: { readonly at: Micros }): void {
+    this.#lastUpload = Math.max(this.#lastUpload, at);
+  }
+
   async flush(): Promise<void> {
-    if (this.#growth !== 0) await grow.all(this.#tx, { id: this.#directory, bytes: this.#growth });
+    const settled = { id: this.#directory, bytes: this.#growth, at: this.#lastUpload };
+    if (settled.bytes !== 0 || settled.at > 0) await settle.all(this.#tx, settled);
     this.#growth = 0;
+    this.#lastUpload = 0;
   }
 }

@@ -85,6 +85,7 @@ async function writeFile(
   const decision = decide(sight);
   if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', ...decision, stat } };
   const written = await apply(files, sight, decision, unmatched);
+  for (const upload of decision.announce) files.announced(upload);
   const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload, written)));
   const uploads = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));
   const history = [...uploads, ...decision.events].map((happening) => historyRow(directory, happening));

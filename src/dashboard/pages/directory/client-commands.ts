@@ -1,0 +1,39 @@
+/** How common clients are told where a directory is. Each text can be pasted as it stands. */
+import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
+
+export interface Place {
+  readonly host: string;
+  readonly port: number;
+  readonly username: string;
+}
+
+/** By what a reader calls the client. */
+export function clientCommands(
+  { host, port, username }: Place,
+  hostKeys: readonly PublicHostKey[],
+): Readonly<Record<string, string>> {
+  const name = host.includes(':') ? `[${host}]` : host;
+  const url = `sftp://${username}@${name}:${port}`;
+  return {
+    sftp: command('sftp', '-P', String(port), `${username}@${name}`),
+    WinSCP: `winscp.exe ${url}/ -hostkey="${hostKeys.flatMap(winscpFingerprint).join(';')}"`,
+    FileZilla: url,
+    lftp: command('lftp', url),
+    rclone: `${command('rclone', 'lsf', ':sftp:', '--sftp-host', name, '--sftp-port', String(port), '--sftp-user', username)} --sftp-ask-password --sftp-known-hosts-file ~/.ssh/known_hosts`,
+    curl: command('curl', '--user', username, `sftp://${name}:${port}/files/`),
+  };
+}
+
+/** For any POSIX shell. */
+function command(...words: readonly string[]): string {
+  return words.map((word) => (/^[\w@:./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
+}
+
+/** Bits, which WinSCP has in its fingerprints. RSA's vary, and no client of today needs that key. */
+const BITS: Readonly<Record<string, number>> = { 'ssh-ed25519': 255, 'ecdsa-sha2-nistp256': 256 };
+
+/** As WinSCP takes it: `ssh-ed25519 255 BASE64=`. */
+function winscpFingerprint({ type, fingerprint }: PublicHostKey): string[] {
+  const bits = BITS[type];
+  return bits === undefined ? [] : [`${type} ${bits} ${fingerprint.replace('SHA256:', '')}=`];
+}

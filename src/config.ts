@@ -50,12 +50,26 @@ export interface Config {
     readonly isOn: boolean;
     /** An address of its own; undefined: the API's. */
     readonly own: { readonly host: string; readonly port: number } | undefined;
+    /** Whether people may sign in with a password. Links of the command line let them in all the same. */
+    readonly hasPasswordLogin: boolean;
+    readonly companyLogin: CompanyLogin | undefined;
   };
   /** How long transfers, audit rows and finished deliveries are kept. */
   readonly historyDays: number;
   /** With more directories than this, only those with a live or recent session are watched; scans cover the rest. */
   readonly watchLimit: number;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+}
+
+/** An OpenID provider, and who of its users gets in. */
+export interface CompanyLogin {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scope: string;
+  /** The claim whose values are mapped: the first of these that somebody has decides. */
+  readonly claim: string;
+  readonly map: readonly { readonly value: string; readonly accountId: string; readonly role: 'admin' | 'member' }[];
 }
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
@@ -86,6 +100,12 @@ const delays = v.pipe(
     'must be three numbers of seconds such as 10,60,300',
   ),
   v.transform(([second = '', third = '', fourth = '']) => [Number(second), Number(third), Number(fourth)] as const),
+);
+const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
+const claimMap = v.pipe(
+  v.string(),
+  v.transform(parseClaimMap),
+  v.check((entries) => entries.length > 0, 'must be VALUE=ACCOUNT_ID:admin or :member, with commas between several'),
 );
 
 const Environment = v.object({
@@ -121,6 +141,13 @@ const Environment = v.object({
   BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_DASHBOARD_HOST: v.optional(v.string()),
   BERTH_DASHBOARD_PORT: v.optional(port),
+  BERTH_PASSWORD_LOGIN: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_OIDC_ISSUER: v.optional(issuer),
+  BERTH_OIDC_CLIENT_ID: v.optional(v.string()),
+  BERTH_OIDC_CLIENT_SECRET: v.optional(v.string()),
+  BERTH_OIDC_SCOPE: v.optional(v.string(), 'openid email'),
+  BERTH_OIDC_CLAIM: v.optional(v.string(), 'groups'),
+  BERTH_OIDC_MAP: v.optional(claimMap),
   BERTH_HISTORY_DAYS: v.optional(count, '90'),
   BERTH_WATCH_LIMIT: v.optional(count, '20000'),
   BERTH_LOG_LEVEL: v.optional(
@@ -149,6 +176,11 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   }
   if (given['BERTH_DASHBOARD_HOST'] && !given['BERTH_DASHBOARD_PORT']) {
     problems.push('BERTH_DASHBOARD_HOST needs a BERTH_DASHBOARD_PORT');
+  }
+  const oidc = ['ISSUER', 'CLIENT_ID', 'CLIENT_SECRET', 'MAP'].map((part) => `BERTH_OIDC_${part}`);
+  if (new Set(oidc.map((name) => given[name] === undefined)).size > 1) problems.push(`${oidc.join(', ')} go together`);
+  if (given['BERTH_PASSWORD_LOGIN'] === 'off' && !given['BERTH_OIDC_ISSUER']) {
+    problems.push('BERTH_PASSWORD_LOGIN=off needs a BERTH_OIDC_ISSUER');
   }
   if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
   const env = result.output;
@@ -187,11 +219,41 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
         env.BERTH_DASHBOARD_PORT === undefined
           ? undefined
           : { host: env.BERTH_DASHBOARD_HOST ?? env.BERTH_API_HOST, port: env.BERTH_DASHBOARD_PORT },
+      hasPasswordLogin: env.BERTH_PASSWORD_LOGIN === 'on',
+      companyLogin: env.BERTH_OIDC_ISSUER === undefined ? undefined : companyLogin(env),
     },
     historyDays: env.BERTH_HISTORY_DAYS,
     watchLimit: env.BERTH_WATCH_LIMIT,
     logLevel: env.BERTH_LOG_LEVEL,
   };
+}
+
+function companyLogin(env: v.InferOutput<typeof Environment>): CompanyLogin {
+  return {
+    issuer: env.BERTH_OIDC_ISSUER ?? '',
+    clientId: env.BERTH_OIDC_CLIENT_ID ?? '',
+    clientSecret: env.BERTH_OIDC_CLIENT_SECRET ?? '',
+    scope: env.BERTH_OIDC_SCOPE,
+    claim: env.BERTH_OIDC_CLAIM,
+    map: env.BERTH_OIDC_MAP ?? [],
+  };
+}
+
+function isIssuer(text: string): boolean {
+  const url = URL.parse(text);
+  if (url?.protocol === 'http:') return ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
+  return url?.protocol === 'https:';
+}
+
+/** Nothing when any part of it is wrong. Values may hold commas and equals signs, as those of LDAP do. */
+function parseClaimMap(text: string): CompanyLogin['map'] {
+  const found = [...text.matchAll(/\s*(\S.*?)\s*=\s*([\da-f-]{36}):(admin|member)\s*(?:,|$)/gy)];
+  if (found.map(([part]) => part).join('') !== text) return [];
+  return found.map(([, value = '', accountId = '', role]) => ({
+    value,
+    accountId,
+    role: role === 'admin' ? 'admin' : 'member',
+  }));
 }
 
 function isCidr(text: string): boolean {

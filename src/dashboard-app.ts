@@ -6,12 +6,12 @@ import type { HttpServerOptions } from './http/server.ts';
 /** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
 export async function dashboardOf(
   { dashboard, environment, api, tls }: Config,
-  deps: Omit<DashboardDependencies, 'environment' | 'apiHost'>,
+  deps: Omit<DashboardDependencies, 'environment' | 'apiHost' | 'settings'>,
 ) {
   if (!dashboard.isOn) return undefined;
   const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
   const apiHost = dashboard.own && `${tls.name}:${api.port}`;
-  return { app: createDashboard({ ...deps, environment, apiHost }), isDashboard };
+  return { app: createDashboard({ ...deps, environment, apiHost, settings: dashboard }), isDashboard };
 }
 
 /** One port for both. */

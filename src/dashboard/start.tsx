@@ -1,6 +1,7 @@
 /** The dashboard's pages. Each topic gets what it needs here, and nothing more. */
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
+import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
@@ -20,6 +21,7 @@ import { everyRequest, findSession, requireSession } from './guard.ts';
 import { createLive } from './live.ts';
 import { accountPage } from './pages/account.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
+import { COMPANY_LOGIN, companyLoginPages } from './pages/company-login.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { directoryPage } from './pages/directory.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
@@ -45,6 +47,7 @@ export interface DashboardDependencies {
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined where it is the dashboard's own. */
   readonly apiHost: string | undefined;
+  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
@@ -66,6 +69,7 @@ export function isDashboard(target: string): boolean {
 
 export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
   const { rules, log, environment, apiHost } = deps;
+  const { hasPasswordLogin, companyLogin } = deps.settings;
   const { database, clock } = rules;
   const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
   app.onError((error, c) => errorPage(error, c, log));
@@ -82,7 +86,12 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   const passwords = createPasswords();
   const entry = { database, clock, passwords };
-  signInPage(app, database, createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() }));
+  const signIn = createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() });
+  signInPage(app, database, {
+    signIn: hasPasswordLogin ? signIn : undefined,
+    companyLogin: companyLogin && COMPANY_LOGIN,
+  });
+  if (companyLogin) companyLoginPages(app, companyLogin, { database, clock, log });
   linkPage(app, entry);
 
   // Pages for those who are not signed in stand before this line.

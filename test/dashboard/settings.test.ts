@@ -10,7 +10,9 @@ import { startService } from '../../src/service.ts';
 import { startBerth } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
 import { systemClock } from '../../src/clock.ts';
+import { CLIENT } from '../support/openid-provider.ts';
 import { startSshd } from '../support/sshd.ts';
+import { COMPANY } from './company.ts';
 
 test('a port of its own that is taken is an error that names its settings, and the API is not left listening', async () => {
   const other = createServer().listen(0, '0.0.0.0');
@@ -42,6 +44,31 @@ test('berth doctor says where the dashboard is', async () => {
     (await checkServe({ ...config, api }, systemClock())).map(({ text }) => text).join('\n');
   assert.match(await texts(berth.config), new RegExp(`at https://${berth.config.tls.name}:${api.port}/dashboard`));
   const own = { host: '127.0.0.1', port: 9000 };
-  assert.match(await texts({ ...berth.config, dashboard: { isOn: true, own } }), /:9000\/dashboard/);
-  assert.doesNotMatch(await texts({ ...berth.config, dashboard: { isOn: false, own: undefined } }), /dashboard/);
+  assert.match(await texts({ ...berth.config, dashboard: { ...berth.config.dashboard, own } }), /:9000\/dashboard/);
+  assert.doesNotMatch(
+    await texts({ ...berth.config, dashboard: { ...berth.config.dashboard, isOn: false } }),
+    /dashboard/,
+  );
+});
+
+test('wrong settings of the company login are told by their names', () => {
+  const all = {
+    BERTH_OIDC_ISSUER: 'https://login.example.com',
+    ...CLIENT,
+    BERTH_OIDC_MAP: `a=b,c=${COMPANY}:admin,d=${COMPANY}:member`,
+  };
+  assert.deepEqual(readConfig(all).dashboard.companyLogin?.map, [
+    { value: 'a=b,c', accountId: COMPANY, role: 'admin' },
+    { value: 'd', accountId: COMPANY, role: 'member' },
+  ]);
+  for (const [wrong, message] of [
+    [{ BERTH_OIDC_MAP: `a=${COMPANY}:owner` }, /BERTH_OIDC_MAP must be/],
+    [{ BERTH_OIDC_MAP: `a=${COMPANY}:admin,b` }, /BERTH_OIDC_MAP must be/],
+    [{ BERTH_OIDC_MAP: '' }, /go together/],
+    [{ BERTH_OIDC_CLIENT_SECRET: '' }, /BERTH_OIDC_CLIENT_SECRET.* go together/],
+    [{ BERTH_OIDC_ISSUER: 'http://login.example.com' }, /BERTH_OIDC_ISSUER must be an https/],
+    [{ BERTH_OIDC_ISSUER: 'login' }, /BERTH_OIDC_ISSUER must be an https/],
+  ] as const)
+    assert.throws(() => readConfig({ ...all, ...wrong }), message);
+  assert.throws(() => readConfig({ BERTH_PASSWORD_LOGIN: 'off' }), /needs a BERTH_OIDC_ISSUER/);
 });

@@ -111,7 +111,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   chokidar: ['uploads/disk/jail-watcher.ts'],
   got: ['webhooks'],
   hono: ['http', 'dashboard'],
-  'openid-client': ['dashboard'],
+  'openid-client': ['users/openid-provider.ts'],
   otpauth: ['users'],
   uqr: ['dashboard'],
   '@valibot/to-json-schema': ['http/openapi/json-schema.ts'],

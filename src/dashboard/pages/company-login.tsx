@@ -1,0 +1,130 @@
+/** Signing in with the company's login: to the provider and back. */
+import { randomBytes } from 'node:crypto';
+import type { Hono } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import { type Clock, type Micros, SECOND } from '../../clock.ts';
+import type { CompanyLogin } from '../../config.ts';
+import type { Database } from '../../db/open.ts';
+import { errorMessage } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+import { enterByCompanyLogin, type Refusal } from '../../users/company-login.ts';
+import { NarrowLayout } from '../components/layout.tsx';
+import type { DashboardEnv, PageContext } from '../environment.ts';
+import { type Begun, type Claims, openIdProvider } from '../../users/openid-provider.ts';
+import { seal, unseal } from '../sealed.ts';
+import { nextPage, startSession } from '../start-session.ts';
+
+export const COMPANY_LOGIN = '/dashboard/oidc';
+const CALLBACK = `${COMPANY_LOGIN}/callback`;
+
+const COOKIE = 'berth-oidc';
+/** `Lax`, so that it comes along when the provider sends the browser back. */
+const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
+/** How long somebody may take at the provider, in seconds. */
+const LIFE = 600;
+
+interface CompanyLoginDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What goes with the browser to the provider and back. */
+interface Journey extends Begun {
+  readonly next: string;
+  readonly until: Micros;
+}
+
+const REFUSALS: Readonly<Record<Refusal | 'no-email' | 'no-claim', string>> = {
+  'no-email':
+    'Your company’s login has no confirmed email address of you. Ask whoever looks after it to confirm yours.',
+  'no-claim':
+    'Your company’s login knows you, but gives you no access here. Ask whoever looks after it for a group that may use berth.',
+  'no-account': 'Your company’s account here does not exist any more. Ask whoever runs this berth.',
+  disabled: 'Your user is disabled. Ask an admin of your account.',
+  'other-account': 'Your email belongs to a user of another account here. Ask whoever runs this berth.',
+  'other-person':
+    'Your email belongs to somebody else whom your company’s login knows. Ask an admin of your account to remove that user.',
+};
+
+export function companyLoginPages(
+  app: Hono<DashboardEnv>,
+  settings: CompanyLogin,
+  { database, clock, log }: CompanyLoginDependencies,
+): void {
+  const provider = openIdProvider(settings);
+  // A restart ends sign-ins that are on their way: they begin again.
+  const key = randomBytes(32);
+
+  app.get(COMPANY_LOGIN, async (c) => {
+    try {
+      const { url, ...begun } = await provider.begin(callbackOf(c).href);
+      const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
+      setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...OPTIONS, maxAge: LIFE });
+      return c.redirect(url, 303);
+    } catch (error) {
+      return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
+    }
+  });
+
+  app.get(CALLBACK, async (c) => {
+    const text = unseal(key, getCookie(c, COOKIE, 'host') ?? '');
+    deleteCookie(c, COOKIE, OPTIONS);
+    const journey = text === undefined ? undefined : (JSON.parse(text) as Journey);
+    if (!journey || journey.until < clock.now())
+      return page(c, 400, 'This was begun in another browser, too long ago, or is done already. Begin again.');
+    let claims: Claims;
+    try {
+      claims = await provider.finish(callbackOf(c), journey);
+    } catch (error) {
+      return failed(c, error, 403, 'Your company’s login did not confirm who you are. Begin again.');
+    }
+    const person = personOf(claims, settings);
+    const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
+    const entered =
+      typeof person === 'string' ? person : await enterByCompanyLogin({ database, clock }, person, request);
+    if (typeof entered === 'object') return startSession(c, database, entered, journey.next);
+    log.warn({ request_id: c.env.notes.id, subject: claims.sub, reason: entered }, 'the company login lets nobody in');
+    return page(c, 403, REFUSALS[entered]);
+  });
+
+  function failed(c: PageContext, error: unknown, status: 403 | 503, message: string) {
+    log.warn({ request_id: c.env.notes.id, reason: reasonOf(error) }, 'the company login does not work');
+    return page(c, status, message);
+  }
+}
+
+/** Only an email that the provider has confirmed, and the first value of the map that somebody has. */
+function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin) {
+  const { sub, email, email_verified: isVerified } = claims;
+  if (typeof email !== 'string' || isVerified !== true) return 'no-email';
+  const values: unknown[] = [claims[claim]].flat();
+  const place = map.find(({ value }) => values.includes(value));
+  if (!place) return 'no-claim';
+  return { subject: `${issuer} ${sub}`, email, accountId: place.accountId, role: place.role };
+}
+
+/** This request's address as the browser has it, which behind a proxy only `Host` tells; always https. */
+function callbackOf(c: PageContext): URL {
+  const url = new URL(CALLBACK, `https://${c.req.header('host')}`);
+  url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
+  return url;
+}
+
+/** With what is behind it, but never the answers themselves, which may hold tokens. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
+  return errorMessage(error) + cause;
+}
+
+function page(c: PageContext, status: 400 | 403 | 503, message: string) {
+  c.status(status);
+  return c.render(
+    <NarrowLayout title="You are not signed in">
+      <p>{message}</p>
+      <p>
+        <a href="/dashboard/sign-in">To the sign-in page</a>
+      </p>
+    </NarrowLayout>,
+  );
+}

@@ -1,0 +1,82 @@
+/**
+ * The company's OpenID provider: the code flow with PKCE, state and nonce (OpenID Connect Core 1.0, section 3.1).
+ *
+ * Promise: it is asked only when somebody signs in, and each of its answers is waited for 5 s at the most, so that one
+ * that is down or hangs holds up nothing else.
+ */
+import * as openid from 'openid-client';
+import type { CompanyLogin } from '../config.ts';
+
+/** In seconds. */
+const TIMEOUT = 5;
+/** How long what the provider says of itself is taken for true, in ms. */
+const FRESH = 3_600_000;
+
+/** What the browser has to come back with, kept in its cookie. */
+export interface Begun {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
+export type Claims = Readonly<Record<string, unknown>> & { readonly sub: string };
+
+export interface OpenIdProvider {
+  /** Where the browser goes to sign in. */
+  begin(redirectUri: string): Promise<Begun & { url: string }>;
+  /**
+   * Who somebody is, by the answer that the browser came back with.
+   * @throws {Error} when anything does not fit together, or the provider does not answer.
+   */
+  finish(answer: URL, begun: Begun): Promise<Claims>;
+}
+
+export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }: CompanyLogin): OpenIdProvider {
+  const server = new URL(issuer);
+  const options = { timeout: TIMEOUT, ...(server.protocol === 'http:' && { execute: [openid.allowInsecureRequests] }) };
+  let known: { readonly provider: Promise<openid.Configuration>; readonly at: number } | undefined;
+
+  function find(): Promise<openid.Configuration> {
+    const now = performance.now();
+    if (known && now - known.at < FRESH) return known.provider;
+    const provider = openid.discovery(server, clientId, undefined, authentication(clientSecret), options);
+    known = { provider, at: now };
+    provider.catch(() => (known = undefined));
+    return provider;
+  }
+
+  return {
+    async begin(redirectUri) {
+      const provider = await find();
+      const [state, nonce, verifier] = [openid.randomState(), openid.randomNonce(), openid.randomPKCECodeVerifier()];
+      const url = openid.buildAuthorizationUrl(provider, {
+        redirect_uri: redirectUri,
+        scope,
+        state,
+        nonce,
+        code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+      });
+      return { url: url.href, state, nonce, verifier };
+    },
+    async finish(answer, { state, nonce, verifier }) {
+      const provider = await find();
+      const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier };
+      const tokens = await openid.authorizationCodeGrant(provider, answer, checks);
+      const claims = tokens.claims();
+      if (!claims) throw new Error('there is no ID token');
+      const isComplete = claim in claims && 'email' in claims && 'email_verified' in claims;
+      if (isComplete || provider.serverMetadata().userinfo_endpoint === undefined) return claims;
+      return { ...(await openid.fetchUserInfo(provider, tokens.access_token, claims.sub)), ...claims };
+    },
+  };
+}
+
+/** By the header, which every provider takes (RFC 6749, section 2.3.1) unless it says otherwise. */
+function authentication(secret: string): openid.ClientAuth {
+  const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)];
+  return (server, ...rest) => {
+    const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+    return (methods.includes('client_secret_basic') ? basic : post)(server, ...rest);
+  };
+}

@@ -1,0 +1,225 @@
+/** Users: what one account may do to another's, what is left when they go, and what ends by itself. */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { markDeleted } from '../../src/accounts/accounts.ts';
+import { adaptRestored } from '../../src/backup/restored-rows.ts';
+import { DAY } from '../../src/clock.ts';
+import { confirmClock, createClockLead } from '../../src/clock-lead.ts';
+import { finishDeletions } from '../../src/directories/delete-accounts.ts';
+import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { BerthError } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
+import { removeExpired } from '../../src/users/expired.ts';
+import { newLink, ownerOfLink } from '../../src/users/links.ts';
+import { openSession, sessionOf } from '../../src/users/sessions.ts';
+import { setPassword, setPasswordByLink } from '../../src/users/set-password.ts';
+import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/users/users.ts';
+import { recordingHost } from '../support/recording-host.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+import { operator, PASSWORD } from '../support/users.ts';
+import { type UsersPlace, usersPlace } from '../support/users-place.ts';
+
+const VISIT = { address: '192.0.2.1', agent: 'test' };
+const REQUEST = { visit: VISIT, requestId: 'test', route: 'test' };
+const stop = new AbortController().signal;
+
+function placeIn(files: Scratch): Promise<UsersPlace> {
+  mkdirSync(files.config.stateDir, { recursive: true });
+  return usersPlace(files);
+}
+
+/** A user with a session, a second factor's recovery code and a link. */
+async function userOf(place: UsersPlace, accountId: string, email = 'ann@example.com') {
+  const user = await createUser(place, { email, role: 'admin' }, operator(accountId));
+  await place.database.db.insertInto('recovery_codes').values({ user_id: user.id, hash: 'x' }).execute();
+  const now = place.clock.now();
+  const session = await place.database.db
+    .transaction()
+    .execute((tx) => openSession(tx, user.id, { now, visit: VISIT, awaitsCode: false }));
+  return { ...user, session };
+}
+
+const TABLES = ['users', 'user_links', 'user_sessions', 'recovery_codes'] as const;
+
+async function rowsOf({ database }: UsersPlace): Promise<number[]> {
+  return Promise.all(TABLES.map(async (table) => (await database.db.selectFrom(table).selectAll().execute()).length));
+}
+
+test("to another account's admin a user does not exist, and nothing of the user changes", async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const [mine, theirs] = [await place.account(), await place.account()];
+  const user = await userOf(place, theirs);
+  const before = await place.database.db.selectFrom('users').selectAll().execute();
+  const change = { asker: operator(mine), mayLeaveNoAdmin: true } as const;
+  const attempts = [
+    () => setRole(place, user.id, 'member', change),
+    () => setDisabled(place, user.id, true, change),
+    () => resetPassword(place, user.id, change),
+    () => removeUser(place, user.id, change),
+    () => setPassword(place, user, PASSWORD, change),
+  ];
+  for (const attempt of attempts) {
+    await assert.rejects(attempt, (error) => error instanceof BerthError && error.code === 'user_not_found');
+  }
+  assert.deepEqual(await place.database.db.selectFrom('users').selectAll().execute(), before);
+  assert.ok(await sessionOf(place, user.session, VISIT));
+});
+
+test('the audit has each change with its user, and no secret', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const asker = operator(await place.account());
+  const other = await createUser(place, { email: 'bob@example.com', role: 'admin' }, asker);
+  const user = await createUser(place, { email: 'ann@example.com', role: 'member' }, asker);
+  const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
+  await setRole(place, user.id, 'admin', { asker });
+  await setRole(place, user.id, 'admin', { asker });
+  await setDisabled(place, user.id, true, { asker });
+  const token = await resetPassword(place, other.id, { asker });
+  await removeUser(place, user.id, { asker });
+  const rows = await place.database.db.selectFrom('audit').selectAll().orderBy('id').execute();
+  const who = { from: 'ann@example.com', to: 'ann@example.com' };
+  assert.deepEqual(
+    rows.map(({ action, key_id, changes }) => [action, key_id, JSON.parse(changes)]),
+    [
+      [
+        'create-user',
+        'operator:root',
+        { email: { from: null, to: 'bob@example.com' }, role: { from: null, to: 'admin' } },
+      ],
+      [
+        'create-user',
+        'operator:root',
+        { email: { from: null, to: 'ann@example.com' }, role: { from: null, to: 'member' } },
+      ],
+      ['update-user', 'user:ann@example.com', { email: who, password: { from: null, to: 'set' } }],
+      ['update-user', 'operator:root', { email: who, role: { from: 'member', to: 'admin' } }],
+      ['update-user', 'operator:root', { email: who, disabled: { from: false, to: true } }],
+      [
+        'update-user',
+        'operator:root',
+        { email: { from: 'bob@example.com', to: 'bob@example.com' }, password: { from: 'set', to: 'to be set' } },
+      ],
+      ['remove-user', 'operator:root', { email: who, role: { from: 'admin', to: null } }],
+    ],
+  );
+  for (const secret of [PASSWORD, user.token, token, entered?.token ?? '']) {
+    assert.ok(!JSON.stringify(rows).includes(secret));
+  }
+});
+
+test('the database knows no link, session or password, only their hashes', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const user = await userOf(place, await place.account());
+  const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
+  const token = await resetPassword(place, user.id, { asker: operator(await accountOf(place)), mayLeaveNoAdmin: true });
+  const rows = await Promise.all(TABLES.map((table) => place.database.db.selectFrom(table).selectAll().execute()));
+  for (const secret of [PASSWORD, user.token, token, entered?.token ?? '-']) {
+    assert.ok(!JSON.stringify(rows).includes(secret));
+  }
+});
+
+async function accountOf({ database }: UsersPlace): Promise<string> {
+  return (await database.db.selectFrom('users').select('account_id').executeTakeFirstOrThrow()).account_id;
+}
+
+test('a deleted account lets none of its users in, and takes them with it', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const [gone, stays] = [await place.account(), await place.account()];
+  const user = await userOf(place, gone);
+  const other = await userOf(place, stays, 'bob@example.com');
+  await markDeleted(place, gone, 'operator:root');
+  assert.equal(await sessionOf(place, user.session, VISIT), undefined);
+  assert.equal(await ownerOfLink(place.database.reads, user.token, place.clock.now()), undefined);
+  assert.equal(await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST), undefined);
+
+  const { database, clock } = place;
+  const log = createLog('silent');
+  const host = recordingHost();
+  const removal = createRowRemoval({ database, log, host });
+  await finishDeletions({ database, clock, host, removal, log }, stop);
+  await removal.close();
+  assert.deepEqual(await rowsOf(place), [1, 1, 1, 1]);
+  assert.ok(await sessionOf(place, other.session, VISIT));
+  const again = await createUser(place, { email: 'ann@example.com', role: 'member' }, operator(stays));
+  assert.notEqual(again.id, user.id, 'the email is free again');
+});
+
+test('a restored backup brings no session and no link back to life; users and passwords are as they were', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const user = await userOf(place, await place.account());
+  await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
+  const later = await place.database.db.transaction().execute((tx) => newLink(tx, user.id, place.clock.now()));
+  assert.deepEqual(await rowsOf(place), [1, 1, 1, 1]);
+  await adaptRestored(place.database);
+  assert.deepEqual(await rowsOf(place), [1, 0, 0, 1]);
+  assert.equal(await sessionOf(place, user.session, VISIT), undefined);
+  assert.equal(await ownerOfLink(place.database.reads, later, place.clock.now()), undefined);
+  assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
+});
+
+test('what has ended is removed in bounded batches, and a clock that jumps makes nothing old', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const { database, clock } = place;
+  const user = await userOf(place, await place.account());
+  await database.db.transaction().execute(async (tx) => {
+    const now = clock.now();
+    for (let i = 0; i < 1200; i += 1) await openSession(tx, user.id, { now, visit: VISIT, awaitsCode: i % 2 === 0 });
+  });
+  const clockLead = createClockLead({ database, clock, log: createLog('silent') });
+  const remove = () => removeExpired({ database, clockLead }, stop);
+  await remove();
+  assert.deepEqual(await rowsOf(place), [1, 1, 1201, 1], 'they are live');
+  clock.advance(2 * DAY);
+  await remove();
+  assert.deepEqual(await rowsOf(place), [1, 1, 1201, 1], 'the clock may be wrong');
+  await confirmClock({ database, clock });
+  await openSessionOf(place, user.id);
+  await remove();
+  assert.deepEqual(await rowsOf(place), [1, 0, 1, 1]);
+});
+
+function openSessionOf({ database, clock }: UsersPlace, id: string): Promise<string> {
+  const now = clock.now();
+  return database.db.transaction().execute((tx) => openSession(tx, id, { now, visit: VISIT, awaitsCode: false }));
+}
+
+test('a clock that jumps locks nobody out: not forward, not back', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const user = await userOf(place, await place.account());
+  await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
+  for (const jump of [3650, -7300, 3650, -1, 1]) {
+    place.clock.advance(jump * DAY);
+    const entered = await place.signIn({ email: user.email, password: PASSWORD }, VISIT);
+    assert.ok(entered && (await sessionOf(place, entered.token, VISIT)));
+    const link = await resetPassword(place, user.id, { asker: operator(await accountOf(place)) });
+    assert.ok(await setPasswordByLink(place, { token: link, password: PASSWORD }, REQUEST));
+  }
+  const before = await openSessionOf(place, user.id);
+  place.clock.advance(-DAY);
+  assert.ok(await sessionOf(place, before, VISIT));
+  place.clock.advance(DAY / 2 + 1000);
+  assert.equal(await sessionOf(place, before, VISIT), undefined, 'idle for 12 h, by the clock as it is now');
+});
+
+test('two who use a link at once: one of them gets in', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const user = await userOf(place, await place.account());
+  const passwords = [PASSWORD, `${PASSWORD} too`];
+  const entered = await Promise.all(
+    passwords.map((password) => setPasswordByLink(place, { token: user.token, password }, REQUEST)),
+  );
+  assert.equal(entered.filter(Boolean).length, 1);
+  const wins = passwords.filter((_, i) => entered[i]);
+  for (const password of passwords) {
+    assert.equal(Boolean(await place.signIn({ email: user.email, password }, VISIT)), wins.includes(password));
+  }
+});

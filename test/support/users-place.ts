@@ -1,0 +1,40 @@
+/** The rules of users on a database of their own, with a clock that the test sets and hashes that cost next to nothing. */
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import { clientNetwork } from '../../src/http/client-address.ts';
+import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
+import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
+import { createSignIn, type SignIn, type SignInDependencies } from '../../src/users/sign-in.ts';
+import type { Scratch } from './scratch.ts';
+import { type SetClock, setClock } from './set-clock.ts';
+
+export interface UsersPlace extends AsyncDisposable {
+  readonly database: Database;
+  readonly clock: SetClock;
+  readonly passwords: Passwords;
+  readonly signIn: SignIn;
+  /** A new account's id. */
+  account(): Promise<string>;
+}
+
+const UNLIMITED = { take: () => undefined };
+
+export async function usersPlace(
+  { config }: Scratch,
+  {
+    hashing = createPasswordHashing({ ln: 4, r: 8, p: 1 }),
+    limits = { byAddress: UNLIMITED, byUser: UNLIMITED },
+  }: { hashing?: PasswordHashing; limits?: SignInDependencies['limits'] } = {},
+): Promise<UsersPlace> {
+  const database = await openDatabase(config.databaseFile);
+  const clock = setClock();
+  const passwords = createPasswords(hashing);
+  return {
+    database,
+    clock,
+    passwords,
+    signIn: createSignIn({ database, clock, passwords, networkOf: clientNetwork, limits }),
+    account: async () => (await createAccount({ database, clock }, { name: 'Acme', plan: 'free' })).id,
+    [Symbol.asyncDispose]: () => database.close(),
+  };
+}

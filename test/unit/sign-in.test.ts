@@ -1,0 +1,182 @@
+/** Passwords and the attempts to guess them: equal work for everybody, limits that lock nobody out, bounds on a flood. */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { BerthError, ValidationError } from '../../src/errors.ts';
+import { createAddressLimit, createSteadyLimit } from '../../src/http/rate-limits.ts';
+import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
+import { createPasswords } from '../../src/users/passwords.ts';
+import { setPasswordByLink } from '../../src/users/set-password.ts';
+import { createUser, setDisabled } from '../../src/users/users.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
+import { operator, PASSWORD } from '../support/users.ts';
+import { type UsersPlace, usersPlace } from '../support/users-place.ts';
+
+const HOME = '192.0.2.1';
+const CHEAP = { ln: 4, r: 8, p: 1 };
+const at = (address: string) => ({ address, agent: 'test' });
+const isLimited = (error: unknown) => error instanceof BerthError && error.code === 'rate_limited';
+
+function placeIn(files: Scratch, options?: Parameters<typeof usersPlace>[1]): Promise<UsersPlace> {
+  mkdirSync(files.config.stateDir, { recursive: true });
+  return usersPlace(files, options);
+}
+
+async function userOf(place: UsersPlace, email: string): Promise<string> {
+  const { id, token } = await createUser(place, { email, role: 'member' }, operator(await place.account()));
+  const request = { visit: at(HOME), requestId: 'test', route: 'test' };
+  assert.ok(await setPasswordByLink(place, { token, password: PASSWORD }, request));
+  return id;
+}
+
+/** Counts what is asked of it. */
+function counting({ hash, matches }: PasswordHashing): PasswordHashing & { count: number } {
+  const counted = {
+    count: 0,
+    hash,
+    matches(password: string, encoded: string | null) {
+      counted.count += 1;
+      return matches(password, encoded);
+    },
+  };
+  return counted;
+}
+
+test('each attempt costs one scrypt, whoever is asked for, and none takes notably longer', async () => {
+  using files = scratch();
+  const hashing = counting(createPasswordHashing({ ln: 13, r: 8, p: 1 }));
+  await using place = await placeIn(files, { hashing });
+  await userOf(place, 'right@example.com');
+  const disabled = await userOf(place, 'disabled@example.com');
+  const { account_id } = await place.database.db
+    .selectFrom('users')
+    .select('account_id')
+    .where('id', '=', disabled)
+    .executeTakeFirstOrThrow();
+  await setDisabled(place, disabled, true, { asker: operator(account_id) });
+  await createUser(place, { email: 'invited@example.com', role: 'member' }, operator(account_id));
+  const attempts = {
+    wrong: ['right@example.com', 'wrong horse battery'],
+    disabled: ['disabled@example.com', PASSWORD],
+    disabledAndWrong: ['disabled@example.com', 'wrong horse battery'],
+    invited: ['invited@example.com', PASSWORD],
+    unknown: ['nobody@example.com', PASSWORD],
+    empty: ['', ''],
+  } as const;
+  const times = new Map<string, number[]>(Object.keys(attempts).map((name) => [name, []]));
+  for (let round = 0; round < 15; round += 1) {
+    for (const [name, [email, password]] of Object.entries(attempts)) {
+      hashing.count = 0;
+      const begun = performance.now();
+      assert.equal(await place.signIn({ email, password }, at(HOME)), undefined);
+      times.get(name)?.push(performance.now() - begun);
+      assert.equal(hashing.count, 1, name);
+    }
+  }
+  const medians = [...times.values()].map((all) => all.toSorted((a, b) => a - b)[7] ?? 0);
+  assert.ok(
+    Math.max(...medians) < 2 * Math.min(...medians),
+    JSON.stringify([...times.keys()].map((n, i) => [n, medians[i]])),
+  );
+});
+
+function limited(now: () => number) {
+  return {
+    byAddress: createAddressLimit({ limit: 20, clock: now }),
+    byUser: createSteadyLimit({ limit: 10, clock: now }),
+  };
+}
+
+test('guesses from everywhere run dry, and the user still gets in from where the last sign-in was', async () => {
+  using files = scratch();
+  let now = 0;
+  await using place = await placeIn(files, { limits: limited(() => now) });
+  await userOf(place, 'ann@example.com');
+  await userOf(place, 'bob@example.com');
+  const guess = (email: string, address: string) =>
+    place.signIn({ email, password: 'wrong horse battery' }, at(address));
+  for (const email of ['ann@example.com', 'nobody@example.com']) {
+    for (let i = 0; i < 10; i += 1) assert.equal(await guess(email, `198.51.100.${i}`), undefined);
+    for (let i = 10; i < 30; i += 1) await assert.rejects(() => guess(email, `198.51.100.${i}`), isLimited);
+  }
+  const right = (email: string, address: string) => place.signIn({ email, password: PASSWORD }, at(address));
+  assert.ok(await right('ann@example.com', HOME), 'at home');
+  assert.ok(await right('bob@example.com', '203.0.113.4'), 'others are not held up');
+  await assert.rejects(() => right('ann@example.com', '203.0.113.5'), isLimited);
+  now += 60_000;
+  assert.ok(await right('ann@example.com', '203.0.113.5'), 'a minute without guesses is enough');
+});
+
+test('one network has its share of guesses, however many users it tries, and so has all of an IPv6 /64', async () => {
+  using files = scratch();
+  await using place = await placeIn(files, { limits: limited(() => 0) });
+  for (const address of [() => '198.51.100.7', (i: number) => `2001:db8::${i.toString(16)}`]) {
+    let answered = 0;
+    for (let i = 1; i <= 40; i += 1) {
+      await place.signIn({ email: `user${i}@example.com`, password: PASSWORD }, at(address(i))).then(
+        () => (answered += 1),
+        (error: unknown) => assert.ok(isLimited(error)),
+      );
+    }
+    assert.equal(answered, 20);
+  }
+});
+
+test('a flood waits in bounds, and what is beyond them is turned away at once', async () => {
+  const hashing = createPasswordHashing({ ln: 12, r: 8, p: 1 });
+  const results = await Promise.allSettled(Array.from({ length: 100 }, () => hashing.matches(PASSWORD, null)));
+  const refused = results.filter((result) => result.status === 'rejected');
+  assert.equal(refused.length, 68, 'two at work, thirty waiting');
+  for (const { reason } of refused) assert.ok(isLimited(reason));
+  assert.equal(await hashing.matches(PASSWORD, await hashing.hash(PASSWORD)), true);
+});
+
+test('a hash is of one password alone, says its parameters, and is another one each time', async () => {
+  const hashing = createPasswordHashing(CHEAP);
+  const encoded = await hashing.hash(PASSWORD);
+  assert.match(encoded, /^\$scrypt\$ln=4,r=8,p=1\$[\w+/]{22}\$[\w+/]{43}$/);
+  assert.notEqual(await hashing.hash(PASSWORD), encoded);
+  assert.equal(await createPasswordHashing({ ln: 5, r: 8, p: 2 }).matches(PASSWORD, encoded), true);
+  assert.match(await createPasswordHashing().hash(PASSWORD), /^\$scrypt\$ln=16,r=8,p=2\$/);
+  await assert.rejects(hashing.matches(PASSWORD, 'not a hash'));
+  const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(text, text, async (first, second) => {
+      const same = first.normalize('NFKC') === second.normalize('NFKC');
+      const hash = await hashing.hash(first);
+      assert.equal(await hashing.matches(second, hash), same);
+      assert.equal(await hashing.matches(first.normalize('NFD'), hash), true);
+      assert.equal(await hashing.matches(first, null), false);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('passwords are long enough, not too long, not among the most common, and not the email', async () => {
+  const { hash } = createPasswords(createPasswordHashing(CHEAP));
+  const refusal = async (password: string) => {
+    try {
+      await hash(password, 'ann.example@example.com');
+      return undefined;
+    } catch (error) {
+      assert.ok(error instanceof ValidationError);
+      return error.fields['password']?.join();
+    }
+  };
+  for (const good of ['twelve chars', 'пароль-пароль', 'x'.repeat(200), '🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎🐎']) {
+    assert.equal(await refusal(good), undefined, good);
+  }
+  for (const short of ['', 'eleven char', '🐎🐎🐎🐎🐎🐎']) assert.match((await refusal(short)) ?? '', /at least 12/);
+  assert.match((await refusal('x'.repeat(201))) ?? '', /at most 200/);
+  const common = [
+    '123qweasdzxc',
+    'QwertyQwerty',
+    'passwordpassword',
+    'ｑｗｅｒｔｙｑｗｅｒｔｙ',
+    '123456789012',
+    'unbelievable',
+  ];
+  for (const password of common) assert.match((await refusal(password)) ?? '', /most common/, password);
+  assert.match((await refusal('Ann.Example@example.com')) ?? '', /your email/);
+});

@@ -59,16 +59,16 @@ class Model {
   readonly ended = new Set<string>();
 
   /** Whether it is taken, which uses it up. */
-  takes(given: Given, now: number): boolean {
-    if (this.secret === undefined || given === 'wrong') return false;
-    if ('recovery' in given) {
-      const code = this.recovery[given.recovery] ?? '';
+  takes(entered: Given, now: number): boolean {
+    if (this.secret === undefined || entered === 'wrong') return false;
+    if ('recovery' in entered) {
+      const code = this.recovery[entered.recovery] ?? '';
       if (code === '' || this.used.has(code)) return false;
       this.used.add(code);
       return true;
     }
-    const at = Math.floor(now / STEP) + given.steps;
-    if (Math.abs(given.steps) > 1 || at <= this.lastStep) return false;
+    const at = Math.floor(now / STEP) + entered.steps;
+    if (Math.abs(entered.steps) > 1 || at <= this.lastStep) return false;
     this.lastStep = at;
     return true;
   }

@@ -24,7 +24,11 @@ export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     const mayChange = role === 'admin';
     if (errors) c.status(422);
     return c.render(
-      <Layout title="Team" notice={c.req.query('done') === 'removed' ? 'The user is removed.' : undefined}>
+      <Layout
+        title="Team"
+        notice={c.req.query('done') === 'removed' ? 'The user is removed.' : undefined}
+        problem={errors?.['role'] && 'Choose one of the roles.'}
+      >
         <UserTable users={list} mayChange={mayChange} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {mayChange ? (

@@ -1,0 +1,117 @@
+/** The account's page: what is used of the plan, and the audit in pages. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { systemClock } from '../../src/clock.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { scratch } from '../support/scratch.ts';
+import { onDatabase } from '../support/users.ts';
+
+const ACCOUNT = '/dashboard/account';
+
+function place(berth: TestBerth) {
+  return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+}
+
+const account = (berth: TestBerth, name: string, plan: 'free' | 'starter' | 'business') =>
+  onDatabase(berth, (database) => createAccount({ database, clock: systemClock() }, { name, plan }));
+
+test('it says what the plan has and what is used of it', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  await berth.directory();
+  const directory = await berth.directory();
+  await onDatabase(berth, ({ db }) =>
+    db
+      .updateTable('directories')
+      .set({ storage_bytes: 5 * 2 ** 20 })
+      .where('id', '=', directory.id)
+      .execute(),
+  );
+  const page = await admin.get(ACCOUNT);
+  assert.match(page.text, /<dt>Plan<\/dt><dd>business<.*<dd>2 of any number<.*5\.0 MiB.*<dd>included</s);
+
+  const hostile = '<img src=x>\u202etxt';
+  const { id } = await account(berth, hostile, 'free');
+  using free = await signedIn(place(berth), id);
+  const other = await free.get(ACCOUNT);
+  assert.match(other.text, /<dd>0 of 1<.*<dd>not included: it is part of the Pro and Business plans</s);
+  assert.ok(other.text.includes('&lt;img src=x&gt;') && !other.text.includes('<img'));
+  assert.ok(other.text.includes('U+202E') && !other.text.includes('\u202e'));
+  assert.match(other.text, /No changes/);
+});
+
+test('the audit tells who changed what; a directory is linked while there is one, and can be asked for alone', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  using member = await signedIn(place(berth), berth.accountId, 'member');
+  const [one, two] = [await berth.directory(), await berth.directory({ name: '\u202e<script>alert(1)</script>' })];
+  await admin.post('/dashboard/team', { email: 'new@example.com', role: 'member' });
+  await berth.send('DELETE', `/directories/${one.id}`);
+
+  const { text } = await member.get(ACCOUNT);
+  assert.match(text, /directory deleted.*user created.*changed.*directory created/s);
+  assert.ok(text.includes(`user ${admin.email}`));
+  assert.ok(text.includes(`<a href="/dashboard/directories/${two.id}">${two.username}</a>`));
+  assert.ok(!text.includes(`/dashboard/directories/${one.id}`));
+  assert.ok(text.includes(`<td>${one.username}</td>`));
+  assert.ok(text.includes('U+202E</span>&lt;script&gt;alert(1)') && !/\u202e|<script>alert/.test(text));
+  assert.doesNotMatch(text, /Require it of everybody/, 'a member changes nothing');
+
+  for (const name of [two.id, two.username]) {
+    const alone = await member.get(`${ACCOUNT}?directory=${name}`);
+    assert.ok(alone.text.includes(two.username) && !alone.text.includes(one.username));
+    assert.doesNotMatch(alone.text, /user created/);
+  }
+  const deleted = await member.get(`${ACCOUNT}?directory=${one.id}`);
+  assert.match(deleted.text, /directory deleted.*directory created/s);
+
+  const { id } = await account(berth, 'Other', 'business');
+  using stranger = await signedIn(place(berth), id);
+  for (const name of ['', two.id, two.username, one.id, 'nothing']) {
+    const theirs = await stranger.get(`${ACCOUNT}?directory=${name}`);
+    assert.match(theirs.text, /No changes/, name);
+    assert.ok(!theirs.text.includes(`>${two.username}<`) && !theirs.text.includes(`>${one.username}<`));
+  }
+});
+
+test('a long audit has pages, none of which slows down or repeats', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const rows = Array.from({ length: 120 }, (_, i) => ({
+    // Several at one moment.
+    at: Math.floor(i / 7),
+    action: 'update' as const,
+    account_id: berth.accountId,
+    key_id: `operator:number-${i}.`,
+    request_id: 'r',
+    route: 'PATCH',
+    directory_id: 'd',
+    username: 'u',
+    changes: '{}',
+  }));
+  await onDatabase(berth, ({ db }) => db.insertInto('audit').values(rows).execute());
+  for (const filter of ['', '&directory=d']) {
+    const seen: string[] = [];
+    let path: string | undefined = `${ACCOUNT}?before=${filter}`;
+    let pages = 0;
+    while (path !== undefined) {
+      const { text } = await admin.get(path.replaceAll('&amp;', '&'));
+      seen.push(...(text.match(/number-\d+/g) ?? []));
+      pages += 1;
+      assert.ok(text.length < 60_000, `${text.length}`);
+      path = /<a class="button" href="([^"]*before=\d[^"]*)">Next/.exec(text)?.[1];
+    }
+    assert.deepEqual(
+      seen,
+      rows.map((_, i) => `number-${119 - i}`),
+    );
+    assert.equal(pages, 3);
+  }
+  for (const before of ['x', '-1', '99999999999999999999-1', "1-1' or 1=1"])
+    assert.equal((await admin.get(`${ACCOUNT}?before=${encodeURIComponent(before)}`)).status, 200);
+});

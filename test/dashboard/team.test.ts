@@ -1,0 +1,160 @@
+/** The team: inviting, roles, disabling, removing, new links; members, other accounts and the last admin. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { systemClock } from '../../src/clock.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
+import { scratch } from '../support/scratch.ts';
+import { entered, invited, onDatabase, PASSWORD } from '../support/users.ts';
+
+const TEAM = '/dashboard/team';
+
+function place(berth: TestBerth) {
+  return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+}
+
+const isIn = async (visitor: Visitor): Promise<boolean> => (await visitor.get('/dashboard/profile')).status === 200;
+
+const lastAudit = (berth: TestBerth) =>
+  onDatabase(berth, ({ reads }) =>
+    reads.selectFrom('audit').select(['action', 'key_id', 'changes']).orderBy('id', 'desc').executeTakeFirstOrThrow(),
+  );
+
+test('an admin invites: the link is shown once, and whoever has it sets the password', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const page = await admin.get(TEAM);
+  assert.match(page.text, /<label for="email">Email<.*<label for="role">Role<.*<button>Invite<\/button>/s);
+  assert.match(page.text, /berth sends no mail/);
+  for (const [fields, message] of [
+    [{ email: 'nobody', role: 'member' }, /Email is invalid/],
+    [{ email: '"><script>x</script>@example.com', role: 'member' }, /Email is invalid/],
+    [{ email: '', role: 'member' }, /Email can/],
+    [{ email: admin.email.toUpperCase(), role: 'member' }, /Email has already been taken/],
+    [{ email: 'a@example.com', role: 'owner' }, /Choose one of the roles/],
+  ] as const) {
+    const refused = await admin.post(TEAM, fields);
+    assert.equal(refused.status, 422, fields.email);
+    assert.match(refused.text, message);
+    assert.ok(!refused.text.includes('<script>x'));
+  }
+  const made = await admin.submit(TEAM, { email: ' New@Example.com ', role: 'member' });
+  assert.match(made.text, /<h1>new@example\.com<\/h1>/);
+  const [, link = ''] = /data-secret="link">([^<]*)</.exec(made.text) ?? [];
+  assert.ok(link.startsWith(`https://127.0.0.1:${place(berth).port}/dashboard/link/`), link);
+  const { action, key_id } = await lastAudit(berth);
+  assert.deepEqual([action, key_id], ['create-user', `user:${admin.email}`]);
+  const [, id = ''] = /action="\/dashboard\/team\/([^/]*)\/link"/.exec(made.text) ?? [];
+  assert.doesNotMatch((await admin.get(`${TEAM}/${id}`)).text, /data-secret/);
+  using visitor = visitorOf(place(berth));
+  await visitor.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
+  const list = await visitor.get(TEAM);
+  assert.match(list.text, /new@example\.com.*Member.*<time.*off.*enabled/s);
+});
+
+test('what an admin changes of a user counts from the next request on, and is in the audit', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  using user = await entered(place(berth), berth.accountId, 'member');
+  const path = `${TEAM}/${user.id}`;
+  const signIn = () => user.post('/dashboard/sign-in', { email: user.email, password: PASSWORD });
+
+  assert.match((await admin.submit(`${path}/role`, { role: 'admin' })).text, /The role is changed/);
+  assert.ok(!(await isIn(user)), 'a changed role ends the session');
+  assert.match((await lastAudit(berth)).changes, /"role":\{"from":"member","to":"admin"\}/);
+  assert.equal((await admin.post(`${path}/role`, { role: 'owner' })).status, 422);
+  await signIn();
+  assert.equal((await user.get(path)).status, 200, 'an admin now');
+
+  assert.match((await admin.submit(`${path}/disable`)).text, /does not get in any more.*disabled/s);
+  assert.ok(!(await isIn(user)));
+  await signIn();
+  assert.ok(!(await isIn(user)));
+  assert.match((await admin.submit(`${path}/enable`)).text, /gets in again.*enabled/s);
+  await signIn();
+  assert.ok(await isIn(user));
+
+  const linked = await admin.submit(`${path}/link`);
+  assert.match(linked.text, /It works once, for 24 hours/);
+  assert.ok(!(await isIn(user)));
+  await signIn();
+  assert.ok(!(await isIn(user)), 'the password has ended');
+  const [, link = ''] = /data-secret="link">([^<]*)</.exec(linked.text) ?? [];
+  await user.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
+  assert.ok(await isIn(user));
+
+  assert.match((await admin.submit(`${path}/remove`)).text, /The user is removed/);
+  assert.ok(!(await isIn(user)));
+  assert.equal((await admin.get(path)).status, 404);
+  assert.ok(!(await admin.get(TEAM)).text.includes(user.email));
+  assert.equal((await lastAudit(berth)).action, 'remove-user');
+});
+
+test('members see the list and change nothing; another account has no users here', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  using member = await signedIn(place(berth), berth.accountId, 'member');
+  const other = await onDatabase(berth, (database) =>
+    createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'free' }),
+  );
+  const theirs = await invited(berth, other.id);
+  const ours = await invited(berth, berth.accountId);
+  const page = await member.get(TEAM);
+  assert.ok(page.text.includes(admin.email) && !page.text.includes(theirs.email));
+  for (const control of ['Invite', `${TEAM}/${ours.id}`]) assert.ok(!page.text.includes(control), control);
+  assert.equal((await member.get(`${TEAM}/${ours.id}`)).status, 403);
+  assert.equal((await member.post(TEAM, { email: 'x@example.com', role: 'admin' })).status, 403);
+  const before = await lastAudit(berth);
+  for (const action of ['role', 'link', 'disable', 'enable', 'second-factor', 'remove']) {
+    const fields = { role: 'admin' };
+    assert.equal((await member.post(`${TEAM}/${ours.id}/${action}`, fields)).status, 403, action);
+    const answers = [theirs.id, 'unknown'].map((id) => admin.post(`${TEAM}/${id}/${action}`, fields));
+    for (const { status } of await Promise.all(answers)) assert.equal(status, 404, action);
+  }
+  assert.equal((await admin.get(`${TEAM}/${theirs.id}`)).status, 404);
+  assert.deepEqual(await lastAudit(berth), before);
+});
+
+test('the last admin who can get in stays one', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await entered(place(berth), berth.accountId);
+  using member = await entered(place(berth), berth.accountId, 'member');
+  for (const action of ['role', 'disable', 'remove']) {
+    const refused = await admin.post(`${TEAM}/${admin.id}/${action}`, { role: 'member' });
+    assert.equal(refused.status, 409, action);
+    assert.match(refused.text, /is the account&#39;s last admin/);
+  }
+  assert.ok(await isIn(admin));
+  const own = (await admin.get(`${TEAM}/${admin.id}`)).text;
+  assert.match(own, /This is you/);
+  assert.doesNotMatch(own, /Remove/);
+  await admin.post(`${TEAM}/${member.id}/role`, { role: 'admin' });
+  assert.equal((await admin.post(`${TEAM}/${admin.id}/role`, { role: 'member' })).status, 303);
+  assert.ok(!(await isIn(admin)));
+});
+
+test('a long list has pages', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const users = Array.from({ length: 150 }, (_, i) => ({
+    id: `user-${i}`,
+    account_id: berth.accountId,
+    email: `u${String(i).padStart(3, '0')}@example.org`,
+    role: 'member' as const,
+    totp_step: 0,
+    inserted_at: 1,
+  }));
+  await onDatabase(berth, ({ db }) => db.insertInto('users').values(users).execute());
+  const first = await admin.get(TEAM);
+  const [, next = ''] = /href="(\/dashboard\/team\?after=[^"]*)"/.exec(first.text) ?? [];
+  const second = await admin.get(next);
+  const emails = [first, second].flatMap(({ text }) => text.match(/u\d{3}@example\.org/g) ?? []);
+  assert.deepEqual(new Set(emails), new Set(users.map(({ email }) => email)));
+  assert.doesNotMatch(second.text, /\?after=/);
+});

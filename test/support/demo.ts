@@ -7,6 +7,8 @@ import type { Kysely } from 'kysely';
 import { DAY, type Micros, SECOND, systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { DeliveryState, Tables } from '../../src/db/schema.ts';
+import { openSession } from '../../src/users/sessions.ts';
+import { createUser } from '../../src/users/users.ts';
 import type { TestBerth, TestDirectory } from './berth.ts';
 import { sftp } from './openssh-client.ts';
 import { until } from './poll.ts';
@@ -25,11 +27,17 @@ const FILES = [
 export interface Demo {
   /** The one with files and deliveries. */
   readonly directory: TestDirectory;
+  readonly uploadId: string;
   /** Its webhook fails. */
   readonly failing: TestDirectory;
   readonly keyId: string;
   /** One that was given up, of `failing`. */
   readonly deliveryId: string;
+  /** Somebody else, who has not used the link yet. */
+  readonly userId: string;
+  readonly linkToken: string;
+  /** Of a session of that user in which the code of the second factor is still to come. */
+  readonly halfToken: string;
 }
 
 export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
@@ -64,8 +72,18 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     return addFailed(tx, { accountId: berth.accountId, directoryId: failing.id, now });
   });
   const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
+  const asker = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
+  const invited = { email: 'robin@northwind.example', role: 'member' };
+  const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, invited, asker);
+  const halfToken = await database.db
+    .transaction()
+    .execute((tx) =>
+      openSession(tx, userId, { now, visit: { address: '192.0.2.7', agent: 'demo' }, awaitsCode: true }),
+    );
   await database.close();
-  return { directory, failing, keyId: key.id, deliveryId };
+  const [newest] = await berth.uploads(directory);
+  assert.ok(newest);
+  return { directory, uploadId: newest.id, failing, keyId: key.id, deliveryId, userId, linkToken, halfToken };
 }
 
 async function upload(berth: TestBerth, dir: string, directory: TestDirectory): Promise<void> {

@@ -24,7 +24,7 @@ export const NewKey: FC<{ apiKey: string; host: string }> = ({ apiKey, host }) =
 export const KeyTable: FC<{ keys: readonly ApiKey[]; mayRevoke: boolean }> = ({ keys, mayRevoke }) => {
   if (keys.length === 0) return <p>There are no keys yet. A program needs one to call the API.</p>;
   return (
-    <div class="scroll">
+    <div class="scroll" tabindex={0}>
       <table>
         <caption>Keys of your account, newest first</caption>
         <thead>

@@ -30,7 +30,7 @@ interface FileListProps {
 export const FileList: FC<FileListProps> = ({ entries, isFolder, back }) => {
   const name = (path: Buffer): string => shortened(displayName(isFolder ? baseName(pathOf(path)) : path));
   return (
-    <div class="scroll">
+    <div class="scroll" tabindex={0}>
       <table aria-label="Files">
         <thead>
           <tr>

@@ -58,7 +58,7 @@ const TITLES: Readonly<Record<FilesView['kind'], string>> = {
 };
 
 const Toolbar: FC<{ view: FilesView }> = ({ view }) => (
-  <div class="toolbar">
+  <div class="actions">
     <nav aria-label="View" class="pager">
       <a class="button" href="?" aria-current={view.kind === 'newest' ? 'page' : undefined}>
         Newest first

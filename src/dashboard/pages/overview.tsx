@@ -46,7 +46,7 @@ interface OverviewDependencies {
 
 const FailingWebhooks: FC<{ failing: readonly FailingDirectory[] }> = ({ failing }) => (
   <Section title="Failing webhooks" about="Their receivers refused or did not answer. Deliveries can be replayed.">
-    <div class="scroll">
+    <div class="scroll" tabindex={0}>
       <table>
         <thead>
           <tr>

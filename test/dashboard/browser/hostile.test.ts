@@ -10,7 +10,7 @@ import { fillDemo } from '../../support/demo.ts';
 import { sftp } from '../../support/openssh-client.ts';
 import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
-import { isOpen, PAGES } from './routes.ts';
+import { PAGES } from './routes.ts';
 
 const HIT = 'window.__hit=1';
 const HOSTILE = [
@@ -75,9 +75,9 @@ test('names, metadata, keys, answers and browsers that say script are read as te
   await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
   const { page, wrong } = visit;
   const shown: string[] = [];
-  for (const [route, pathOf] of Object.entries(PAGES)) {
-    if (!pathOf || isOpen(route)) continue;
-    await page.goto(pathOf(demo));
+  for (const [route, place] of Object.entries(PAGES)) {
+    if (!place || place.as) continue;
+    await page.goto(place.path(demo));
     wrong.push(...(await page.evaluate<string[]>(INJECTED)).map((element) => `${route}: ${element}`));
     if (await page.evaluate('window.__hit')) wrong.push(`${route}: a script ran`);
     const main = (await page.locator('main').textContent()) ?? '';

@@ -1,17 +1,34 @@
 /** Every route of the dashboard. A page that is missing here fails a test (`pages.test.ts`). */
 import type { Demo } from '../../support/demo.ts';
 
+interface Route {
+  readonly path: (demo: Demo) => string;
+  /** Whose session it needs; an admin's when left out. */
+  readonly as?: 'nobody' | 'without code';
+}
+
+const at = (path: string): Route => ({ path: () => path });
+
 /** For each route where one finds it; null for what is no page. */
-export const PAGES: Readonly<Record<string, ((demo: Demo) => string) | null>> = {
-  '/dashboard': () => '/dashboard',
-  '/dashboard/directories': () => '/dashboard/directories',
-  '/dashboard/api-keys': () => '/dashboard/api-keys',
-  '/dashboard/api-keys/:id/revoke': ({ keyId }) => `/dashboard/api-keys/${keyId}/revoke`,
-  '/dashboard/sign-in': () => '/dashboard/sign-in',
-  '/dashboard/link/:token': () => '/dashboard/link/unknown',
+export const PAGES: Readonly<Record<string, Route | null>> = {
+  '/dashboard': at('/dashboard'),
+  '/dashboard/directories': at('/dashboard/directories'),
+  '/dashboard/directories/:id/files': { path: ({ directory }) => `/dashboard/directories/${directory.id}/files` },
+  '/dashboard/directories/:id/files/:upload/delete': {
+    path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,
+  },
+  '/dashboard/directories/:id/files/:upload/content': null,
+  '/dashboard/directories/:id/files/events': null,
+  '/dashboard/api-keys': at('/dashboard/api-keys'),
+  '/dashboard/api-keys/:id/revoke': { path: ({ keyId }) => `/dashboard/api-keys/${keyId}/revoke` },
+  '/dashboard/team': at('/dashboard/team'),
+  '/dashboard/team/:id': { path: ({ userId }) => `/dashboard/team/${userId}` },
+  '/dashboard/account': at('/dashboard/account'),
+  '/dashboard/profile': at('/dashboard/profile'),
+  '/dashboard/profile/second-factor': at('/dashboard/profile/second-factor'),
+  '/dashboard/sign-in': { ...at('/dashboard/sign-in'), as: 'nobody' },
+  '/dashboard/sign-in/code': { ...at('/dashboard/sign-in/code'), as: 'without code' },
+  '/dashboard/link/:token': { path: ({ linkToken }) => `/dashboard/link/${linkToken}`, as: 'nobody' },
   '/dashboard/static/style.css': null,
   '/dashboard/static/script.js': null,
 };
-
-/** Whether it is for those who are not signed in. */
-export const isOpen = (route: string): boolean => /^\/dashboard\/(sign-in|link)/.test(route);

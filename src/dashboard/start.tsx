@@ -5,9 +5,10 @@ import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
-import type { Log } from '../log.ts';
 import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
+import type { MayReach } from '../http/warnings.ts';
+import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
@@ -36,6 +37,7 @@ import { signInPage } from './pages/sign-in.tsx';
 import { signOut } from './pages/sign-out.ts';
 import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
+import { webhookPages } from './pages/webhook.tsx';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
@@ -54,6 +56,8 @@ export interface DashboardDependencies {
   readonly changes: FileChanges;
   readonly hostKeys: () => Promise<PublicHostKeys>;
   readonly webhooks: { wake(): void; readonly send: Send };
+  readonly mayReach: MayReach;
+  readonly testTurn: Turn;
   readonly clientAddress: ClientAddress;
   /** Requests of those who are not signed in, by their address. */
   readonly addressLimit: RateLimit;
@@ -104,6 +108,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   directoryPage(app, rules, deps.hostKeys);
   filesPage(app, { ...deps, reads: database.reads, live: createLive({ ...deps, database, clock }) });
   filePages(app, { ...deps, reads: database.reads });
+  webhookPages(app, { ...deps, rules: { ...rules, ...deps.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);
   userPage(app, rules);

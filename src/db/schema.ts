@@ -224,6 +224,7 @@ export type AuditAction =
   | 'replay'
   | 'announce'
   | 'test'
+  | 'show-secret'
   | 'create-key'
   | 'revoke-key'
   | 'create-user'

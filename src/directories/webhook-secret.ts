@@ -4,12 +4,14 @@
  */
 import * as v from 'valibot';
 import { ValidationError } from '../errors.ts';
+import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import { type ChangeDependencies, changeDirectory } from './change.ts';
 import { checked, INVALID } from '../validation.ts';
 import type { Fields } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
-import type { Target } from './target.ts';
+import { refusingWhenFull } from './storage-full.ts';
+import { liveDirectory, type Target } from './target.ts';
 
 export const SecretFields = v.object({
   activate: v.optional(v.boolean(INVALID), false),
@@ -57,4 +59,17 @@ export async function renewWebhookSecret(
     },
   );
   return { secret: next ?? current, active: activate };
+}
+
+/**
+ * Notes in the audit that somebody asked to see the secret.
+ * @throws {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function noteSecretShown({ database, clock }: ChangeDependencies, target: Target): Promise<void> {
+  await refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      const directory = await liveDirectory(tx, target);
+      if (target.asker) await insertAudit(tx, target.asker, { action: 'show-secret', at: clock.now(), directory });
+    }),
+  );
 }

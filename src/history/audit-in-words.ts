@@ -29,6 +29,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   replay: 'webhooks replayed',
   announce: 'file announced again',
   test: 'webhook tried',
+  'show-secret': 'webhook secret looked at',
   'create-key': 'API key created',
   'revoke-key': 'API key revoked',
   'create-user': 'user created',

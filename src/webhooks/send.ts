@@ -6,6 +6,7 @@
  * answer's body the first KiB is kept; past 64 KiB or 1 s the connection is closed, which changes no outcome.
  * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
  */
+import type { ClientRequest } from 'node:http';
 import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
@@ -47,8 +48,19 @@ export interface Answer {
   readonly isShortage?: boolean;
 }
 
-/** Makes the attempt; never rejects. `at` is the wall clock; aborting `signal` ends the attempt as failed. */
-export type Send = (delivery: Outgoing, at: Micros, signal: AbortSignal) => Promise<Answer>;
+/** Names and values of a request's headers, but for those of the connection. */
+export type SentHeaders = readonly (readonly [name: string, value: string])[];
+
+/**
+ * Makes the attempt; never rejects. `at` is the wall clock; aborting `signal` ends the attempt as failed. `onRequest` is
+ * told what the request says.
+ */
+export type Send = (
+  delivery: Outgoing,
+  at: Micros,
+  signal: AbortSignal,
+  onRequest?: (headers: SentHeaders) => void,
+) => Promise<Answer>;
 
 export interface Sender {
   readonly send: Send;
@@ -68,7 +80,7 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
     headers: { 'user-agent': `berth/${version}`, 'content-type': 'application/json' },
   });
   return {
-    send(delivery, at, signal) {
+    send(delivery, at, signal, onRequest) {
       const started = performance.now();
       if (!/^https?:$/.test(URL.parse(delivery.url)?.protocol ?? '')) {
         return Promise.resolve(noAnswer('the URL is not valid', started));
@@ -77,6 +89,7 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
         body: delivery.body,
         headers: signatureHeaders(delivery, at),
       });
+      if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
       return outcome(request, { started, at, signal });
     },
     close() {
@@ -84,6 +97,10 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       agents.https.destroy();
     },
   };
+}
+
+function headersOf(request: ClientRequest): SentHeaders {
+  return request.getRawHeaderNames().map((name) => [name, String(request.getHeader(name))]);
 }
 
 interface Attempt {

@@ -4,10 +4,16 @@ import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import { receiverOf, type WebhookRules } from './receiver-of.ts';
-import type { Answer, Send } from './send.ts';
+import type { Answer, Send, SentHeaders } from './send.ts';
 
 export interface TrialRules extends WebhookRules {
   readonly send: Send;
+}
+
+export interface Trial {
+  /** Without headers when no request was made. */
+  readonly request: { readonly url: string; readonly headers: SentHeaders; readonly body: Buffer };
+  readonly answer: Answer;
 }
 
 const GUARDED = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
@@ -16,7 +22,7 @@ const GUARDED = 'webhooks go to public addresses alone, unless the operator of t
 const FILE = { filename: 'test.txt', sizeBytes: 0 };
 
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
-export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Answer> {
+export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
     const found = await liveDirectory(tx, target);
     receiverOf(found);
@@ -26,7 +32,10 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
   const now = clock.now();
   const { webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
-  const request = { id: randomUUID(), url: receiverOf(directory), body, webhook_secret, next_webhook_secret };
-  const answer = await send(request, now, new AbortController().signal);
-  return answer.isForbidden ? { ...answer, error: `${answer.error}: ${GUARDED}` } : answer;
+  const url = receiverOf(directory);
+  const outgoing = { id: randomUUID(), url, body, webhook_secret, next_webhook_secret };
+  let headers: SentHeaders = [];
+  const answer = await send(outgoing, now, new AbortController().signal, (sent) => (headers = sent));
+  const error = answer.isForbidden ? `${answer.error}: ${GUARDED}` : answer.error;
+  return { request: { url, headers, body }, answer: { ...answer, error } };
 }

@@ -3,7 +3,7 @@ import type { FC } from 'hono/jsx';
 
 /** Controls, what has no width, and what changes the direction of text (Unicode, UAX #9 and general category Cf). */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/u;
-const PARTS = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0])/u;
+const PARTS = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]+)/u;
 
 /** Each hidden character is shown by its code point, and the whole is a unit of its own direction. */
 export const Text: FC<{ of: string }> = ({ of }) => {
@@ -12,7 +12,7 @@ export const Text: FC<{ of: string }> = ({ of }) => {
     <bdi>
       {of
         .split(PARTS)
-        .map((part) => (HIDDEN.test(part) ? <span class="hidden-character">{codePoint(part)}</span> : part))}
+        .map((part) => (HIDDEN.test(part) ? <span class="hidden-character">{codePoints(part)}</span> : part))}
     </bdi>
   );
 };
@@ -22,12 +22,38 @@ export function plainText(text: string): string {
   return HIDDEN.test(text)
     ? text
         .split(PARTS)
-        .map((part) => (HIDDEN.test(part) ? codePoint(part) : part))
+        .map((part) => (HIDDEN.test(part) ? codePoints(part) : part))
         .join('')
     : text;
 }
 
-function codePoint(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+function codePoints(characters: string): string {
+  const hex = (character: string): string => (character.codePointAt(0) ?? 0).toString(16).toUpperCase();
+  return Array.from(characters, (character) => `U+${hex(character).padStart(4, '0')}`).join(' ');
 }
+
+/** A hidden character takes more room in a page than it has bytes. */
+const HIDDEN_WEIGHT = 8;
+
+/** About so many characters of it, so that a page stays small whatever they are. */
+export function clipped(text: string, most: number): string {
+  let [end, weight] = [0, 0];
+  for (const character of text) {
+    weight += HIDDEN.test(character) ? HIDDEN_WEIGHT : 1;
+    if (weight > most) return `${text.slice(0, end)}…`;
+    end += character.length;
+  }
+  return text;
+}
+
+/**
+ * Bytes as text, line by line; what is no UTF-8 shows as U+FFFD.
+ * @param most as for `clipped`; all of it when left out.
+ */
+export const Bytes: FC<{ of: Uint8Array; most?: number }> = ({ of, most = Infinity }) => (
+  <pre>
+    {clipped(Buffer.from(of).toString(), most)
+      .split(/\r?\n/)
+      .flatMap((line, index) => [index > 0 && '\n', <Text of={line} />])}
+  </pre>
+);

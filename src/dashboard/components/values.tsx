@@ -1,5 +1,5 @@
 /** Times, sizes, states and things to copy, as all pages show them. */
-import type { FC } from 'hono/jsx';
+import type { Child, FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../clock.ts';
 
 /** In UTC; the script writes it in the reader's zone and leaves UTC at hand. */
@@ -29,13 +29,23 @@ export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: strin
   <span class={`badge ${kind}`}>{text}</span>
 );
 
-/** Something to copy. `label` says what, for the button, which only the script shows. */
+/** `label` says what it copies. Only the script shows it. */
+export const CopyButton: FC<{ text: string; label?: string | undefined }> = ({ text, label }) => (
+  <button type="button" class="copy" data-copy={text} hidden>
+    Copy
+    {label !== undefined && <span class="unseen"> {label}</span>}
+  </button>
+);
+
+/** Something to copy, in one line. */
 export const Copyable: FC<{ text: string; label?: string; secret?: string }> = ({ text, label, secret }) => (
   <span class="copyable">
     <code data-secret={secret}>{text}</code>
-    <button type="button" class="copy" data-copy={text} hidden>
-      Copy
-      {label !== undefined && <span class="unseen"> {label}</span>}
-    </button>
+    <CopyButton text={text} label={label} />
   </span>
+);
+
+/** Names and values of one thing, without those that are undefined. */
+export const Facts: FC<{ of: Readonly<Record<string, Child>> }> = ({ of }) => (
+  <dl>{Object.entries(of).map(([name, value]) => value !== undefined && [<dt>{name}</dt>, <dd>{value}</dd>])}</dl>
 );

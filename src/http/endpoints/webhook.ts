@@ -19,7 +19,7 @@ export function webhookRoutes(
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     await turn(principal.accountId, c.env.outgoing);
-    const { ok: delivered, status, error, latency } = await tryWebhook(rules, target);
+    const { ok: delivered, status, error, latency } = (await tryWebhook(rules, target)).answer;
     return dataResponse(JSON.stringify({ delivered, status, error, duration_ms: latency / 1000 }));
   };
 

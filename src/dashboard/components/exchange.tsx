@@ -1,0 +1,61 @@
+/** What was sent to a receiver, and what it said. Its answers are a stranger's text. */
+import type { FC } from 'hono/jsx';
+import type { Micros } from '../../clock.ts';
+import type { AttemptsTable } from '../../db/schema.ts';
+import type { Delivery } from '../../webhooks/delivery-list.ts';
+import type { Trial } from '../../webhooks/try.ts';
+import { Section } from './section.tsx';
+import { Bytes, clipped, Text } from './text.tsx';
+import { Badge, CopyButton, Facts } from './values.tsx';
+
+/** About so many characters of a body, an answer and an error. */
+const [BODY, EXCERPT, ERROR] = [4096, 1024, 200];
+
+const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
+
+export const DeliveryState: FC<{ of: Delivery['state'] }> = ({ of }) => <Badge kind={KINDS[of]} text={of} />;
+
+/** The status, or why there is none. */
+export const Outcome: FC<{ of: Pick<AttemptsTable, 'status' | 'error'>; most?: number }> = ({ of, most = ERROR }) => {
+  if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
+  return of.error === null ? <span class="quiet">no answer yet</span> : <Text of={clipped(of.error, most)} />;
+};
+
+export const Duration: FC<{ of: Micros | null }> = ({ of }) => <>{of === null ? '' : `${(of / 1000).toFixed(1)} ms`}</>;
+
+/** The beginning of an answer's body. */
+export const Excerpt: FC<{ of: Uint8Array | null }> = ({ of }) =>
+  of === null || of.length === 0 ? <p class="quiet">The answer has no body.</p> : <Bytes of={of} most={EXCERPT} />;
+
+/** A body that berth sends: UTF-8, so that it can be copied as text. A file's name may make it long. */
+export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
+  const isWhole = clipped(of.toString(), BODY) === of.toString();
+  return (
+    <>
+      <Bytes of={of} most={BODY} />
+      {isWhole ? <CopyButton text={of.toString()} label="the body" /> : `The beginning of ${of.length} bytes.`}
+    </>
+  );
+};
+
+export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
+  <>
+    <Section title="Request">
+      <pre>
+        POST <Text of={request.url} />
+        {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
+      </pre>
+      <SentBody of={request.body} />
+    </Section>
+    <Section title="Answer">
+      <Facts
+        of={{
+          Result: answer.ok ? 'Taken' : answer.isForbidden ? 'Nothing was sent' : 'Not taken',
+          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} most={500} />,
+          Time: <Duration of={answer.latency} />,
+        }}
+      />
+      {answer.status !== null && <Excerpt of={answer.response} />}
+    </Section>
+  </>
+);

@@ -1,0 +1,38 @@
+/** How a receiver checks a webhook, in four languages: the files of `snippets/`, which the tests run. */
+import { readFileSync } from 'node:fs';
+import type { FC } from 'hono/jsx';
+import { Section } from './section.tsx';
+import { CopyButton } from './values.tsx';
+
+const FILES = { 'verify.js': 'JavaScript (Node.js)', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
+
+/** By way of `src/`, which an installation has beside what was compiled. */
+const FOLDER = new URL('../../../src/dashboard/snippets/', import.meta.url);
+
+export interface Snippet {
+  readonly language: string;
+  readonly text: string;
+}
+
+export function readSnippets(): Snippet[] {
+  return Object.entries(FILES).map(([file, language]) => ({
+    language,
+    text: readFileSync(new URL(file, FOLDER), 'utf8'),
+  }));
+}
+
+export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets }) => (
+  <Section title="Verify webhooks">
+    <p>
+      Compute the signature over the raw body, before you parse it, and compare it with the header{' '}
+      <code>x-service-signature</code>. Answer 2xx within 5 seconds, and do the work afterwards.
+    </p>
+    {snippets.map(({ language, text }, index) => (
+      <details name="language" open={index === 0}>
+        <summary>{language}</summary>
+        <pre>{text}</pre>
+        <CopyButton text={text} label={`the ${language} code`} />
+      </details>
+    ))}
+  </Section>
+);

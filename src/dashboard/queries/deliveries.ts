@@ -1,0 +1,68 @@
+/** Deliveries with the names of their files, and one with all that is known of it. */
+import { type Kysely, sql } from 'kysely';
+import type { AttemptsTable, DeliveriesTable, Tables } from '../../db/schema.ts';
+import { BerthError } from '../../errors.ts';
+import { type Delivery, type DeliveryFilter, deliveryOf, listDeliveries } from '../../webhooks/delivery-list.ts';
+
+export interface ListedDelivery extends Delivery {
+  readonly filename: string;
+}
+
+/** Newest first, and the `after` of the next page if there is one. @throws {ValidationError} for an unknown `after`. */
+export async function deliveriesPage(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  { limit, ...filter }: DeliveryFilter,
+): Promise<{ deliveries: ListedDelivery[]; next: string | undefined }> {
+  const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1 });
+  const shown = rows.slice(0, limit);
+  const ids = shown.map(({ id }) => id);
+  const bodies = await reads.selectFrom('deliveries').select(['id', 'body']).where('id', 'in', ids).execute();
+  const names = new Map(bodies.map(({ id, body }) => [id, filenameOf(body)]));
+  const deliveries = shown.map((row) => ({ ...row, filename: names.get(row.id) ?? '' }));
+  return { deliveries, next: rows.length > limit ? ids.at(-1) : undefined };
+}
+
+export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'body' | 'replayed_as'> {
+  readonly attempts: readonly Omit<AttemptsTable, 'delivery_id' | 'finished_at'>[];
+}
+
+/** @throws {BerthError} `delivery_not_found` for one that is unknown or another directory's. */
+export async function wholeDelivery(reads: Kysely<Tables>, directoryId: string, id: string): Promise<WholeDelivery> {
+  const row = await reads
+    .selectFrom('deliveries')
+    .select(['id', 'upload_id', 'url', 'body', 'state', 'inserted_at', 'due_at', 'replayed_as'])
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .executeTakeFirst();
+  if (!row) throw new BerthError('delivery_not_found', 'Delivery not found');
+  const attempts = await reads
+    .selectFrom('attempts')
+    .select(['number', 'started_at', 'status', 'error', 'latency_us', 'response'])
+    .where('delivery_id', '=', id)
+    .orderBy('number')
+    .execute();
+  const { body, replayed_as } = row;
+  return { ...deliveryOf(row), attempts, body, replayed_as, filename: filenameOf(body) };
+}
+
+const COUNTED = 1000;
+
+/** How many of a directory's deliveries are about to be replayed, in words. */
+export async function replaysToCome(reads: Kysely<Tables>, directoryId: string): Promise<string | undefined> {
+  const marked = reads
+    .selectFrom('deliveries')
+    .select('id')
+    .where('directory_id', '=', directoryId)
+    .where('replay_at', 'is not', null)
+    .limit(COUNTED);
+  const { count } = await reads
+    .selectFrom(marked.as('marked'))
+    .select(sql<number>`count(*)`.as('count'))
+    .executeTakeFirstOrThrow();
+  return count === 0 ? undefined : count === COUNTED ? `${COUNTED} or more` : String(count);
+}
+
+function filenameOf(body: Buffer): string {
+  return (JSON.parse(body.toString()) as { readonly filename: string }).filename;
+}

@@ -1,0 +1,238 @@
+/** The deliveries of a webhook, and one of them: what they show, sending again, and whose text is in them. */
+import assert from 'node:assert/strict';
+import { promisify } from 'node:util';
+import { test } from 'node:test';
+import { deliveriesPage, replaysToCome, wholeDelivery } from '../../src/dashboard/queries/deliveries.ts';
+import type { DeliveriesTable } from '../../src/db/schema.ts';
+import { until } from '../support/poll.ts';
+import { plansOf } from '../support/query-plan.ts';
+import { type DashboardPlace, dashboardPlace, preformatted, textOf } from './webhook-place.ts';
+
+const UNKNOWN = '7f0c2f3e-9a1b-4c5d-8e6f-001122334455';
+const PAGE_BYTES = 60 * 1024;
+
+/** The ids of the deliveries that a page lists, in order. */
+const listed = (html: string): string[] =>
+  [...html.matchAll(/\/webhook\/deliveries\/([\w-]{36})"/g)].map(([, id = '']) => id);
+
+async function upload({ berth, directory }: DashboardPlace, name: string, text: string): Promise<void> {
+  await using connection = await berth.connect(directory);
+  const sftp = await connection.sftp();
+  await promisify(sftp.writeFile.bind(sftp) as (path: string, data: string, done: () => void) => void)(name, text);
+}
+
+const setState = (place: DashboardPlace, id: string, state: DeliveriesTable['state']) =>
+  place.database.db.updateTable('deliveries').set({ state }).where('id', '=', id).execute();
+
+test('a delivery is inspected to the byte, and replayed', async () => {
+  await using place = await dashboardPlace({
+    respond: (response) => response.writeHead(202, { 'content-type': 'text/html' }).end('<b>queued</b>'),
+  });
+  const { member, path, berth } = place;
+  await upload(place, '/files/orders "1".csv', 'id,total\n');
+  const { body, headers } = await berth.receiver.next();
+  const id = String(headers['webhook-id']);
+  await until('its answer is known', async () => (await member.get(path)).text.includes('delivered'));
+  assert.deepEqual(listed((await member.get(path)).text), [id]);
+
+  const page = await member.get(`${path}/deliveries/${id}`);
+  const [excerpt, shownBody, known, signature] = preformatted(page.text);
+  assert.equal(excerpt, '<b>queued</b>');
+  assert.equal(shownBody, body.toString());
+  assert.equal(known, `content-type: ${headers['content-type']}\nwebhook-id: ${id}`);
+  assert.equal(signature, `x-service-signature: ${String(headers['x-service-signature'])}`);
+  assert.match(textOf(page.text), /orders "1"\.csv.*1\. \d{4}-\d\d-\d\d .*202 \d+\.\d ms/s);
+  const raw = await member.get(`${path}/deliveries/${id}/body`);
+  assert.equal(raw.text, body.toString());
+  assert.match(String(raw.headers['content-disposition']), /^attachment; filename="[\w-]{36}\.json"$/);
+
+  const replayed = await member.post(`${path}/deliveries/${id}/replay`);
+  const again = await berth.receiver.next();
+  assert.equal(replayed.headers.location, `${path}/deliveries/${String(again.headers['webhook-id'])}?done=replayed`);
+  assert.deepEqual(again.body, body);
+  assert.match(
+    (await member.get(replayed.headers.location ?? '')).text,
+    /This is the new delivery, with the same body/,
+  );
+  assert.match(
+    (await member.get(`${path}/deliveries/${id}`)).text,
+    new RegExp(`href="[^"]*${String(again.headers['webhook-id'])}">as a new delivery`),
+  );
+
+  const announced = await member.post(`${path}/deliveries/${id}/announce`);
+  const told = await berth.receiver.next();
+  assert.equal(announced.headers.location, `${path}/deliveries/${String(told.headers['webhook-id'])}?done=announced`);
+  const by = `user:${member.email}`;
+  assert.deepEqual(
+    (await place.audit()).map(({ action, key_id }) => [action, key_id]),
+    [
+      ['replay', by],
+      ['announce', by],
+    ],
+  );
+});
+
+test('all that failed is replayed, or what failed since a time, each once', async () => {
+  await using place = await dashboardPlace();
+  const { admin, path, berth } = place;
+  const at = Date.parse('2026-11-01T12:00:00Z') * 1000;
+  const old = await place.addDelivery({ filename: 'old', inserted_at: at, finished_at: at });
+  const recent = await place.addDelivery({ filename: 'recent', inserted_at: at + 1e6, finished_at: at + 60e6 });
+  const done = await admin.submit(`${path}/deliveries`, { since: '2026-11-01T12:01' });
+  assert.match(done.text, /is sent again: the oldest first/);
+  const filename = async (): Promise<unknown> =>
+    (JSON.parse((await berth.receiver.next()).body.toString()) as { filename: unknown }).filename;
+  assert.equal(await filename(), 'recent');
+  await admin.post(`${path}/deliveries`, { since: '' });
+  assert.equal(await filename(), 'old');
+  await admin.post(`${path}/deliveries`);
+  const replays = await place.database.reads
+    .selectFrom('deliveries')
+    .select(['id', 'replayed_as'])
+    .where('id', 'in', [old, recent])
+    .execute();
+  assert.ok(replays.every(({ replayed_as }) => replayed_as !== null));
+  assert.equal(berth.receiver.requests.length, 2);
+  for (const since of ['yesterday', '2026-13-01T00:00', '<script>']) {
+    const wrong = await admin.post(`${path}/deliveries`, { since });
+    assert.equal(wrong.status, 422, since);
+    assert.match(wrong.text, /Since \(UTC\) is not a time such as/);
+    assert.doesNotMatch(wrong.text, /<script>/);
+  }
+});
+
+test('what cannot be sent again is said in words', async () => {
+  await using place = await dashboardPlace();
+  const { admin, path } = place;
+  const failed = await place.addDelivery();
+  await setState(place, await place.addDelivery({ replay_at: 1 }), 'failed');
+  assert.match(textOf((await admin.get(`${path}/deliveries`)).text), /1 wait to be sent again/);
+  const pending = await place.addDelivery({ state: 'running', finished_at: null, due_at: 9e15 });
+  const page = await admin.get(`${path}/deliveries/${pending}`);
+  assert.doesNotMatch(page.text, />Replay</);
+  assert.match(page.text, /None yet/);
+  const early = await admin.post(`${path}/deliveries/${pending}/replay`);
+  assert.equal(early.status, 422);
+  assert.match(early.text, /It is still pending/);
+  await place.setUrl(null);
+  for (const form of [`/deliveries/${failed}/replay`, '/deliveries']) {
+    const refused = await admin.post(path + form);
+    assert.equal(refused.status, 422, form);
+    assert.match(refused.text, /There is nowhere to send (?:it|them): save a webhook URL first/);
+  }
+});
+
+test('the list is narrowed by state, and its pages have each delivery once, newest first', async () => {
+  await using place = await dashboardPlace();
+  const { member, path } = place;
+  const empty = await member.get(`${path}/deliveries`);
+  assert.match(textOf(empty.text), /No deliveries yet.*Save a webhook URL and upload a file/s);
+  const model: { id: string; state: string; at: number }[] = [];
+  for (let i = 0; i < 80; i += 1) {
+    // Some at the same moment: their ids decide.
+    const at = 1_700_000_000_000_000 + Math.floor(i / 3);
+    const [state, shown] = i % 2 === 0 ? (['failed', 'failed'] as const) : (['delivered', 'delivered'] as const);
+    model.push({ id: await place.addDelivery({ inserted_at: at, state }), state: shown, at });
+  }
+  model.sort((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1));
+  for (const state of [undefined, 'failed', 'delivered', 'pending']) {
+    const seen: string[] = [];
+    const first = `${path}/deliveries${state === undefined ? '' : `?state=${state}`}`;
+    for (let next: string | undefined = first; next !== undefined;) {
+      const { text, status } = await member.get(next);
+      assert.equal(status, 200);
+      const page = listed(text);
+      assert.ok(page.length <= 25);
+      seen.push(...page);
+      next = /href="([^"]*)">Next</.exec(text)?.[1]?.replaceAll('&amp;', '&');
+    }
+    const wanted = model.filter((row) => state === undefined || row.state === state);
+    assert.deepEqual(
+      seen,
+      wanted.map(({ id }) => id),
+    );
+  }
+  assert.match((await member.get(`${path}/deliveries?state=pending`)).text, /No pending deliveries/);
+  for (const query of ['?state=queued', `?after=${UNKNOWN}`]) {
+    assert.equal((await member.get(`${path}/deliveries${query}`)).status, 422, query);
+  }
+});
+
+test('another account finds none, and no directory shows those of another', async () => {
+  await using place = await dashboardPlace();
+  const { admin, stranger, path, directory, berth } = place;
+  const id = await place.addDelivery();
+  const other = path.replace(directory.id, (await berth.directory()).id);
+  for (const [visitor, of, delivery] of [
+    [stranger, path, id],
+    [admin, other, id],
+    [admin, path, UNKNOWN],
+  ] as const) {
+    for (const page of ['', '/body']) {
+      assert.equal((await visitor.get(`${of}/deliveries/${delivery}${page}`)).status, 404);
+    }
+    for (const form of ['replay', 'announce']) {
+      assert.equal((await visitor.post(`${of}/deliveries/${delivery}/${form}`)).status, 404);
+    }
+  }
+  assert.equal((await stranger.get(`${path}/deliveries`)).status, 404);
+  assert.equal((await stranger.post(`${path}/deliveries`)).status, 404);
+  assert.equal((await admin.post(`${path}/deliveries/${id}/announce`)).status, 404, 'its file is not known');
+  assert.equal(berth.receiver.requests.length, 0);
+});
+
+test('names, errors and answers are text however they are made, and a page of them stays small', async () => {
+  await using place = await dashboardPlace();
+  const { admin, path } = place;
+  // Such names are 4096 bytes long at most, and answers are kept to 1 KiB.
+  const names = ['<script>alert(1)</script>', 'a\u202Egpj.exe', 'x\u0000\u001B'.repeat(400), '\u200Ba'.repeat(1000)];
+  const error = 'certificate of "><script>\u202E\u0007'.repeat(20).slice(0, 500);
+  const responses = [
+    Buffer.from('</pre><script>alert(1)</script>\u2066'),
+    Buffer.alloc(1024),
+    Buffer.from('\n'.repeat(1024)),
+    Buffer.from('\u200Ba'.repeat(256)),
+  ];
+  const attempts = responses.map((response) => ({ status: 500, response }));
+  const ids: string[] = [];
+  for (let i = 0; i < 26; i += 1) {
+    ids.push(await place.addDelivery({ filename: names[i % 4] ?? '' }, i % 2 ? attempts : [{ error }]));
+  }
+  const pages = [await admin.get(`${path}/deliveries`), await admin.get(path)];
+  for (const id of ids.slice(0, 4)) pages.push(await admin.get(`${path}/deliveries/${id}`));
+  for (const { status, text } of pages) {
+    assert.equal(status, 200);
+    // A copy button has the very bytes, in an attribute.
+    const seen = text.replaceAll(/data-copy="[^"]*"/g, '');
+    assert.doesNotMatch(seen, /<script>|[\u202E\u0000\u001B\u200B\u2066\u0007]/);
+    assert.ok(Buffer.byteLength(text) <= PAGE_BYTES, `${Buffer.byteLength(text)} bytes`);
+  }
+  assert.match(pages[0]?.text ?? '', /&lt;script&gt;alert\(1\)&lt;\/script&gt;/);
+  assert.match(pages[0]?.text ?? '', /a<span class="hidden-character">U\+202E<\/span>gpj\.exe/);
+});
+
+test('a page is read by an index, whatever is asked for', async () => {
+  await using place = await dashboardPlace();
+  const { reads } = place.database;
+  const { id } = place.directory;
+  for (const state of ['delivered', 'failed', 'running'] as const)
+    await place.addDelivery({ state }, [{ status: 500 }]);
+  const after = await place.addDelivery({}, [{ status: 500 }]);
+  const pages: readonly [string, Parameters<typeof deliveriesPage>[2]][] = [
+    ['deliveries_by_directory', { limit: 25 }],
+    ['deliveries_by_directory', { limit: 25, after }],
+    ['deliveries_by_directory', { limit: 25, state: 'delivered' }],
+    ['deliveries_failed_of', { limit: 25, state: 'failed', after }],
+    ['deliveries_open', { limit: 25, state: 'pending' }],
+  ];
+  const plans: string[][] = [];
+  for (const [index, filter] of pages) {
+    const found = await plansOf(reads, (db) => deliveriesPage(db, id, filter));
+    assert.match(found.flat().join('\n'), new RegExp(`SEARCH deliveries USING INDEX ${index} `));
+    plans.push(...found);
+  }
+  plans.push(...(await plansOf(reads, (db) => replaysToCome(db, id))));
+  plans.push(...(await plansOf(reads, (db) => wholeDelivery(db, id, after))));
+  assert.ok(plans.length > 15);
+  for (const line of plans.flat()) assert.doesNotMatch(line, /^SCAN (?:deliveries|attempts)/, line);
+});

@@ -1,0 +1,209 @@
+/** The Webhook page: its URL, its secret, a test, and what a receiver can do to it. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Webhook } from 'standardwebhooks';
+import { until } from '../support/poll.ts';
+import { dashboardPlace, preformatted, secretsIn, textOf } from './webhook-place.ts';
+
+const KIB = 1024;
+
+test('the URL is set, refused in words and removed, as by the API', async () => {
+  await using place = await dashboardPlace();
+  const { member, path } = place;
+  const url = 'https://example.com/hook?token=a&b="<script>"';
+  const saved = await member.submit(path, { webhook_url: ` ${encodeURI(url)} ` });
+  assert.equal(saved.status, 200);
+  assert.match(saved.text, /The URL is saved\./);
+  assert.match(saved.text, /<label for="webhook_url">Webhook URL<\/label>/);
+  assert.equal((await place.shown()).webhook_url, encodeURI(url));
+  const [row] = await place.audit();
+  assert.deepEqual(
+    [row?.action, row?.key_id, row?.route],
+    ['update', `user:${member.email}`, 'POST /dashboard/directories/:id/webhook'],
+  );
+
+  const wrong = await member.post(path, { webhook_url: 'ftp://"><script>alert(1)</script>' });
+  assert.equal(wrong.status, 422);
+  assert.match(wrong.text, /Webhook URL must start with https:\/\/ or http:\/\//);
+  assert.match(wrong.text, /value="ftp:\/\/&quot;&gt;&lt;script&gt;/);
+  assert.equal((await place.shown()).webhook_url, encodeURI(url));
+
+  const forbidden = await member.submit(path, { webhook_url: 'http://10.1.2.3/hook' });
+  assert.match(forbidden.text, /webhooks to 10\.1\.2\.3 will be refused: it is not a public address/);
+  assert.doesNotMatch(saved.text, /will be refused/);
+
+  const removed = await member.submit(path, { webhook_url: '' });
+  assert.match(removed.text, /The URL is removed\./);
+  assert.doesNotMatch(removed.text, /Send test|Remove URL/);
+  assert.equal((await place.shown()).webhook_url, null);
+  assert.equal((await place.audit()).length, 3);
+});
+
+test('the secret is shown when it is asked for, once, in no address, and the audit says to whom', async () => {
+  await using place = await dashboardPlace();
+  const { member, path, directory } = place;
+  const page = await member.get(path);
+  assert.ok(!page.text.includes(directory.secret));
+  const asked = await member.post(`${path}/secret/show`);
+  assert.deepEqual([asked.status, asked.headers.location], [303, path]);
+  // What the cookie carries says nothing without the session's.
+  assert.ok(!String(asked.headers['set-cookie']).includes(directory.secret));
+  const shown = await member.get(path);
+  assert.deepEqual(secretsIn(shown.text), [directory.secret]);
+  assert.equal(shown.headers['cache-control'], 'no-store');
+  assert.deepEqual(secretsIn((await member.get(path)).text), []);
+  assert.deepEqual(
+    (await place.audit()).map(({ action, key_id, changes }) => [action, key_id, changes]),
+    [['show-secret', `user:${member.email}`, '{}']],
+  );
+});
+
+test('a new secret in two steps: no webhook is refused between them', async () => {
+  await using place = await dashboardPlace();
+  const { admin, member, path, directory, berth } = place;
+  const signers = async (secrets: readonly string[]): Promise<string[]> => {
+    await admin.post(`${path}/test`);
+    const { body, headers } = await berth.receiver.next();
+    return secrets.filter((secret) => {
+      try {
+        return new Webhook(secret).verify(body, headers as Record<string, string>) !== undefined;
+      } catch {
+        return false;
+      }
+    });
+  };
+  const early = await admin.post(`${path}/secret/activate`);
+  assert.equal(early.status, 422);
+  assert.match(early.text, /There is no new secret to activate/);
+
+  const first = await admin.submit(`${path}/secret`);
+  const [old, made = ''] = secretsIn(first.text);
+  assert.equal(old, directory.secret);
+  assert.match(made, /^[\w+/]{32}$/);
+  assert.match(textOf(first.text), /Step 2 of 2/);
+  assert.equal((await place.shown()).webhook_secret, directory.secret);
+  assert.deepEqual(await signers([directory.secret, made]), [directory.secret, made]);
+
+  // A member sees what the API shows a member.
+  await member.post(`${path}/secret/show`);
+  const seen = await member.get(path);
+  assert.deepEqual(secretsIn(seen.text), [directory.secret]);
+  assert.doesNotMatch(seen.text, /Make new secret|Activate new secret/);
+
+  const second = await admin.submit(`${path}/secret/activate`);
+  assert.match(second.text, /The new secret is active/);
+  assert.equal((await place.shown()).webhook_secret, made);
+  assert.deepEqual(await signers([directory.secret, made]), [made]);
+
+  const short = await admin.post(`${path}/secret`, { secret: '"short"' });
+  assert.equal(short.status, 422);
+  assert.match(short.text, /Own secret should be at least 16 character\(s\)/);
+  const own = 'a-secret-of-my-own';
+  assert.deepEqual(secretsIn((await admin.submit(`${path}/secret`, { secret: own })).text), [made, own]);
+});
+
+test('a member replaces no secret, and another account finds nothing', async () => {
+  await using place = await dashboardPlace();
+  const { admin, member, stranger, path, directory } = place;
+  for (const form of ['/secret', '/secret/activate']) {
+    assert.equal((await member.post(path + form)).status, 403, form);
+  }
+  const unknown = path.replace(directory.id, randomUUID());
+  for (const form of ['', '/test', '/secret', '/secret/show', '/secret/activate']) {
+    assert.equal((await stranger.post(path + form)).status, 404, form);
+    assert.equal((await admin.post(unknown + form)).status, 404, form);
+  }
+  assert.equal((await stranger.get(path)).status, 404);
+  assert.equal((await admin.get(unknown)).status, 404);
+  assert.deepEqual(await place.audit(), []);
+  assert.equal((await place.shown()).webhook_secret, directory.secret);
+  assert.equal(place.berth.receiver.requests.length, 0);
+});
+
+test('a test shows the request as it was received, and the answer', async () => {
+  await using place = await dashboardPlace({
+    respond: (response) => response.writeHead(418).end('I am\r\na teapot'),
+  });
+  const { member, path, berth } = place;
+  await place.setUrl(`${berth.receiver.url}?a=1&b=<2>`.replace('<2>', '%3C2%3E'));
+  const page = await member.post(`${path}/test`);
+  assert.equal(page.status, 200);
+  const { headers, body, path: target } = await berth.receiver.next();
+  const { connection, ...sent } = headers;
+  assert.equal(typeof connection, 'string');
+  const [head = '', shownBody, excerpt] = preformatted(page.text);
+  const [line, ...shownHeaders] = head.split('\n');
+  assert.equal(line, `POST ${berth.receiver.url.replace('/hook', target)}`);
+  const lines = shownHeaders.map((header) => header.split(/: (.*)/));
+  assert.deepEqual(Object.fromEntries(lines.map(([name = '', value]) => [name.toLowerCase(), value])), sent);
+  assert.equal(shownBody, body.toString());
+  assert.equal(excerpt, 'I am\na teapot');
+  assert.match(textOf(page.text), /Not taken.*418.*\d\.\d ms/s);
+  // Loaded again by its address alone, it tries nothing.
+  assert.equal((await member.get(`${path}/test`)).headers.location, path);
+  assert.equal(berth.receiver.requests.length, 1);
+  assert.deepEqual(
+    (await place.audit()).map(({ action }) => action),
+    ['test'],
+  );
+});
+
+test('why there is no answer is said in words', async () => {
+  await using place = await dashboardPlace();
+  const { admin, path } = place;
+  for (const [url, words] of [
+    ['http://127.0.0.1:1/', /Not taken.*ECONNREFUSED/s],
+    ['http://10.1.2.3/', /Nothing was sent.*destination 10\.1\.2\.3 is not allowed: webhooks go to public addresses/s],
+  ] as const) {
+    await place.setUrl(url);
+    assert.match(textOf((await admin.post(`${path}/test`)).text), words);
+  }
+  await place.setUrl(null);
+  const none = await admin.post(`${path}/test`);
+  assert.equal(none.status, 422);
+  assert.match(none.text, /Webhook URL can&#39;t be blank/);
+});
+
+test('whatever a receiver answers, it is text, and not much of it', async () => {
+  const hostile = [
+    '<script>alert(1)</script><img src=x onerror=alert(1)>',
+    '</pre></main></html>\u202Egpj.exe\u0000\u001B[31m',
+    Buffer.from([0xff, 0xfe, 0x00, 0x80, 0xc3, 0x28]),
+    '\u200B'.repeat(100_000),
+    '\n'.repeat(100_000),
+    '"&<'.repeat(100_000),
+  ];
+  await using place = await dashboardPlace({
+    respond: (response, _request, index) => response.writeHead(200).end(hostile[index]),
+  });
+  const pages: string[] = [];
+  for (const _ of hostile) pages.push((await place.admin.post(`${place.path}/test`)).text);
+  for (const page of pages) {
+    assert.doesNotMatch(page, /<script>|<img|\u202E|\u0000|\u001B|\u200B/);
+    assert.equal(page.match(/<\/main>/g)?.length, 1);
+    assert.ok(page.length < 20 * KIB, `${page.length} characters`);
+  }
+  assert.equal(preformatted(pages[0] ?? '')[2], hostile[0]);
+  assert.match(pages[1] ?? '', /&lt;\/pre&gt;.*U\+202E.*U\+0000 U\+001B/s);
+  assert.match(preformatted(pages[2] ?? '')[2] ?? '', /^\uFFFD+U\+0000\uFFFD+\($/);
+  assert.match(preformatted(pages[3] ?? '')[2] ?? '', /^(?:U\+200B ?){40,}…$/);
+});
+
+test('an account tries a few webhooks at once, by whichever way', async () => {
+  const held: (() => void)[] = [];
+  await using place = await dashboardPlace({ respond: (response) => held.push(() => response.end('done')) });
+  const { admin, path, berth, directory } = place;
+  const tries = [1, 2, 3, 4].map(() => berth.send('POST', `/directories/${directory.id}/webhook/test`));
+  await until('four are under way', () => held.length === 4);
+  const fifth = admin.post(`${path}/test`);
+  // Without its turn it would be there by then.
+  await wait(500);
+  assert.equal(held.length, 4);
+  held[0]?.();
+  await until('the fifth is under way', () => held.length === 5);
+  for (const answer of held) answer();
+  assert.match(textOf((await fifth).text), /Taken/);
+  await Promise.all(tries);
+});

@@ -41,7 +41,7 @@ import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
-import { addressOf } from './sftp/sessions.ts';
+import { addressOf, liveSessionsOf } from './sftp/sessions.ts';
 import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
@@ -226,6 +226,7 @@ async function openApi(
     listTurn: turns({ atOnce: 1 }),
     fileTurn: turns({ atOnce: DOWNLOADS }),
     testTurn: turns({ atOnce: TESTS }),
+    sessions: liveSessionsOf(paths),
     mayReach: addressRule(config.webhooks.allow),
     hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
     clockLead,

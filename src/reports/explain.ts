@@ -1,9 +1,8 @@
 /** `berth explain`: all that is known of one customer's directory, in one line each. */
 import type { Database } from '../db/open.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
-import { linesNaming } from './journal.ts';
+import { OperatorError } from '../errors.ts';
+import { type Logins, loginsOf } from './logins.ts';
 import { directoriesNamed } from './named.ts';
-import { attemptsIn } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
 export interface Explained {
@@ -29,10 +28,10 @@ export async function explain(
 ): Promise<Explained> {
   const directory = await known(database, name);
   const { id, sftp_username: username } = directory;
-  const { logins, note } = await loginsOf(username, since);
-  const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...logins]);
+  const found = await loginsOf(username, { since });
+  const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
   const notes = all.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
-  return { directory, happenings: all.slice(-limit), notes: note === undefined ? notes : [...notes, note] };
+  return { directory, happenings: all.slice(-limit), notes: [...notes, ...noteOf(found)] };
 }
 
 /** A live directory by any of its names, or one that has gone by its id or username. */
@@ -59,18 +58,10 @@ async function fromHistory({ db }: Database, name: string): Promise<Known | unde
   return undefined;
 }
 
-async function loginsOf(username: string, since: number): Promise<{ logins: Happening[]; note?: string }> {
-  try {
-    const lines = await linesNaming(username, since);
-    if (lines === undefined) {
-      const where = 'scripts/start prints it, docker logs has it';
-      return { logins: [], note: `no login that was refused: sshd's log is in no journal here (${where})` };
-    }
-    const { attempts, forged } = attemptsIn(lines, username);
-    const logins = attempts.filter(({ at }) => at >= since);
-    if (forged === 0) return { logins };
-    return { logins, note: `left out: ${forged} connections that wrote lines of their own into sshd's log` };
-  } catch (error) {
-    return { logins: [], note: `no login that was refused: ${errorMessage(error)}` };
-  }
+/** What was left out of the logins, and why. */
+function noteOf({ missing, forged }: Logins): string[] {
+  const where = 'scripts/start prints it, docker logs has it';
+  if (missing === 'no journal') return [`no login that was refused: sshd's log is in no journal here (${where})`];
+  if (missing) return [`no login that was refused: ${missing.message}`];
+  return forged === 0 ? [] : [`left out: ${forged} connections that wrote lines of their own into sshd's log`];
 }

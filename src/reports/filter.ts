@@ -9,19 +9,22 @@ export interface Filter {
   readonly directory?: string | undefined;
   readonly account?: string | undefined;
   readonly since?: Micros | undefined;
+  /** Up to and with that moment. */
+  readonly until?: Micros | undefined;
   /** The newest so many. */
   readonly limit: number;
 }
 
 /** The filter as a condition on these columns. */
 export function matches(
-  { directory, account, since }: Filter,
+  { directory, account, since, until }: Filter,
   columns: Readonly<Record<'directory' | 'account' | 'time', string>>,
 ): RawBuilder<boolean> {
   const conditions = [
     directory !== undefined && sql`${sql.ref(columns.directory)} = ${directory}`,
     account !== undefined && sql`${sql.ref(columns.account)} = ${account}`,
     since !== undefined && sql`${sql.ref(columns.time)} >= ${since}`,
+    until !== undefined && sql`${sql.ref(columns.time)} <= ${until}`,
   ];
   return sql<boolean>`${sql.join([sql`true`, ...conditions.filter((condition) => condition !== false)], sql` and `)}`;
 }

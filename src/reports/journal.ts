@@ -12,31 +12,48 @@ const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
 /** Processes that are asked for at once: what fits into a command line. */
 const BATCH = 500;
 
+export interface LogSpan {
+  readonly since: Micros;
+  readonly until?: Micros;
+  /** The newest so many lines that name the user. */
+  readonly limit?: number;
+  /** How long each reading may take, in ms. */
+  readonly patience?: number;
+}
+
 /**
- * What the processes wrote that named this user since then, in order; undefined where the journal has nothing of berth's sshd.
+ * What the processes wrote that named this user in that time, in order; undefined where the journal has nothing of berth's
+ * sshd.
  * @throws {Error} when the journal cannot be read.
  */
-export async function linesNaming(username: string, since: Micros): Promise<LogLine[] | undefined> {
+export async function linesNaming(
+  username: string,
+  { since, until, limit, patience }: LogSpan,
+): Promise<LogLine[] | undefined> {
+  const entries = (args: readonly string[]) => entriesOf(args, patience);
   if ((await entries(['--lines=1', UNIT])).length === 0) return undefined;
   // Two steps, since what a process wrote beside such a line tells whether to believe it (`sshd-log.ts`).
-  const from = `--since=@${Math.floor(since / SECOND)}`;
-  const naming = await entries([from, `--grep=${username}`, '--case-sensitive=yes', UNIT]);
+  const from = [`--since=@${Math.floor(since / SECOND)}`];
+  const most = limit === undefined ? [] : [`--lines=${limit}`];
+  const to = until === undefined ? [] : [`--until=@${Math.ceil(until / SECOND)}`];
+  const naming = await entries([...from, ...to, ...most, `--grep=${username}`, '--case-sensitive=yes', UNIT]);
   const pids = [...new Set(naming.map(({ pid }) => pid))];
   const lines: LogLine[] = [];
   for (let at = 0; at < pids.length; at += BATCH) {
     const matches = pids.slice(at, at + BATCH).map((pid) => `_PID=${pid}`);
-    lines.push(...(await entries([from, UNIT, ...matches])));
+    lines.push(...(await entries([...from, UNIT, ...matches])));
   }
   return lines.toSorted((a, b) => a.at - b.at);
 }
 
-async function entries(args: readonly string[]): Promise<LogLine[]> {
+async function entriesOf(args: readonly string[], timeout: number | undefined): Promise<LogLine[]> {
   const form = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
-  const child = spawn('journalctl', [...form, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn('journalctl', [...form, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
   try {
     const complaint = text(child.stderr);
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
     const said = (await complaint).trim();
+    if (child.signalCode !== null) throw new Error('journalctl took too long');
     // Where --grep finds nothing the status is 1, without a word.
     if (child.exitCode !== 0 && said !== '') throw new Error(`journalctl: ${said.split('\n')[0]}`);
     return lines;

@@ -97,7 +97,7 @@ export interface TransferFilter extends Filter {
 }
 
 /** What SFTP clients did: the newest rows, or those next `after` one, oldest of them first. */
-export async function listTransfers({ db }: Database, filter: TransferFilter) {
+export async function listTransfers({ db }: Pick<Database, 'db'>, filter: TransferFilter) {
   let query = db
     .selectFrom('transfers as t')
     .leftJoin('directories as d', 'd.id', 't.directory_id')
@@ -120,7 +120,10 @@ export async function lastTransfer({ db }: Database): Promise<number> {
 }
 
 /** Webhooks, each with the outcome of its last attempt: the newest rows, oldest of them first. */
-export async function listDeliveries({ db }: Database, filter: Filter & { readonly failed?: boolean | undefined }) {
+export async function listDeliveries(
+  { db }: Pick<Database, 'db'>,
+  filter: Filter & { readonly failed?: boolean | undefined },
+) {
   let query = db
     .selectFrom('deliveries as d')
     .leftJoin('attempts as a', (join) => join.onRef('a.delivery_id', '=', 'd.id').onRef('a.number', '=', 'd.attempts'))
@@ -135,7 +138,7 @@ export async function listDeliveries({ db }: Database, filter: Filter & { readon
 }
 
 /** Changes made through the API: the newest rows, oldest of them first. */
-export async function listAudit({ db }: Database, filter: Filter & { readonly key?: string | undefined }) {
+export async function listAudit({ db }: Pick<Database, 'db'>, filter: Filter & { readonly key?: string | undefined }) {
   let query = db
     .selectFrom('audit')
     .leftJoin('api_keys', 'api_keys.id', 'audit.key_id')

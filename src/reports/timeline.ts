@@ -37,7 +37,7 @@ export function inOrder(happenings: readonly Happening[]): Happening[] {
   return happenings.toSorted((a, b) => a.at - b.at);
 }
 
-function ofChange(row: AuditRow): Happening {
+export function ofChange(row: AuditRow): Happening {
   const { at, action, request_id } = row;
   const fields = action === 'create' ? '' : changesInWords(changesOf(row));
   const what = fields === '' ? '' : `: ${fields}`;
@@ -56,7 +56,7 @@ const EVENTS: Readonly<Record<TransferEvent, string>> = {
   removed: 'removed',
 };
 
-function ofTransfer({ at, event, address, path, from_path, bytes, began_at }: TransferRow): Happening {
+export function ofTransfer({ at, event, address, path, from_path, bytes, began_at }: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
   const size = bytes === null ? '' : ` (${bytes} bytes)`;
   const isSession = path === null;
@@ -109,7 +109,7 @@ interface Sent {
 }
 
 /** Of the URL only the origin: paths and queries often hold tokens. */
-function aboutOf({ id, account_id, destination, body }: Sent): string {
+export function aboutOf({ id, account_id, destination, body }: Sent): string {
   const { filename = '' } = JSON.parse(body.toString()) as { filename?: string };
   return `${filename} to ${destination.slice(account_id.length + 1)} (delivery ${id})`;
 }

@@ -9,6 +9,7 @@ import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Micros } from '../clock.ts';
+import type { LiveSessions } from '../directories/end-session.ts';
 import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
 import { jailedProcesses } from './jailed-processes.ts';
@@ -63,13 +64,18 @@ export async function unwatchedSessions(paths: Pick<Paths, 'jail'>): Promise<Ses
  * none that was registered here: another instance of berth may have given out the same UID.
  */
 export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
-  let ancestor = pid;
-  for (let generation = 0; generation < 4 && ancestor > 1; generation += 1) {
+  for (const ancestor of ancestorsOf(pid)) {
     const session = registered(paths, username, ancestor);
     if (session) return session.address;
-    ancestor = Number(statOf(ancestor)?.[1] ?? 0);
   }
   return undefined;
+}
+
+/** A process and those above it, as far as from one in a jail to its monitor. */
+function ancestorsOf(pid: number): number[] {
+  const found: number[] = [];
+  for (let each = pid; found.length < 4 && each > 1; each = Number(statOf(each)?.[1] ?? 0)) found.push(each);
+  return found;
 }
 
 /** The live session whose monitor is that process. Never init: it has a group of everybody (kill(2), -1). */
@@ -101,6 +107,36 @@ export async function endSessions(paths: Paths, username: string): Promise<reado
       forgetSessions(paths, username);
       return left;
     }
+    await wait(2);
+  }
+}
+
+/** For the rules: the sessions by names that tell each from every other, also when its process's number is used again. */
+export function liveSessionsOf(paths: Paths): LiveSessions {
+  return {
+    of: (username) => liveSessions(paths, username).map((session) => ({ ...session, name: nameOf(session) })),
+    end: (username, name) => endSession(paths, username, name),
+  };
+}
+
+function nameOf({ pid, startTime }: Session): string {
+  return `${pid}-${startTime}`;
+}
+
+/**
+ * Ends one session of a user and no other: its monitor, and what serves it in the jail, which is a process group of its own.
+ * Does nothing when it has ended.
+ */
+async function endSession(paths: Paths, username: string, name: string): Promise<void> {
+  const session = liveSessions(paths, username).find((each) => nameOf(each) === name);
+  if (!session) return;
+  const isIts = ({ pid }: { readonly pid: number }): boolean => ancestorsOf(pid).includes(session.pid);
+  const jailed = (await jailedProcesses(paths)).filter(isIts);
+  const started = jailed.map(({ pid }) => ({ pid, startTime: startTimeOf(pid) }));
+  const deadline = performance.now() + GONE_WITHIN;
+  while (startTimeOf(session.pid) === session.startTime && performance.now() < deadline) {
+    kill(-session.pid);
+    for (const { pid, startTime } of started) if (startTimeOf(pid) === startTime) kill(pid);
     await wait(2);
   }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompiledQuery } from 'kysely';
-import { type Entry, folderPage, type Page, prefixPage } from '../../src/dashboard/queries/files.ts';
+import { type Entry, folderPage, type Page, prefixPage } from '../../src/uploads/folders.ts';
 import { displayName } from '../../src/uploads/file-path.ts';
 import { hosted } from '../support/hosted.ts';
 import { recordFiles } from '../support/record-files.ts';

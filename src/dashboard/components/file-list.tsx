@@ -6,7 +6,7 @@ import type { FC } from 'hono/jsx';
 import type { FileState } from '../../db/schema.ts';
 import { baseName, bytesOf, displayName, pathOf } from '../../uploads/file-path.ts';
 import { folderQuery } from '../files-view.ts';
-import type { Entry, ListedFile } from '../queries/files.ts';
+import type { Entry, ListedFile } from '../../uploads/folders.ts';
 import { Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 

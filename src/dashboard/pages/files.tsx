@@ -4,6 +4,7 @@ import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
 import { liveDirectory } from '../../directories/target.ts';
+import { folderPage, prefixPage } from '../../uploads/folders.ts';
 import type { UploadList } from '../../uploads/upload-list.ts';
 import { DirectoryLayout } from '../components/directory-tabs.tsx';
 import { Empty } from '../components/empty.tsx';
@@ -14,7 +15,6 @@ import { Section } from '../components/section.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
 import { type FilesView, placeIn, placeText, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
-import { folderPage, prefixPage } from '../queries/files.ts';
 
 const PAGE = 100;
 

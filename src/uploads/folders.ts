@@ -4,9 +4,9 @@
  * takes as long among a million files.
  */
 import type { Kysely } from 'kysely';
-import { compiled } from '../../db/compiled.ts';
-import type { FilesTable, Tables } from '../../db/schema.ts';
-import { displayName } from '../../uploads/file-path.ts';
+import { compiled } from '../db/compiled.ts';
+import type { FilesTable, Tables } from '../db/schema.ts';
+import { displayName } from './file-path.ts';
 
 const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at', 'state'] as const satisfies readonly (keyof FilesTable)[];
 

@@ -1,0 +1,43 @@
+/** Live SFTP sessions of a directory, and the end of one: its client may log in again. */
+import { type Clock, formatMicros, type Micros } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { insertAudit } from '../history/audit.ts';
+import { liveDirectory, type Target } from './target.ts';
+
+export interface LiveSession {
+  /** Names this session and, once it has ended, no other. */
+  readonly name: string;
+  /** The client's. */
+  readonly address: string;
+  /** When it logged in. */
+  readonly since: Micros;
+}
+
+/** The sessions on this machine. */
+export interface LiveSessions {
+  of(username: string): readonly LiveSession[];
+  /** Has ended it when it returns. Repeatable. */
+  end(username: string, name: string): Promise<void>;
+}
+
+export interface EndSessionDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly sessions: LiveSessions;
+}
+
+/** Does nothing about one that has ended already. @throws {BerthError} `directory_not_found`. */
+export async function endSession(
+  { database, clock, sessions }: EndSessionDependencies,
+  target: Target,
+  name: string,
+): Promise<void> {
+  const directory = await liveDirectory(database.reads, target);
+  const session = sessions.of(directory.sftp_username).find((each) => each.name === name);
+  if (!session) return;
+  const { asker } = target;
+  const from = `${session.address} since ${formatMicros(session.since)}`;
+  const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
+  if (asker) await database.db.transaction().execute((tx) => insertAudit(tx, asker, change));
+  await sessions.end(directory.sftp_username, name);
+}

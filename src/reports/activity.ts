@@ -1,0 +1,127 @@
+/**
+ * What happened to a directory, newest first and page by page: what `berth explain` tells in one go, with each webhook as one
+ * line. A page reads so many rows of each history by its index, and sshd's log for the time that it covers.
+ */
+import type { Kysely } from 'kysely';
+import { DAY, type Micros } from '../clock.ts';
+import type { DeliveryState, Tables } from '../db/schema.ts';
+import type { LogSpan } from './journal.ts';
+import { type Logins, loginsOf } from './logins.ts';
+import { type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
+import { aboutOf, type Happening, ofChange, ofTransfer } from './timeline.ts';
+
+/** What a page can be narrowed to. */
+export const TOPICS = {
+  logins: ['login', 'refused', 'session'],
+  files: ['file'],
+  webhooks: ['webhook'],
+  changes: ['change'],
+} as const satisfies Record<string, readonly Happening['kind'][]>;
+
+export type Topic = keyof typeof TOPICS;
+
+/** Where a page begins: so many that happened at that moment are on the pages before it. */
+export interface Place {
+  readonly at: Micros;
+  readonly skip: number;
+}
+
+export interface ActivityPage {
+  readonly happenings: readonly Happening[];
+  readonly next: Place | undefined;
+  /** Why no login of sshd's log is there. */
+  readonly missing: Logins['missing'];
+}
+
+export interface ActivityOptions {
+  readonly directory: { readonly id: string; readonly sftp_username: string };
+  readonly topic?: Topic | undefined;
+  readonly from: Place;
+  readonly limit: number;
+}
+
+/** Rows of the transfers that are looked through for one page, since their index does not tell sessions from files. */
+const LOOKED_THROUGH = 1000;
+
+/** How far sshd's log is searched when nothing else tells how far a page goes back; and how long it may take, in ms. */
+const LOG_SPAN = 30 * DAY;
+const LOG_PATIENCE = 3000;
+/** Readings of it at once, and lines that tell of one login, at most. */
+const LOG_READINGS = 2;
+const LINES_A_LOGIN = 5;
+
+export type Activity = (options: ActivityOptions) => Promise<ActivityPage>;
+
+export function createActivity(reads: Kysely<Tables>): Activity {
+  let underWay = 0;
+
+  /** Each reading of the journal is a process or two. */
+  async function fromLog(username: string, span: LogSpan): Promise<Logins> {
+    if (underWay >= LOG_READINGS) return { logins: [], missing: new Error('others read it'), forged: 0 };
+    underWay += 1;
+    try {
+      return await loginsOf(username, span);
+    } finally {
+      underWay -= 1;
+    }
+  }
+
+  return async ({ directory, topic, from, limit }) => {
+    const kinds: ReadonlySet<Happening['kind']> = new Set(topic ? TOPICS[topic] : Object.values(TOPICS).flat());
+    const end = from.skip + limit;
+    const most = topic === 'logins' || topic === 'files' ? from.skip + LOOKED_THROUGH : end + 1;
+    const span = { directory: directory.id, until: from.at, limit: most };
+    const read = (await historyOf(reads, kinds, span)).slice(0, most);
+    const known = read.filter(({ kind }) => kinds.has(kind));
+    const furthest = read.length < most ? undefined : read.at(-1);
+    const { logins, missing } = kinds.has('login')
+      ? await fromLog(directory.sftp_username, {
+          since: (known[end - 1] ?? furthest)?.at ?? from.at - LOG_SPAN,
+          until: from.at,
+          limit: end * LINES_A_LOGIN,
+          patience: LOG_PATIENCE,
+        })
+      : { logins: [], missing: undefined };
+    const found = newestFirst([...known, ...logins]);
+    const shown = found.slice(0, end);
+    const last = found.length > end ? shown.at(-1) : furthest;
+    const next = last && { at: last.at, skip: shown.filter(({ at }) => at === last.at).length };
+    return { happenings: shown.slice(from.skip), next, missing };
+  };
+}
+
+/** The newest first; at the same moment always in the same order. */
+async function historyOf(
+  reads: Kysely<Tables>,
+  kinds: ReadonlySet<Happening['kind']>,
+  span: { directory: string; until: Micros; limit: number },
+): Promise<Happening[]> {
+  const source = { db: reads };
+  const transfers = kinds.has('file') || kinds.has('session') ? await listTransfers(source, span) : [];
+  const changes = kinds.has('change') ? await listAudit(source, span) : [];
+  const webhooks = kinds.has('webhook') ? await listDeliveries(source, span) : [];
+  return newestFirst([
+    ...transfers.toReversed().map(ofTransfer),
+    ...changes.toReversed().map(ofChange),
+    ...webhooks.toReversed().map(ofWebhook),
+  ]);
+}
+
+function newestFirst(happenings: readonly Happening[]): Happening[] {
+  return happenings.toSorted((a, b) => b.at - a.at);
+}
+
+const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
+  queued: 'on its way',
+  running: 'on its way',
+  waiting: 'on its way',
+  delivered: 'delivered',
+  failed: 'given up',
+};
+
+function ofWebhook(row: DeliveryRow): Happening {
+  const { state, attempts, status, error } = row;
+  const said = error ?? (status === null ? 'no answer' : `answered ${status}`);
+  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${said}`;
+  return { at: row.inserted_at, kind: 'webhook', address: null, text: `${aboutOf(row)}: ${OUTCOMES[state]}${tries}` };
+}

@@ -1,0 +1,187 @@
+/** The Activity page: all that happened to a directory, and its live sessions. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { insertTransfers } from '../../src/history/transfers.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { journalOf } from '../support/journal.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { rawSftp } from '../support/raw-sftp.ts';
+
+const PATH = process.env['PATH'];
+
+function place(berth: TestBerth) {
+  return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+}
+
+function activityOf({ id }: { id: string }): string {
+  return `/dashboard/directories/${id}/activity`;
+}
+
+/** Each line of the history: what, and the details, without markup. */
+function linesOf(text: string): string[] {
+  const [, table = ''] = /<table aria-label="History">.*?<tbody>(.*?)<\/tbody>/s.exec(text) ?? [];
+  return table
+    .split('</tr>')
+    .slice(0, -1)
+    .map((row) =>
+      row
+        .split('</td>')
+        .slice(1, -1)
+        .map((cell) => cell.replaceAll(/<[^>]*>/g, '').trim())
+        .join(' | '),
+    );
+}
+
+test('a day of a customer: logins, refusals with reasons, files, webhooks and changes, the newest first, and each by its topic', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files, { receiver: { respond: (response) => response.writeHead(500).end() } });
+  const directory = await berth.directory({ max_connections: 1 });
+  const { login } = directory;
+  writeFileSync(join(files.dir, 'report.csv'), 'data');
+  assert.equal((await sftp(files.dir, login, ['put report.csv', 'rename report.csv final.csv'])).code, 0);
+  assert.equal((await sftp(files.dir, { ...login, password: 'wrong' }, ['pwd'])).code, 255);
+  {
+    await using open = await berth.connect(directory);
+    await open.sftp();
+    await assert.rejects(berth.connect(directory));
+  }
+  process.env['PATH'] = `${journalOf(files.dir, berth.sshd.output())}:${PATH}`;
+  using user = await signedIn(place(berth), berth.accountId, 'member');
+  const lines = async (query = ''): Promise<string[]> => linesOf((await user.get(activityOf(directory) + query)).text);
+  await until('all of it has been recorded', async () => {
+    const found = (await lines()).join('\n');
+    return found.split('session ends').length === 3 && /report\.csv to .* after 1 attempt, answered 500/.test(found);
+  });
+  const all = await lines();
+  for (const expected of [
+    /^change \|  \| directory created by key test \(request \S+\)$/m,
+    /^change \|  \| changed by key test .*webhook_url/m,
+    /^session \| 127\.0\.0\.1 \| session begins$/m,
+    /^file \| 127\.0\.0\.1 \| uploaded report\.csv \(4 bytes\)$/m,
+    /^file \| 127\.0\.0\.1 \| renamed report\.csv -&gt; final\.csv/m,
+    /^webhook \|  \| report\.csv to http:\/\/\S+ \(delivery \S+\): on its way after 1 attempt, answered 500$/m,
+    /^login \| 127\.0\.0\.1 \| by password$/m,
+    /^refused \| 127\.0\.0\.1 \| wrong password$/m,
+    /^refused \| 127\.0\.0\.1 \| right password, but too many connections$/m,
+  ])
+    assert.match(all.join('\n'), expected);
+  const first = (text: string): number => all.findIndex((line) => line.includes(text));
+  assert.ok(
+    first('renamed') < first('uploaded report.csv') && first('uploaded report.csv') < first('directory created'),
+  );
+
+  const kinds = async (topic: string) => [
+    ...new Set((await lines(`?topic=${topic}`)).map((line) => line.split(' | ')[0])),
+  ];
+  assert.deepEqual(
+    (await kinds('logins')).toSorted((a = '', b = '') => a.localeCompare(b)),
+    ['login', 'refused', 'session'],
+  );
+  assert.deepEqual(await kinds('files'), ['file']);
+  assert.deepEqual(await kinds('webhooks'), ['webhook']);
+  assert.deepEqual(await kinds('changes'), ['change']);
+  assert.deepEqual(await lines('?topic=<script>'), all);
+  const { text } = await user.get(activityOf(directory));
+  assert.ok(!text.includes(directory.password) && !text.includes(directory.secret));
+
+  process.env['PATH'] = '/nowhere';
+  const without = await user.get(activityOf(directory));
+  process.env['PATH'] = PATH;
+  assert.match(without.text, /Refused logins are missing: sshd’s log is in no journal here\./);
+  assert.doesNotMatch(linesOf(without.text).join('\n'), /^refused/m);
+  assert.equal((await user.get(activityOf({ id: 'unknown' }))).status, 404);
+});
+
+test('one session is ended by its button, the other goes on; a member and another account end none', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const directory = await berth.directory({ max_connections: 5 });
+  using admin = await signedIn(place(berth), berth.accountId);
+  using member = await signedIn(place(berth), berth.accountId, 'member');
+  assert.match((await admin.get(activityOf(directory))).text, /Nobody is connected\./);
+  await using first = await berth.connect(directory);
+  await using second = await berth.connect(directory);
+  const sessions = [await rawSftp(first), await rawSftp(second)];
+  for (const session of sessions) assert.ok(await session.put('x', 'data'));
+  const page = await admin.get(activityOf(directory));
+  const names = [...page.text.matchAll(/name="session" value="([^"]*)"/g)].map(([, name = '']) => name);
+  assert.equal(names.length, 2);
+  assert.match(page.text, /<time datetime="20[^>]*>[^<]*<\/time><\/td><td><bdi>127\.0\.0\.1<\/bdi>/);
+
+  const end = `${activityOf(directory)}/end-session`;
+  const [session = '', other = ''] = names;
+  assert.doesNotMatch((await member.get(activityOf(directory))).text, /end-session/);
+  assert.equal((await member.post(end, { session })).status, 403);
+  const database = await openDatabase(berth.config.databaseFile);
+  const account = { id: 'other', name: 'Other', plan: 'business', inserted_at: 1 } as const;
+  await database.db.insertInto('accounts').values(account).execute();
+  using stranger = await signedIn(place(berth), 'other');
+  assert.equal((await stranger.get(activityOf(directory))).status, 404);
+  assert.equal((await stranger.post(end, { session })).status, 404);
+  const [pid = ''] = session.split('-');
+  for (const wrong of ['', '1-1', `${pid}-1`, '0-0', '-1', '../x'])
+    assert.equal((await admin.post(end, { session: wrong })).status, 303);
+  const neighbour = await berth.directory();
+  assert.equal((await admin.post(`${activityOf(neighbour)}/end-session`, { session })).status, 303);
+  for (const each of sessions) assert.ok(await each.put('y', 'data'), 'nothing has ended');
+
+  assert.match((await admin.submit(end, { session })).text, /The session has ended\. Its client may connect again\./);
+  const ended = await Promise.race([first.closed.then(() => 0), second.closed.then(() => 1)]);
+  const left = sessions[1 - ended];
+  assert.ok(await left?.put('z', 'data'), 'the other goes on');
+  const after = await admin.get(activityOf(directory));
+  assert.ok(after.text.includes(`value="${other}"`) && !after.text.includes(`value="${session}"`));
+  assert.match(
+    linesOf(after.text).join('\n'),
+    /^change \|  \| changed by user .*session: &quot;127\.0\.0\.1 since .*/m,
+  );
+  const audit = await database.db.selectFrom('audit').selectAll().where('key_id', 'like', 'user:%').execute();
+  await database.close();
+  assert.deepEqual(
+    audit.map(({ action, key_id, directory_id, route }) => [action, key_id, directory_id, route]),
+    [['update', `user:${admin.email}`, directory.id, 'POST /dashboard/directories/:id/activity/end-session']],
+  );
+  await using again = await berth.connect(directory);
+  assert.ok(await (await rawSftp(again)).put('again', 'data'));
+});
+
+test('names that are HTML, controls or directions stand there as text, and a page has a bounded weight', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const directory = await berth.directory({ name: '<script>alert(1)</script>' });
+  const change = { directory: { name: '"><img src=x onerror=alert(1)>\u202egpj' } };
+  assert.equal((await berth.send('PATCH', `/directories/${directory.id}`, { json: change })).status, 200);
+  const database = await openDatabase(berth.config.databaseFile);
+  const names = ['<script>alert(1)</script>', '\u001b[2J\u0007', '\u202egpj.exe', 'two\nlines', '<i>'.repeat(1300)];
+  const row = {
+    directory_id: directory.id,
+    account_id: berth.accountId,
+    username: directory.username,
+    bytes: 1,
+  };
+  await database.db.transaction().execute((tx) =>
+    insertTransfers(
+      tx,
+      names.flatMap((name) => [
+        { ...row, at: Date.now() * 1000, event: 'uploaded', path: name },
+        { ...row, at: Date.now() * 1000, event: 'renamed', path: name, from_path: name, address: '<b>' },
+      ]),
+    ),
+  );
+  await database.close();
+  using user = await signedIn(place(berth), berth.accountId);
+  for (const topic of ['', '?topic=files', '?topic=changes']) {
+    const { text, status } = await user.get(activityOf(directory) + topic);
+    assert.equal(status, 200);
+    assert.doesNotMatch(text, /<script>|<img|<i>|<b>/);
+    // eslint-disable-next-line no-control-regex -- they are what is looked for
+    assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f\u202e]/);
+    assert.ok(text.length < 60_000, `${text.length} bytes`);
+  }
+});

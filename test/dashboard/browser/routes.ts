@@ -17,6 +17,7 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/files/:upload/delete': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,
   },
+  '/dashboard/directories/:id/activity': { path: ({ directory }) => `/dashboard/directories/${directory.id}/activity` },
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,
   '/dashboard/api-keys': at('/dashboard/api-keys'),

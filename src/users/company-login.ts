@@ -5,28 +5,29 @@
  */
 import type { Transaction } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
+import type { CompanyLogin } from '../config.ts';
 import type { Database } from '../db/open.ts';
 import type { Role, Tables } from '../db/schema.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import type { Claims } from './openid-provider.ts';
 import { endSessions, userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
 import { insertUser } from './users.ts';
 
-/** What the company's login has confirmed. */
-export interface CompanyUser {
+interface Person {
   /** `<issuer> <subject>`. */
   readonly subject: string;
+  /** In lower case. */
   readonly email: string;
-  /** The account and the role that the settings give for a claim. */
   readonly accountId: string;
   readonly role: Role;
 }
 
 /**
- * Why somebody is kept out: the account is gone; the user is disabled, or is of another account; the email is that of a user
- * whom the company's login knows as somebody else.
+ * Why somebody is kept out: there is no confirmed email, or no value of the claim that is mapped; the account is gone; the
+ * user is disabled, or is of another account; the email is that of a user whom the company's login knows as somebody else.
  */
-export type Refusal = 'no-account' | 'disabled' | 'other-account' | 'other-person';
+export type Refusal = 'no-email' | 'no-claim' | 'no-account' | 'disabled' | 'other-account' | 'other-person';
 
 type Request = Pick<Asker, 'requestId' | 'route'>;
 
@@ -36,22 +37,34 @@ type Request = Pick<Asker, 'requestId' | 'route'>;
  */
 export async function enterByCompanyLogin(
   { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: Clock },
-  person: CompanyUser,
+  { claims, settings }: { readonly claims: Claims; readonly settings: CompanyLogin },
   { visit, ...request }: { readonly visit: Visit } & Request,
 ): Promise<Entered | Refusal> {
   const now = clock.now();
-  const email = person.email.trim().toLowerCase();
+  const person = personOf(claims, settings);
+  if (typeof person === 'string') return person;
   return database.db.transaction().execute(async (tx) => {
-    const id = await userOf(tx, { ...person, email }, { now, ...request });
-    return typeof id === 'string' ? id : enter(tx, id.userId, { now, visit });
+    const user = await userOf(tx, person, { now, ...request });
+    return typeof user === 'string' ? user : enter(tx, user.id, { now, visit });
   });
+}
+
+/** Only with an email that the provider has confirmed. The first value of the map that somebody has decides. */
+function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin): Person | Refusal {
+  const { sub, email, email_verified: isVerified } = claims;
+  if (typeof email !== 'string' || isVerified !== true) return 'no-email';
+  const values: unknown[] = [claims[claim]].flat();
+  const place = map.find(({ value }) => values.includes(value));
+  if (!place) return 'no-claim';
+  const { accountId, role } = place;
+  return { subject: `${issuer} ${sub}`, email: email.trim().toLowerCase(), accountId, role };
 }
 
 async function userOf(
   tx: Transaction<Tables>,
-  { subject, email, accountId, role }: CompanyUser,
+  { subject, email, accountId, role }: Person,
   { now, ...request }: { readonly now: Micros } & Request,
-): Promise<{ userId: string } | Refusal> {
+): Promise<{ id: string } | Refusal> {
   const account = tx.selectFrom('accounts').select('id').where('id', '=', accountId).where('deleted_at', 'is', null);
   if (!(await account.executeTakeFirst())) return 'no-account';
   const users = tx.selectFrom('users').select(['id', 'account_id', 'email', 'role', 'oidc_subject', 'disabled_at']);
@@ -60,8 +73,7 @@ async function userOf(
   const user = known ?? namesake;
   const asker = { accountId, keyId: userKeyId(user?.email ?? email), ...request };
   if (!user) {
-    const made = await insertUser(tx, { email, role, oidcSubject: subject }, { asker, now });
-    return { userId: made.id };
+    return insertUser(tx, { email, role, oidcSubject: subject }, { asker, now });
   }
   if (user.account_id !== accountId) return 'other-account';
   if (user.oidc_subject !== null && user !== known) return 'other-person';
@@ -77,5 +89,5 @@ async function userOf(
     };
     await insertAccountAudit(tx, asker, { at: now, action: 'update-user', details });
   }
-  return { userId: user.id };
+  return user;
 }

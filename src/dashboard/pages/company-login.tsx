@@ -23,19 +23,13 @@ const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameS
 /** How long somebody may take at the provider, in seconds. */
 const LIFE = 600;
 
-interface CompanyLoginDependencies {
-  readonly database: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /** What goes with the browser to the provider and back. */
 interface Journey extends Begun {
   readonly next: string;
   readonly until: Micros;
 }
 
-const REFUSALS: Readonly<Record<Refusal | 'no-email' | 'no-claim', string>> = {
+const REFUSALS: Readonly<Record<Refusal, string>> = {
   'no-email':
     'Your company’s login has no confirmed email address of you. Ask whoever looks after it to confirm yours.',
   'no-claim':
@@ -50,7 +44,7 @@ const REFUSALS: Readonly<Record<Refusal | 'no-email' | 'no-claim', string>> = {
 export function companyLoginPages(
   app: Hono<DashboardEnv>,
   settings: CompanyLogin,
-  { database, clock, log }: CompanyLoginDependencies,
+  { database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log },
 ): void {
   const provider = openIdProvider(settings);
   // A restart ends sign-ins that are on their way: they begin again.
@@ -79,10 +73,8 @@ export function companyLoginPages(
     } catch (error) {
       return failed(c, error, 403, 'Your company’s login did not confirm who you are. Begin again.');
     }
-    const person = personOf(claims, settings);
     const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
-    const entered =
-      typeof person === 'string' ? person : await enterByCompanyLogin({ database, clock }, person, request);
+    const entered = await enterByCompanyLogin({ database, clock }, { claims, settings }, request);
     if (typeof entered === 'object') return startSession(c, database, entered, journey.next);
     log.warn({ request_id: c.env.notes.id, subject: claims.sub, reason: entered }, 'the company login lets nobody in');
     return page(c, 403, REFUSALS[entered]);
@@ -92,16 +84,6 @@ export function companyLoginPages(
     log.warn({ request_id: c.env.notes.id, reason: reasonOf(error) }, 'the company login does not work');
     return page(c, status, message);
   }
-}
-
-/** Only an email that the provider has confirmed, and the first value of the map that somebody has. */
-function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin) {
-  const { sub, email, email_verified: isVerified } = claims;
-  if (typeof email !== 'string' || isVerified !== true) return 'no-email';
-  const values: unknown[] = [claims[claim]].flat();
-  const place = map.find(({ value }) => values.includes(value));
-  if (!place) return 'no-claim';
-  return { subject: `${issuer} ${sub}`, email, accountId: place.accountId, role: place.role };
 }
 
 /** This request's address as the browser has it, which behind a proxy only `Host` tells; always https. */

@@ -1,0 +1,60 @@
+/** Directories as rows alone, in any number: for lists, which look at nothing else. */
+import { randomUUID } from 'node:crypto';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../src/db/schema.ts';
+import { slugOf } from '../../src/directories/identity.ts';
+
+export interface DirectoryRow {
+  readonly id: string;
+  readonly name: string;
+  readonly slug: string;
+  readonly sftp_username: string;
+  readonly external_id: string | null;
+  readonly storage_bytes: number;
+  readonly inserted_at: number;
+  readonly last_upload_at: number;
+}
+
+let uid = 3_000_000_000;
+
+/** One that is in no database yet. */
+export function directoryRow(fields: Partial<DirectoryRow> & { name: string }): DirectoryRow {
+  const slug = slugOf(fields.name);
+  uid += 1;
+  return {
+    id: randomUUID(),
+    slug,
+    sftp_username: `${slug.slice(0, 10)}-${uid}`,
+    external_id: null,
+    storage_bytes: 0,
+    inserted_at: 1,
+    last_upload_at: 0,
+    ...fields,
+  };
+}
+
+export async function newAccount(db: Kysely<Tables>): Promise<string> {
+  const id = randomUUID();
+  await db.insertInto('accounts').values({ id, name: 'Test', plan: 'business', inserted_at: 1 }).execute();
+  return id;
+}
+
+export async function insertDirectories(
+  db: Kysely<Tables>,
+  accountId: string,
+  rows: readonly DirectoryRow[],
+): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    for (const row of rows) {
+      uid += 1;
+      await tx.insertInto('principals').values({ uid, username: row.sftp_username }).execute();
+      const place = { sftp_host: '127.0.0.1', sftp_port: 22, uid, password_hash: '*', auth_mode: 'password' } as const;
+      const rest = { metadata: '{}', webhook_secret: 's', max_connections: 10, retention_days: 0, updated_at: 1 };
+      const access = { suspended: 0, allowed_networks: '[]' } as const;
+      await tx
+        .insertInto('directories')
+        .values({ ...row, ...place, ...rest, ...access, account_id: accountId })
+        .execute();
+    }
+  });
+}

@@ -13,6 +13,7 @@ const at = (path: string): Route => ({ path: () => path });
 export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard': at('/dashboard'),
   '/dashboard/directories': at('/dashboard/directories'),
+  '/dashboard/directories/:id': { path: ({ directory }) => `/dashboard/directories/${directory.id}` },
   '/dashboard/directories/:id/files': { path: ({ directory }) => `/dashboard/directories/${directory.id}/files` },
   '/dashboard/directories/:id/files/:upload/delete': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,

@@ -39,20 +39,48 @@ export async function listDeliveries(
   directoryId: string,
   { state, limit, after }: DeliveryFilter,
 ): Promise<Delivery[]> {
-  let query = reads
+  const query = await newestFirst(reads, directoryId, after);
+  const rows = await query
+    .where((eb) => (state === undefined ? eb('directory_id', '=', directoryId) : OF_DIRECTORY[state](directoryId)))
+    .limit(limit)
+    .execute();
+  return withAttempts(reads, rows);
+}
+
+/** Deliveries that a search looks at: some 10 ms. */
+const LOOKED_AT = 2000;
+
+/**
+ * The same for a state that no index finds when it is rare: of so many at a time, however few are in that state.
+ * @returns also after which one to go on, if there are more to look at.
+ */
+export async function searchDeliveries(
+  reads: Kysely<Tables>,
+  directoryId: string,
+  { state, limit, after }: DeliveryFilter,
+): Promise<{ deliveries: Delivery[]; next: string | undefined }> {
+  const query = await newestFirst(reads, directoryId, after);
+  const rows = await query.where('directory_id', '=', directoryId).limit(LOOKED_AT).execute();
+  const found = rows.filter((row) => deliveryOf(row).state === state);
+  const shown = found.slice(0, limit);
+  const last = found.length > limit ? shown.at(-1) : rows[LOOKED_AT - 1];
+  return { deliveries: await withAttempts(reads, shown), next: last?.id };
+}
+
+async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: string | undefined) {
+  const query = reads
     .selectFrom('deliveries')
     .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
-    .where((eb) => (state === undefined ? eb('directory_id', '=', directoryId) : OF_DIRECTORY[state](directoryId)))
     .orderBy('inserted_at', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit);
-  if (after !== undefined) {
-    const { inserted_at, id } = await placeOf(reads, directoryId, after);
-    query = query
-      .where('inserted_at', '<=', inserted_at)
-      .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(inserted_at, id)));
-  }
-  const rows = await query.execute();
+    .orderBy('id', 'desc');
+  if (after === undefined) return query;
+  const { inserted_at, id } = await placeOf(reads, directoryId, after);
+  return query
+    .where('inserted_at', '<=', inserted_at)
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(inserted_at, id)));
+}
+
+async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
   const attempts = Map.groupBy(await attemptsOf(reads, rows), ({ delivery_id }) => delivery_id);
   return rows.map((row) => deliveryOf(row, attempts.get(row.id)));
 }

@@ -62,7 +62,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
         {deliveries.length > 0 ? (
           <DeliveryTable deliveries={deliveries} path={path} />
         ) : (
-          <NoDeliveries path={path} state={state} />
+          <NoDeliveries path={path} state={state} isEnd={next === undefined} />
         )}
         <Pager
           of="deliveries"
@@ -116,7 +116,7 @@ const States = ({ path, current }: { path: string; current: ShownState | undefin
   </nav>
 );
 
-const NoDeliveries = ({ path, state }: { path: string; state: ShownState | undefined }) =>
+const NoDeliveries = ({ path, state, isEnd }: { path: string; state: ShownState | undefined; isEnd: boolean }) =>
   state === undefined ? (
     <Empty title="No deliveries yet">
       <p>
@@ -124,5 +124,5 @@ const NoDeliveries = ({ path, state }: { path: string; state: ShownState | undef
       </p>
     </Empty>
   ) : (
-    <Empty title={`No ${state} deliveries`} />
+    <Empty title={`No ${state} deliveries`}>{!isEnd && <p>None among these. The next page has older ones.</p>}</Empty>
   );

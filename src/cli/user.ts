@@ -9,6 +9,7 @@ import { OperatorError } from '../errors.ts';
 import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
 import { shortTime } from '../terminal.ts';
 import { dashboardUrl, linkPath } from '../users/links.ts';
+import { resetSecondFactor } from '../users/second-factor.ts';
 import {
   createUser,
   listUsers,
@@ -139,12 +140,19 @@ function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisa
 function resetCommand(invocation: Invocation): Command {
   const { config, clock } = invocation;
   return changeCommand('reset', "End a user's password and sessions, and print a link for a new password")
-    .addHelpText('after', '\nExample:\n  berth user reset ann@example.com')
-    .action(async (email: string, { json }: Json) => {
+    .option('--second-factor', 'take the second factor away, too: for somebody who has lost it')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth user reset ann@example.com\n  berth user reset ann@example.com --second-factor',
+    )
+    .action(async (email: string, { secondFactor, json }: { secondFactor?: true } & Json) => {
       const settings = config();
       const reset = await withDatabase(settings, async (database) => {
         const user = await namedUser(database, email);
-        const token = await resetPassword({ database, clock }, user.id, changeOf(invocation, user, 'reset'));
+        const by = changeOf(invocation, user, 'reset');
+        // In this order: what is left of an interrupted command is not the password alone.
+        const token = await resetPassword({ database, clock }, user.id, by);
+        if (secondFactor) await resetSecondFactor({ database, clock }, user.id, by);
         return { ...user, token };
       });
       printLink(invocation, settings, reset, json);

@@ -103,12 +103,14 @@ test('what cannot be is one line with status 1, wrong use has status 2', async (
     [['user', 'disable', 'nobody@example.com'], /there is no user/],
     [['user', 'set-role', 'nobody@example.com', 'admin'], /there is no user/],
   ];
-  for (const [args, message] of failures) {
-    const { status, stdout, stderr } = await berth(place, ...args);
-    assert.deepEqual([status, stdout], [1, ''], args.join(' '));
-    assert.match(stderr, /^berth: [^\n]+\n$/);
-    assert.match(stderr, message);
-  }
+  await Promise.all(
+    failures.map(async ([args, message]) => {
+      const { status, stdout, stderr } = await berth(place, ...args);
+      assert.deepEqual([status, stdout], [1, ''], args.join(' '));
+      assert.match(stderr, /^berth: [^\n]+\n$/);
+      assert.match(stderr, message);
+    }),
+  );
   const misuses = [
     ['user', 'create', 'bob@example.com', '--account', account],
     ['user', 'create', 'bob@example.com', '--role', 'admin'],
@@ -116,11 +118,34 @@ test('what cannot be is one line with status 1, wrong use has status 2', async (
     ['user', 'set-role', 'ann@example.com'],
     ['user', 'reset'],
   ];
-  for (const args of misuses) assert.equal((await berth(place, ...args)).status, 2, args.join(' '));
-  for (const step of ['create', 'list', 'set-role', 'disable', 'enable', 'reset']) {
-    assert.match((await berth(place, 'user', step, '--help')).stdout, /Example:\n {2}berth user /);
-  }
+  await Promise.all(misuses.map(async (args) => assert.equal((await berth(place, ...args)).status, 2, args.join(' '))));
+  await Promise.all(
+    ['create', 'list', 'set-role', 'disable', 'enable', 'reset'].map(async (step) =>
+      assert.match((await berth(place, 'user', step, '--help')).stdout, /Examples?:\n {2}berth user /),
+    ),
+  );
   assert.equal((await json<Json[]>(place, 'user', 'list')).length, 1);
+});
+
+test('reset takes a lost second factor away when it is told to, and only then', async () => {
+  using place = scratch();
+  const account = await accountIn(place);
+  const { id } = await json(place, 'user', 'create', 'ann@example.com', '--account', account, '--role', 'admin');
+  await onDatabase(place, async ({ db }) => {
+    await db.updateTable('users').set({ totp_secret: 'JBSWY3DPEHPK3PXP' }).execute();
+    await db
+      .insertInto('recovery_codes')
+      .values({ user_id: String(id), hash: 'x' })
+      .execute();
+  });
+  const factor = async () => (await json<Json[]>(place, 'user', 'list'))[0]?.['second_factor'];
+  await json(place, 'user', 'reset', 'ann@example.com');
+  assert.equal(await factor(), true);
+  const { link } = await json(place, 'user', 'reset', 'ann@example.com', '--second-factor');
+  assert.match(String(link), /\/dashboard\/link\//);
+  assert.equal(await factor(), false);
+  const codes = await onDatabase(place, ({ reads }) => reads.selectFrom('recovery_codes').selectAll().execute());
+  assert.deepEqual(codes, []);
 });
 
 test('beside a running service: the link works there, and what changes counts at the next request', async () => {

@@ -198,12 +198,26 @@ test('forms from another origin sign nobody in and set no password', async () =>
   assert.equal((await visitor.get(path)).status, 200);
 });
 
-/** Signs in so often, and says what came of each. */
-async function tries(visitor: Visitor, count: number, email: string, password: string): Promise<number[]> {
-  const all: number[] = [];
-  for (let i = 0; i < count; i += 1) all.push((await visitor.post(SIGN_IN, { email, password })).status);
-  return all;
-}
+test('requests without a session are counted by address, those with one and static files are not', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files, { unauthenticatedRateLimit: 20 });
+  using user = await signedIn(place(berth), berth.accountId);
+  using visitor = visitorOf(place(berth));
+  const paths = [SIGN_IN, '/dashboard/link/nothing', '/dashboard/directories', '/dashboard/unknown'];
+  const statuses: number[] = [];
+  for (let i = 0; i < 30; i += 1) statuses.push((await visitor.get(paths[i % 4] ?? '')).status);
+  assert.ok(!statuses.slice(0, 20).includes(429), String(statuses));
+  assert.ok(statuses.includes(429), String(statuses));
+  visitor.cookies.set(COOKIE, 'no session');
+  for (let i = 0; i < 5; i += 1) statuses.push((await visitor.get('/dashboard')).status);
+  assert.ok(statuses.slice(30).includes(429), 'a made-up cookie is no way around');
+  const refused = await visitor.get(SIGN_IN);
+  if (refused.status === 429) assert.match(refused.text, /<h1>Too many requests<\/h1>.*Wait a minute/s);
+  for (let i = 0; i < 30; i += 1) {
+    assert.equal((await visitor.get('/dashboard/static/style.css')).status, 200);
+    assert.equal((await user.get('/dashboard/directories')).status, 200);
+  }
+});
 
 test('attempts are limited by user and by network, alike for one who does not exist', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on', BERTH_TRUSTED_PROXIES: '127.0.0.1/32' });
@@ -214,11 +228,18 @@ test('attempts are limited by user and by network, alike for one who does not ex
     const headers = { 'x-forwarded-for': address };
     return { ...visitor, post: (path, fields) => visitor.post(path, fields, headers) };
   };
-  for (const email of [user.email, 'nobody@example.com']) {
-    using attacker = from('198.51.100.7');
-    const statuses = await tries(attacker, 12, email, 'wrong horse battery staple');
-    assert.deepEqual(statuses.slice(0, 10), Array<number>(10).fill(422));
-    assert.ok(statuses.slice(10).includes(429), String(statuses));
+  for (const [email, address] of [
+    [user.email, '198.51.100.7'],
+    ['nobody@example.com', '198.51.100.8'],
+  ] as const) {
+    using attacker = from(address);
+    // At once, since the bucket has another attempt every six seconds.
+    const guesses = Array.from({ length: 14 }, () =>
+      attacker.post(SIGN_IN, { email, password: 'wrong horse battery' }),
+    );
+    const statuses = (await Promise.all(guesses)).map(({ status }) => status).toSorted((x, y) => x - y);
+    assert.deepEqual(statuses.slice(0, 10), Array<number>(10).fill(422), email);
+    assert.equal(statuses.at(-1), 429, email);
   }
   using home = from('127.0.0.1');
   assert.equal((await home.post(SIGN_IN, { email: user.email, password: PASSWORD })).status, 303, 'where the user was');

@@ -1,7 +1,9 @@
 /** Users: what one account may do to another's, what is left when they go, and what ends by itself. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { markDeleted } from '../../src/accounts/accounts.ts';
 import { adaptRestored } from '../../src/backup/restored-rows.ts';
 import { DAY } from '../../src/clock.ts';
@@ -207,6 +209,33 @@ test('a clock that jumps locks nobody out: not forward, not back', async () => {
   assert.ok(await sessionOf(place, before, VISIT));
   place.clock.advance(DAY / 2 + 1000);
   assert.equal(await sessionOf(place, before, VISIT), undefined, 'idle for 12 h, by the clock as it is now');
+});
+
+test('a crash between the commit and the answer: the link is used up, and its password signs in', async () => {
+  using files = scratch();
+  const user = await (async () => {
+    await using place = await placeIn(files);
+    return await userOf(place, await place.account());
+  })();
+  const dying = (after: 'hash' | 'commit') =>
+    spawnSync(process.execPath, [fileURLToPath(new URL('dying-link.ts', import.meta.url)), after, user.token], {
+      env: { ...process.env, DATABASE_FILE: files.config.databaseFile },
+      encoding: 'utf8',
+    });
+  const before = dying('hash');
+  assert.equal(before.signal, 'SIGKILL', before.stderr);
+  {
+    await using place = await placeIn(files);
+    assert.ok(
+      await ownerOfLink(place.database.reads, user.token, place.clock.now()),
+      'before it: nothing has happened',
+    );
+    assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);
+  }
+  assert.equal(dying('commit').signal, 'SIGKILL');
+  await using place = await placeIn(files);
+  assert.equal(await ownerOfLink(place.database.reads, user.token, place.clock.now()), undefined);
+  assert.ok(await place.signIn({ email: user.email, password: PASSWORD }, VISIT));
 });
 
 test('two who use a link at once: one of them gets in', async () => {

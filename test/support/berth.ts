@@ -69,7 +69,12 @@ export interface TestBerth extends AsyncDisposable {
 
 export async function startBerth(
   place: Scratch,
-  options: { receiver?: ReceiverOptions; rateLimit?: number; sftpAddresses?: readonly string[] } = {},
+  options: {
+    receiver?: ReceiverOptions;
+    rateLimit?: number;
+    unauthenticatedRateLimit?: number;
+    sftpAddresses?: readonly string[];
+  } = {},
 ): Promise<TestBerth> {
   await using parts = new AsyncDisposableStack();
   const hook = parts.use(await receiver({ eachOnce: true, ...options.receiver }));
@@ -78,7 +83,7 @@ export async function startBerth(
     ...sshd.config,
     webhooks: { ...sshd.config.webhooks, allow: ['127.0.0.0/8'] },
     rateLimit: options.rateLimit ?? 1e6,
-    unauthenticatedRateLimit: 1e6,
+    unauthenticatedRateLimit: options.unauthenticatedRateLimit ?? 1e6,
   };
   const log = createLog(config.logLevel);
   let service: Service | undefined = await startService(config, { log });

@@ -22,6 +22,12 @@ export async function fieldErrors(change: () => Promise<unknown>): Promise<Field
   }
 }
 
+/** What was done just before, by the word for it in the page's address: its sentence, and never text from there. */
+export function noticeOf(c: PageContext, sentences: Readonly<Record<string, string>>): string | undefined {
+  const done = c.req.query('done') ?? '';
+  return Object.hasOwn(sentences, done) ? sentences[done] : undefined;
+}
+
 /** An empty field stands for no text. */
 export function textOrNull(text = ''): string | null {
   return text === '' ? null : text.replaceAll('\r\n', '\n');

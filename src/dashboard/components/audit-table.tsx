@@ -8,36 +8,23 @@ import { Text } from './text.tsx';
 import { Time } from './values.tsx';
 
 export const AuditTable: FC<{ rows: readonly AuditRow[] }> = ({ rows }) => {
-  if (rows.length === 0)
-    return (
-      <Empty title="No changes">
-        <p>What is created, changed or deleted on these pages or by the API is listed here.</p>
-      </Empty>
-    );
+  if (rows.length > 0)
+    return <Table caption="Newest first" columns={['When', 'What', 'Directory', 'By']} rows={rows.map(cellsOf)} />;
   return (
-    <Table caption="Changes, newest first" columns={['When', 'What', 'Directory', 'By']}>
-      {rows.map((row) => (
-        <tr>
-          <td>
-            <Time at={row.at} />
-          </td>
-          <td>
-            {ACTIONS[row.action]}
-            {row.changes !== '{}' && (
-              <span class="quiet">
-                {' '}
-                <Text of={changesInWords(changesOf(row))} />
-              </span>
-            )}
-          </td>
-          <td>
-            {row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>}
-          </td>
-          <td>
-            <Text of={askerInWords(row)} />
-          </td>
-        </tr>
-      ))}
-    </Table>
+    <Empty title="No changes">
+      <p>What is created, changed or deleted on these pages or by the API is listed here.</p>
+    </Empty>
   );
 };
+
+const cellsOf = (row: AuditRow) => [
+  <Time at={row.at} />,
+  <>
+    {ACTIONS[row.action]}{' '}
+    <span class="quiet">
+      <Text of={changesInWords(changesOf(row))} />
+    </span>
+  </>,
+  row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>,
+  <Text of={askerInWords(row)} />,
+];

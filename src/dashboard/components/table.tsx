@@ -1,10 +1,10 @@
-/** A table that scrolls by itself on a narrow screen. Its children are the rows. */
-import type { FC, PropsWithChildren } from 'hono/jsx';
+/** A table that scrolls by itself on a narrow screen. Each row has a cell for each column. */
+import type { Child, FC } from 'hono/jsx';
 
-export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly string[] }>> = ({
+export const Table: FC<{ caption: string; columns: readonly string[]; rows: readonly (readonly Child[])[] }> = ({
   caption,
   columns,
-  children,
+  rows,
 }) => (
   <div class="scroll" tabindex={0}>
     <table>
@@ -16,7 +16,15 @@ export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly st
           ))}
         </tr>
       </thead>
-      <tbody>{children}</tbody>
+      <tbody>
+        {rows.map((cells) => (
+          <tr>
+            {cells.map((cell) => (
+              <td>{cell}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
     </table>
   </div>
 );

@@ -9,32 +9,16 @@ export const ROLES = { member: 'Member', admin: 'Admin' };
 
 const COLUMNS = ['Email', 'Role', 'Last sign-in', 'Second factor', 'State'];
 
-/** Each is linked to the page on which an admin changes it. */
-export const UserTable: FC<{ users: readonly User[]; mayChange: boolean }> = ({ users, mayChange }) => (
-  <Table caption="Users of your account" columns={COLUMNS}>
-    {users.map((user) => (
-      <tr>
-        <td>
-          {mayChange ? (
-            <a href={`/dashboard/team/${user.id}`}>
-              <Text of={user.email} />
-            </a>
-          ) : (
-            <Text of={user.email} />
-          )}
-        </td>
-        <td>{ROLES[user.role]}</td>
-        <td>
-          <Time at={user.signed_in_at} />
-        </td>
-        <td>{user.has_second_factor ? 'on' : 'off'}</td>
-        <td>
-          <Badge
-            kind={user.disabled_at === null ? 'good' : 'bad'}
-            text={user.disabled_at === null ? 'enabled' : 'disabled'}
-          />
-        </td>
-      </tr>
-    ))}
-  </Table>
-);
+/** `linked`: to the pages on which an admin changes them. */
+export const UserTable: FC<{ users: readonly User[]; linked?: boolean }> = ({ users, linked }) => {
+  const rows = users.map(({ id, email, role, signed_in_at, has_second_factor, disabled_at }) => [
+    <a href={linked ? `/dashboard/team/${id}` : undefined}>
+      <Text of={email} />
+    </a>,
+    ROLES[role],
+    <Time at={signed_in_at} />,
+    has_second_factor ? 'on' : 'off',
+    disabled_at === null ? <Badge kind="good" text="enabled" /> : <Badge kind="bad" text="disabled" />,
+  ]);
+  return <Table caption="Users of your account" columns={COLUMNS} rows={rows} />;
+};

@@ -3,9 +3,9 @@ import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
-import type { Plan } from '../../db/schema.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { AuditTable } from '../components/audit-table.tsx';
+import { Facts } from '../components/facts.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Pager } from '../components/pager.tsx';
@@ -13,14 +13,14 @@ import { Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Size } from '../components/values.tsx';
 import { askerOf, type DashboardEnv } from '../environment.ts';
-import { formFields } from '../form.ts';
+import { formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { auditOf, directoryMeant, usageOf } from '../queries/account.ts';
 
 const PATH = '/dashboard/account';
 const PAGE = 50;
 
-const DONE: Readonly<Record<string, string>> = {
+const DONE = {
   yes: 'Everybody needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
@@ -30,7 +30,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
 
   app.get(PATH, async (c) => {
     const { accountId, plan, role } = c.get('user').principal;
-    const { directory: wanted = '', before = '', required = '' } = c.req.query();
+    const { directory: wanted = '', before = '' } = c.req.query();
     const directory = await directoryMeant(reads, accountId, wanted);
     const isUnknown = wanted !== '' && directory === undefined;
     const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
@@ -38,8 +38,18 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
     const last = rows.length < PAGE ? undefined : rows.at(-1);
     const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
-      <Layout title="Account" notice={DONE[required]}>
-        <Usage name={c.get('user').accountName} plan={plan} {...usage} />
+      <Layout title="Account" notice={noticeOf(c, DONE)}>
+        <Section title="Plan">
+          <Facts
+            of={[
+              ['Account', <Text of={c.get('user').accountName} />],
+              ['Plan', plan],
+              ['Directories', `${usage.directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`],
+              ['Storage', <Size bytes={usage.bytes} />],
+              ['API', allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans'],
+            ]}
+          />
+        </Section>
         <SecondFactor isRequired={usage.isFactorRequired} mayChange={role === 'admin'} />
         <Section title="Changes">
           <form class="toolbar">
@@ -56,42 +66,9 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
     await requireSecondFactor(rules, required === 'yes', askerOf(c));
-    return c.redirect(`${PATH}?required=${required}`, 303);
+    return c.redirect(`${PATH}?done=${required}`, 303);
   });
 }
-
-const Usage = ({
-  name,
-  plan,
-  directories,
-  bytes,
-}: {
-  name: string;
-  plan: Plan;
-  directories: number;
-  bytes: number;
-}) => (
-  <Section title="Plan">
-    <dl>
-      <dt>Account</dt>
-      <dd>
-        <Text of={name} />
-      </dd>
-      <dt>Plan</dt>
-      <dd>{plan}</dd>
-      <dt>Directories</dt>
-      <dd>
-        {directories} of {DIRECTORY_LIMITS[plan] ?? 'any number'}
-      </dd>
-      <dt>Storage</dt>
-      <dd>
-        <Size bytes={bytes} />
-      </dd>
-      <dt>API</dt>
-      <dd>{allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans'}</dd>
-    </dl>
-  </Section>
-);
 
 const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChange: boolean }) => (
   <Section title="Second factor" about="Users who are asked for it set it up before they do anything else.">

@@ -12,11 +12,11 @@ import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { fieldErrors, formFields } from '../form.ts';
+import { fieldErrors, formFields, noticeOf } from '../form.ts';
 
 const PATH = '/dashboard/profile';
 
-const DONE: Readonly<Record<string, string>> = {
+const DONE = {
   password: 'Your password is changed, and your other sessions have ended.',
   'second-factor-off': 'Your second factor is off.',
   ended: 'The session has ended.',
@@ -32,7 +32,7 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
     const sessions = await sessionsOf(database.reads, userId, clock.now());
     if (errors) c.status(422);
     return c.render(
-      <Layout title="Profile" notice={DONE[c.req.query('done') ?? '']}>
+      <Layout title="Profile" notice={noticeOf(c, DONE)}>
         {hasPassword && <Password errors={errors} />}
         <SecondFactor isOn={isOn} />
         <Sessions sessions={sessions} own={sessionId} />
@@ -103,25 +103,14 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
     <Table
       caption="Where you are signed in, last used first"
       columns={['Browser', 'Address', 'Signed in', 'Last used', 'End']}
-    >
-      {sessions.map(({ id, agent, address, inserted_at, seen_at }) => (
-        <tr>
-          <td>
-            <Text of={browserName(agent)} />
-          </td>
-          <td>
-            <Text of={address} />
-          </td>
-          <td>
-            <Time at={inserted_at} />
-          </td>
-          <td>
-            <Time at={seen_at} />
-          </td>
-          <td>{id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />}</td>
-        </tr>
-      ))}
-    </Table>
+      rows={sessions.map(({ id, agent, address, inserted_at, seen_at }) => [
+        <Text of={browserName(agent)} />,
+        <Text of={address} />,
+        <Time at={inserted_at} />,
+        <Time at={seen_at} />,
+        id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+      ])}
+    />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}
   </Section>
 );

@@ -29,13 +29,9 @@ export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
         notice={c.req.query('done') === 'removed' ? 'The user is removed.' : undefined}
         problem={errors?.['role'] && 'Choose one of the roles.'}
       >
-        <UserTable users={list} mayChange={mayChange} />
+        <UserTable users={list} linked={mayChange} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
-        {mayChange ? (
-          <Invite given={given} errors={errors} />
-        ) : (
-          <p class="quiet">An admin of your account changes it.</p>
-        )}
+        {mayChange && <Invite given={given} errors={errors} />}
       </Layout>,
     );
   }

@@ -12,7 +12,7 @@ import { Secret } from '../components/secret.tsx';
 import { Section } from '../components/section.tsx';
 import { ROLES, UserTable } from '../components/user-table.tsx';
 import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { formFields } from '../form.ts';
+import { formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
 
@@ -22,19 +22,45 @@ export interface TeamDependencies extends users.UserDependencies {
   readonly database: Pick<Database, 'db' | 'reads'>;
 }
 
-/** By the last part of their paths. */
-const CHANGES = {
-  disable: (deps: TeamDependencies, id: string, by: users.UserChange) => users.setDisabled(deps, id, true, by),
-  enable: (deps: TeamDependencies, id: string, by: users.UserChange) => users.setDisabled(deps, id, false, by),
-  'second-factor': resetSecondFactor,
-  remove: users.removeUser,
+interface Action {
+  readonly label: string;
+  /** Asked before, where there is JavaScript. */
+  readonly confirm?: string;
+  readonly isFor: (user: users.User) => boolean;
+  readonly change: (deps: TeamDependencies, id: string, by: users.UserChange) => Promise<void>;
+}
+
+/** What takes one click, by the last part of its path. */
+const ACTIONS: Readonly<Record<string, Action>> = {
+  'second-factor': {
+    label: 'Reset second factor',
+    confirm: 'Let this user in without a second factor, until it is set up again?',
+    isFor: ({ has_second_factor }) => Boolean(has_second_factor),
+    change: resetSecondFactor,
+  },
+  disable: {
+    label: 'Disable',
+    isFor: ({ disabled_at }) => disabled_at === null,
+    change: (deps, id, by) => users.setDisabled(deps, id, true, by),
+  },
+  enable: {
+    label: 'Enable',
+    isFor: ({ disabled_at }) => disabled_at !== null,
+    change: (deps, id, by) => users.setDisabled(deps, id, false, by),
+  },
+  remove: {
+    label: 'Remove',
+    confirm: 'Remove this user for good?',
+    isFor: () => true,
+    change: users.removeUser,
+  },
 };
 
-const DONE: Readonly<Record<string, string>> = {
+const DONE = {
   role: 'The role is changed.',
+  'second-factor': 'The second factor is reset.',
   disable: 'The user does not get in any more.',
   enable: 'The user gets in again.',
-  'second-factor': 'The second factor is reset.',
 };
 
 /** The link is shown on the page of that path, once. */
@@ -48,11 +74,11 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     const user = await users.userById(deps.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
     return c.render(
-      <Layout title={user.email} notice={DONE[c.req.query('done') ?? '']}>
+      <Layout title={user.email} notice={noticeOf(c, DONE)}>
         <Secret secret={takeShownOnce(c)} label="Link to hand over">
           <p>Whoever has it sets a password and signs in as this user. It works once, for 24 hours.</p>
         </Secret>
-        <UserTable users={[user]} mayChange={false} />
+        <UserTable users={[user]} />
         {user.id === userId ? <Oneself /> : <Changes user={user} />}
       </Layout>,
     );
@@ -71,7 +97,7 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     return c.redirect(path, 303);
   });
 
-  for (const [name, change] of Object.entries(CHANGES))
+  for (const [name, { change }] of Object.entries(ACTIONS))
     app.post(`${TEAM}/:id/${name}`, adminOnly, async (c) => {
       await change(deps, c.req.param('id'), { asker: askerOf(c) });
       return c.redirect(name === 'remove' ? `${TEAM}?done=removed` : `${TEAM}/${c.req.param('id')}?done=${name}`, 303);
@@ -85,39 +111,23 @@ const Oneself = () => (
   </p>
 );
 
-const Changes = ({ user: { id, email, role, disabled_at, has_second_factor } }: { user: users.User }) => (
+const Changes = ({ user }: { user: users.User }) => (
   <>
     <Section title="Role" about="An admin also manages API keys, the team and how one gets in to directories.">
-      <Form action={`${TEAM}/${id}/role`}>
-        <Select label="Role" name="role" options={ROLES} value={role} />
+      <Form action={`${TEAM}/${user.id}/role`}>
+        <Select label="Role" name="role" options={ROLES} value={user.role} />
         <button>Save</button>
       </Form>
     </Section>
-    <Section title="Access" about="Each of these signs the user out everywhere.">
+    <Section title="Access" about="Each of these signs the user out everywhere. A new link ends the password.">
       <div class="actions">
-        <ActionButton
-          action={`${TEAM}/${id}/link`}
-          label="New link"
-          confirm={`End the password of ${email}, and make a link for a new one?`}
-        />
-        {Boolean(has_second_factor) && (
-          <ActionButton
-            action={`${TEAM}/${id}/second-factor`}
-            label="Reset second factor"
-            confirm={`Let ${email} in without a second factor, until it is set up again?`}
-          />
+        <ActionButton action={`${TEAM}/${user.id}/link`} label="New link" />
+        {Object.entries(ACTIONS).map(
+          ([name, { isFor, label, confirm }]) =>
+            isFor(user) && (
+              <ActionButton action={`${TEAM}/${user.id}/${name}`} label={label} {...(confirm && { confirm })} />
+            ),
         )}
-        {disabled_at === null ? (
-          <ActionButton action={`${TEAM}/${id}/disable`} label="Disable" />
-        ) : (
-          <ActionButton action={`${TEAM}/${id}/enable`} label="Enable" />
-        )}
-        <ActionButton
-          action={`${TEAM}/${id}/remove`}
-          label="Remove"
-          kind="danger"
-          confirm={`Remove ${email} for good?`}
-        />
       </div>
     </Section>
   </>

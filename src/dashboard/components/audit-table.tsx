@@ -3,13 +3,19 @@ import type { FC } from 'hono/jsx';
 import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/audit-in-words.ts';
 import type { AuditRow } from '../queries/account.ts';
 import { Empty } from './empty.tsx';
-import { Table } from './table.tsx';
+import { Row, Table } from './table.tsx';
 import { Text } from './text.tsx';
 import { Time } from './values.tsx';
 
 export const AuditTable: FC<{ rows: readonly AuditRow[] }> = ({ rows }) => {
   if (rows.length > 0)
-    return <Table caption="Newest first" columns={['When', 'What', 'Directory', 'By']} rows={rows.map(cellsOf)} />;
+    return (
+      <Table caption="Newest first" columns={['When', 'What', 'Directory', 'By']}>
+        {rows.map((row) => (
+          <Row of={cellsOf(row)} />
+        ))}
+      </Table>
+    );
   return (
     <Empty title="No changes">
       <p>What is created, changed or deleted on these pages or by the API is listed here.</p>

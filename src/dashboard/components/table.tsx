@@ -1,12 +1,12 @@
-/** A table that scrolls by itself on a narrow screen. Each row has a cell for each column. */
-import type { Child, FC } from 'hono/jsx';
+/** A table that scrolls by itself on a narrow screen, and its rows. */
+import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
-export const Table: FC<{ caption: string; columns: readonly string[]; rows: readonly (readonly Child[])[] }> = ({
+export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly string[] }>> = ({
   caption,
   columns,
-  rows,
+  children,
 }) => (
-  <div class="scroll" tabindex={0}>
+  <div class="scroll">
     <table>
       <caption>{caption}</caption>
       <thead>
@@ -16,15 +16,16 @@ export const Table: FC<{ caption: string; columns: readonly string[]; rows: read
           ))}
         </tr>
       </thead>
-      <tbody>
-        {rows.map((cells) => (
-          <tr>
-            {cells.map((cell) => (
-              <td>{cell}</td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
+      <tbody>{children}</tbody>
     </table>
   </div>
+);
+
+/** A cell for each column. */
+export const Row: FC<{ of: readonly Child[] }> = ({ of }) => (
+  <tr>
+    {of.map((cell) => (
+      <td>{cell}</td>
+    ))}
+  </tr>
 );

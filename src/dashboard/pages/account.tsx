@@ -15,7 +15,8 @@ import { Badge, Size } from '../components/values.tsx';
 import { askerOf, type DashboardEnv } from '../environment.ts';
 import { formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { auditOf, directoryMeant, usageOf } from '../queries/account.ts';
+import { auditOf, directoryMeant, isSecondFactorRequired } from '../queries/account.ts';
+import { storedIn } from '../queries/overview.ts';
 
 const PATH = '/dashboard/account';
 const PAGE = 50;
@@ -34,7 +35,8 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
     const directory = await directoryMeant(reads, accountId, wanted);
     const isUnknown = wanted !== '' && directory === undefined;
     const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
-    const usage = await usageOf(reads, accountId);
+    const { directories, bytes } = await storedIn(reads, accountId);
+    const isRequired = await isSecondFactorRequired(reads, accountId);
     const last = rows.length < PAGE ? undefined : rows.at(-1);
     const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
@@ -44,13 +46,13 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
             of={[
               ['Account', <Text of={c.get('user').accountName} />],
               ['Plan', plan],
-              ['Directories', `${usage.directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`],
-              ['Storage', <Size bytes={usage.bytes} />],
+              ['Directories', `${directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`],
+              ['Storage', <Size bytes={bytes} />],
               ['API', allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans'],
             ]}
           />
         </Section>
-        <SecondFactor isRequired={usage.isFactorRequired} mayChange={role === 'admin'} />
+        <SecondFactor isRequired={isRequired} mayChange={role === 'admin'} />
         <Section title="Changes">
           <form class="toolbar">
             <Field label="Directory" name="directory" value={wanted} hint="Its username or id. Empty: all." />

@@ -8,7 +8,7 @@ import { browserName } from '../browser-name.ts';
 import { ActionButton, Field, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { Table } from '../components/table.tsx';
+import { Row, Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
@@ -103,14 +103,19 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
     <Table
       caption="Where you are signed in, last used first"
       columns={['Browser', 'Address', 'Signed in', 'Last used', 'End']}
-      rows={sessions.map(({ id, agent, address, inserted_at, seen_at }) => [
-        <Text of={browserName(agent)} />,
-        <Text of={address} />,
-        <Time at={inserted_at} />,
-        <Time at={seen_at} />,
-        id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
-      ])}
-    />
+    >
+      {sessions.map(({ id, agent, address, inserted_at, seen_at }) => (
+        <Row
+          of={[
+            <Text of={browserName(agent)} />,
+            <Text of={address} />,
+            <Time at={inserted_at} />,
+            <Time at={seen_at} />,
+            id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+          ]}
+        />
+      ))}
+    </Table>
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}
   </Section>
 );

@@ -1,18 +1,10 @@
-/** What an account has and what was changed in it. */
+/** What an account asks of its users, and what was changed in it. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
 
-/** How many directories there are, their bytes, and whether a second factor is asked for. */
-export async function usageOf(reads: Kysely<Tables>, accountId: string) {
+export async function isSecondFactorRequired(reads: Kysely<Tables>, accountId: string): Promise<boolean> {
   const account = reads.selectFrom('accounts').select('second_factor_required_at').where('id', '=', accountId);
-  const { second_factor_required_at } = await account.executeTakeFirstOrThrow();
-  const { directories, bytes } = await reads
-    .selectFrom('directories')
-    .select(({ fn }) => [fn.countAll<number>().as('directories'), fn.sum<number | null>('storage_bytes').as('bytes')])
-    .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow();
-  return { directories, bytes: bytes ?? 0, isFactorRequired: second_factor_required_at !== null };
+  return (await account.executeTakeFirstOrThrow()).second_factor_required_at !== null;
 }
 
 /** The id of the account's directory that is meant by its id or username; by its id also after it was deleted. */

@@ -98,7 +98,8 @@ async function listDirectories(db: Kysely<unknown>): Promise<void> {
   for (const [name, columns] of [
     ['created', ['inserted_at', 'id', 'search']],
     ['name', ['search', 'id']],
-    ['storage', ['storage_bytes', 'id', 'search']],
+    // With `deleted_at`, what an account stores is summed by the index alone.
+    ['storage', ['storage_bytes', 'id', 'search', 'deleted_at']],
     ['upload', ['last_upload_at', 'id', 'search']],
   ] as const)
     await schema

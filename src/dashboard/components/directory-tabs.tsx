@@ -2,12 +2,16 @@
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { DirectoriesTable } from '../../db/schema.ts';
 import { Layout } from './layout.tsx';
+import { Tabs } from './tabs.tsx';
 
-const TABS = { Overview: '', Webhook: '/webhook', Files: '/files', Activity: '/activity' } as const;
+function tabsOf(id: string) {
+  const path = `/dashboard/directories/${id}`;
+  return { Overview: path, Webhook: `${path}/webhook`, Files: `${path}/files`, Activity: `${path}/activity` };
+}
 
 interface DirectoryLayoutProps {
   readonly directory: Pick<DirectoriesTable, 'id' | 'name'>;
-  readonly tab: keyof typeof TABS;
+  readonly tab: keyof ReturnType<typeof tabsOf>;
   readonly notice?: string | undefined;
   readonly problem?: string | undefined;
 }
@@ -20,17 +24,7 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({
   children,
 }) => (
   <Layout title={tab === 'Overview' ? name : `${name}: ${tab}`} notice={notice} problem={problem}>
-    <nav class="tabs" aria-label="Directory">
-      <ul>
-        {Object.entries(TABS).map(([text, path]) => (
-          <li>
-            <a href={`/dashboard/directories/${id}${path}`} aria-current={text === tab ? 'page' : undefined}>
-              {text}
-            </a>
-          </li>
-        ))}
-      </ul>
-    </nav>
+    <Tabs label="Directory" tabs={tabsOf(id)} current={tab} />
     {children}
   </Layout>
 );

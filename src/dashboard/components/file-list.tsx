@@ -5,13 +5,14 @@
 import type { FC } from 'hono/jsx';
 import type { FileState } from '../../db/schema.ts';
 import { baseName, bytesOf, displayName, pathOf } from '../../uploads/file-path.ts';
-import { folderQuery } from '../files-view.ts';
-import type { Entry, ListedFile } from '../../uploads/folders.ts';
-import { Text } from './text.tsx';
+import type { Entry } from '../../uploads/folders.ts';
+import { type FilesView, queryOf } from '../files-view.ts';
+import { Table } from './table.tsx';
+import { clipped, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 
-/** Characters of a name or path that are shown, from its end: one name is never longer. */
-const MOST = 255;
+/** Characters that are shown: a name is never longer. */
+const [NAME, PATH] = [255, 400];
 
 const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   waiting: 'temporary name',
@@ -19,57 +20,41 @@ const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   placed: 'put here for download',
 };
 
-interface FileListProps {
-  readonly entries: readonly Entry[];
-  /** Whether only the last component of each path is shown. */
-  readonly isFolder: boolean;
-  /** The query of the page to come back to. */
-  readonly back: string;
-}
+const COLUMNS = ['Name', 'Size', 'Uploaded', 'Actions'];
 
-export const FileList: FC<FileListProps> = ({ entries, isFolder, back }) => {
-  const name = (path: Buffer): string => shortened(displayName(isFolder ? baseName(pathOf(path)) : path));
+export const FileList: FC<{ caption: string; entries: readonly Entry[]; view: FilesView }> = ({
+  caption,
+  entries,
+  view,
+}) => {
+  const back = queryOf(view);
+  const nameOf = (path: Buffer): string =>
+    view.kind === 'folder' ? clipped(displayName(baseName(pathOf(path))), NAME) : clipped(displayName(path), PATH);
   return (
-    <div class="scroll" tabindex={0}>
-      <table aria-label="Files">
-        <thead>
+    <Table caption={caption} columns={COLUMNS}>
+      {entries.map((entry) =>
+        'folder' in entry ? (
           <tr>
-            <th scope="col">Name</th>
-            <th scope="col" class="number">
-              Size
-            </th>
-            <th scope="col">Uploaded</th>
-            <th scope="col">Actions</th>
+            <td colspan={COLUMNS.length}>
+              <FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {entries.map((entry) =>
-            'folder' in entry ? (
-              <tr>
-                <td colspan={4}>
-                  <a href={folderQuery(entry.folder)}>
-                    <Text of={`${name(entry.folder)}/`} />
-                  </a>
-                </td>
-              </tr>
-            ) : (
-              <FileRow file={entry.file} name={name(entry.file.path)} back={back} />
-            ),
-          )}
-        </tbody>
-      </table>
-    </div>
+        ) : (
+          <FileRow file={entry.file} name={nameOf(entry.file.path)} back={back} />
+        ),
+      )}
+    </Table>
   );
 };
 
-const FileRow: FC<{ file: ListedFile; name: string; back: string }> = ({ file, name, back }) => {
+const FileRow: FC<Extract<Entry, { file: unknown }> & { name: string; back: string }> = ({ file, name, back }) => {
   const { id, size_bytes, uploaded_at, state } = file;
   return (
     <tr>
       <td>
         <Text of={name} /> {state !== 'uploaded' && <Badge kind="waiting" text={STATES[state]} />}
       </td>
-      <td class="number">
+      <td>
         <Size bytes={size_bytes} />
       </td>
       <td>
@@ -86,6 +71,12 @@ const FileRow: FC<{ file: ListedFile; name: string; back: string }> = ({ file, n
   );
 };
 
+const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (
+  <a href={queryOf({ kind: 'folder', folder })}>
+    <Text of={name} />
+  </a>
+);
+
 /** The way from the topmost folder to this one: the last few steps of a long one. */
 export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
   const names = folder.length === 0 ? [] : pathOf(folder).split('/');
@@ -94,21 +85,15 @@ export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
     <p>
       <a href="?folder=">Topmost folder</a>
       {first > 0 && ' / …'}
-      {names.slice(first).map((name, index) => {
-        const path = names.slice(0, first + index + 1).join('/');
-        return (
-          <>
-            {' / '}
-            <a href={folderQuery(bytesOf(path))}>
-              <Text of={shortened(displayName(name))} />
-            </a>
-          </>
-        );
-      })}
+      {names.slice(first).map((name, index) => (
+        <>
+          {' / '}
+          <FolderLink
+            folder={bytesOf(names.slice(0, first + index + 1).join('/'))}
+            name={clipped(displayName(name), NAME)}
+          />
+        </>
+      ))}
     </p>
   );
 };
-
-function shortened(text: string): string {
-  return text.length > MOST ? `…${text.slice(-MOST).toWellFormed()}` : text;
-}

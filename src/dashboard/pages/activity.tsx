@@ -10,7 +10,9 @@ import { Empty } from '../components/empty.tsx';
 import { ActionButton } from '../components/form.tsx';
 import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
-import { Text } from '../components/text.tsx';
+import { Table } from '../components/table.tsx';
+import { capitalized, Tabs } from '../components/tabs.tsx';
+import { clipped, Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
@@ -34,28 +36,17 @@ export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
     const page = await activity({ directory, topic, from, limit: PAGE });
     const address = (next: Place | undefined): string =>
       `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
-    const isEnded = c.req.query('done') === 'ended';
     return c.render(
       <DirectoryLayout
         directory={directory}
         tab="Activity"
-        notice={isEnded ? 'The session has ended. Its client may connect again.' : undefined}
+        notice={c.req.query('done') === 'ended' ? 'The session has ended. Its client may connect again.' : undefined}
       >
         <Section title="Live sessions">
           <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
         </Section>
         <Section title="History">
-          <nav class="pager" aria-label="What is shown">
-            {[undefined, ...TOPIC_NAMES].map((each) => (
-              <a
-                class="button"
-                href={`?${each ? `topic=${each}` : ''}`}
-                aria-current={each === topic ? 'page' : undefined}
-              >
-                {each ? `${each.slice(0, 1).toUpperCase()}${each.slice(1)}` : 'All'}
-              </a>
-            ))}
-          </nav>
+          <Tabs label="Topics" tabs={TABS} current={topic ? capitalized(topic) : 'All'} />
           <History page={page} />
           <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
         </Section>
@@ -72,6 +63,7 @@ export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
 }
 
 const TOPIC_NAMES = Object.keys(TOPICS) as Topic[];
+const TABS = { All: '?', ...Object.fromEntries(TOPIC_NAMES.map((each) => [capitalized(each), `?topic=${each}`])) };
 
 function topicIn(text: string | undefined): Topic | undefined {
   return TOPIC_NAMES.find((each) => each === text);
@@ -85,83 +77,56 @@ function placeIn(text: string | undefined): Place | undefined {
 const Sessions: FC<{ sessions: readonly LiveSession[]; mayEnd: boolean }> = ({ sessions, mayEnd }) => {
   if (sessions.length === 0) return <p class="quiet">Nobody is connected.</p>;
   return (
-    <div class="scroll">
-      <table aria-label="Live sessions">
-        <thead>
-          <tr>
-            <th scope="col">Since</th>
-            <th scope="col">Address</th>
-            {mayEnd && <th scope="col">Actions</th>}
-          </tr>
-        </thead>
-        <tbody>
-          {sessions.map(({ name, address, since }) => (
-            <tr>
-              <td>
-                <Time at={since} />
-              </td>
-              <td>
-                <Text of={address} />
-              </td>
-              {mayEnd && (
-                <td>
-                  <ActionButton
-                    action="activity/end-session"
-                    label="End"
-                    kind="danger"
-                    fields={{ session: name }}
-                    confirm="End this session? Transfers that are under way are cut off."
-                  />
-                </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table caption="Who is connected now" columns={['Since', 'Address', ...(mayEnd ? ['Actions'] : [])]}>
+      {sessions.map(({ name, address, since }) => (
+        <tr>
+          <td>
+            <Time at={since} />
+          </td>
+          <td>{address}</td>
+          {mayEnd && (
+            <td>
+              <ActionButton
+                action="activity/end-session"
+                label="End"
+                kind="danger"
+                fields={{ session: name }}
+                confirm="End this session? Transfers that are under way are cut off."
+              />
+            </td>
+          )}
+        </tr>
+      ))}
+    </Table>
   );
 };
 
-const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => (
-  <>
-    {missing !== undefined && (
-      <p class="quiet">
-        {missing === 'no journal'
-          ? 'Refused logins are missing: sshd’s log is in no journal here.'
-          : 'Refused logins are missing: sshd’s log could not be read just now.'}
-      </p>
-    )}
-    {happenings.length === 0 ? (
-      <Empty title="Nothing here yet">
-        <p>Logins, files, webhooks and changes of this directory will be listed here.</p>
-      </Empty>
-    ) : (
-      <div class="scroll">
-        <table aria-label="History">
-          <thead>
+const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
+  const why = missing === 'no journal' ? 'is in no journal here' : 'could not be read just now';
+  return (
+    <>
+      {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}
+      {happenings.length === 0 && (
+        <Empty title="Nothing yet">
+          <p>Logins, files, webhooks and changes of this directory are listed here.</p>
+        </Empty>
+      )}
+      {happenings.length > 0 && (
+        <Table caption="Newest first" columns={['When', 'What', 'Address', 'Details']}>
+          {happenings.map(({ at, kind, address, text }) => (
             <tr>
-              <th scope="col">Time</th>
-              <th scope="col">What</th>
-              <th scope="col">Address</th>
-              <th scope="col">Details</th>
+              <td>
+                <Time at={at} />
+              </td>
+              <td>{kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind}</td>
+              <td>{address}</td>
+              <td>
+                <Text of={clipped(text, MOST)} />
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {happenings.map(({ at, kind, address, text }) => (
-              <tr>
-                <td>
-                  <Time at={at} />
-                </td>
-                <td>{kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind}</td>
-                <td>{address}</td>
-                <td>
-                  <Text of={text.length > MOST ? `${text.slice(0, MOST).toWellFormed()}…` : text} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    )}
-  </>
-);
+          ))}
+        </Table>
+      )}
+    </>
+  );
+};

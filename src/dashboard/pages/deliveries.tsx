@@ -14,6 +14,7 @@ import { Empty } from '../components/empty.tsx';
 import { Field, Form } from '../components/form.tsx';
 import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
+import { capitalized, Tabs } from '../components/tabs.tsx';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { fieldErrors, type FormFields, formFields } from '../form.ts';
 import { deliveriesPage, replaysToCome } from '../queries/deliveries.ts';
@@ -57,7 +58,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
         problem={errors?.['webhook_url'] && 'There is nowhere to send them: save a webhook URL first.'}
       >
         <h2>Deliveries</h2>
-        <States path={path} current={state} />
+        <Tabs label="States" tabs={TABS} current={tabOf(state)} />
         {toCome !== undefined && <p class="notice">{toCome} wait to be sent again.</p>}
         {deliveries.length > 0 ? (
           <DeliveryTable deliveries={deliveries} path={path} />
@@ -99,22 +100,12 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
   });
 }
 
-const States = ({ path, current }: { path: string; current: ShownState | undefined }) => (
-  <nav class="tabs" aria-label="States">
-    <ul>
-      {[undefined, ...DELIVERY_STATES].map((state) => (
-        <li>
-          <a
-            href={`${path}/deliveries${state === undefined ? '' : `?state=${state}`}`}
-            aria-current={state === current ? 'page' : undefined}
-          >
-            {state === undefined ? 'All' : `${state.charAt(0).toUpperCase()}${state.slice(1)}`}
-          </a>
-        </li>
-      ))}
-    </ul>
-  </nav>
-);
+const STATES = [undefined, ...DELIVERY_STATES];
+const TABS = Object.fromEntries(STATES.map((state) => [tabOf(state), state ? `?state=${state}` : '?']));
+
+function tabOf(state: ShownState | undefined): string {
+  return capitalized(state ?? 'all');
+}
 
 const NoDeliveries = ({ path, state, isEnd }: { path: string; state: ShownState | undefined; isEnd: boolean }) =>
   state === undefined ? (

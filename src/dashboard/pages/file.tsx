@@ -35,20 +35,9 @@ export function filePages(app: Hono<DashboardEnv>, { reads, uploads, files, file
     return c.render(
       <DirectoryLayout directory={directory} tab="Files">
         <Section title="Delete this file?" about="It cannot be brought back.">
-          <dl>
-            <dt>File</dt>
-            <dd>
-              <Text of={displayName(path)} />
-            </dd>
-            <dt>Size</dt>
-            <dd>
-              <Size bytes={size_bytes} />
-            </dd>
-            <dt>Uploaded</dt>
-            <dd>
-              <Time at={uploaded_at} />
-            </dd>
-          </dl>
+          <p>
+            <Text of={displayName(path)} />, <Size bytes={size_bytes} />, <Time at={uploaded_at} />
+          </p>
           <Form class="actions">
             <button class="danger">Delete file</button>
             <a href={listOf(c, directory.id)}>Cancel</a>

@@ -12,8 +12,9 @@ import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Field } from '../components/form.tsx';
 import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
+import { Tabs } from '../components/tabs.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
-import { type FilesView, placeIn, placeText, queryOf, viewIn } from '../files-view.ts';
+import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
 
 const PAGE = 100;
@@ -35,7 +36,16 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
         tab="Files"
         notice={c.req.query('done') === 'deleted' ? 'The file has been deleted.' : undefined}
       >
-        <Toolbar view={view} />
+        <Tabs label="Views" tabs={VIEWS} current={TITLES[view.kind]} />
+        <form class="toolbar" role="search">
+          <Field
+            label="Path begins with"
+            name="prefix"
+            type="search"
+            value={view.kind === 'search' ? view.prefix : undefined}
+          />
+          <button>Search</button>
+        </form>
         <Section title={TITLES[view.kind]} about="New files appear by themselves.">
           {view.kind === 'folder' && <FolderPath folder={view.folder} />}
           <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
@@ -53,31 +63,11 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
 
 const TITLES: Readonly<Record<FilesView['kind'], string>> = {
   newest: 'Newest uploads',
-  folder: 'Folders and files',
+  folder: 'Folders',
   search: 'Found by their paths',
 };
 
-const Toolbar: FC<{ view: FilesView }> = ({ view }) => (
-  <div class="actions">
-    <nav aria-label="View" class="pager">
-      <a class="button" href="?" aria-current={view.kind === 'newest' ? 'page' : undefined}>
-        Newest first
-      </a>
-      <a class="button" href="?folder=" aria-current={view.kind === 'folder' ? 'page' : undefined}>
-        Folders
-      </a>
-    </nav>
-    <form class="toolbar" role="search">
-      <Field
-        label="Path begins with"
-        name="prefix"
-        type="search"
-        value={view.kind === 'search' ? view.prefix : undefined}
-      />
-      <button>Search</button>
-    </form>
-  </div>
-);
+const VIEWS = { [TITLES.newest]: '?', [TITLES.folder]: '?folder=' };
 
 /** What the page shows again whenever a file comes or goes. */
 async function listOf(deps: FilesDependencies, directoryId: string, view: FilesView) {
@@ -85,7 +75,7 @@ async function listOf(deps: FilesDependencies, directoryId: string, view: FilesV
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
   return (
     <>
-      <FileList entries={entries} isFolder={view.kind === 'folder'} back={queryOf(view)} />
+      <FileList caption={TITLES[view.kind]} entries={entries} view={view} />
       <Pager
         of="files"
         first={view.after === undefined ? undefined : queryOf(view)}
@@ -100,7 +90,7 @@ async function pageOf({ reads, uploads }: FilesDependencies, directoryId: string
     const rows = await uploads.list(directoryId, { limit: PAGE + 1, after: placeIn(view.after) });
     const entries = rows.slice(0, PAGE).map((row) => ({ file: { ...row, state: 'uploaded' as const } }));
     const last = rows[PAGE] && rows[PAGE - 1];
-    return { entries, next: last && placeText(last) };
+    return { entries, next: last && `${last.uploaded_at}.${last.id}` };
   }
   const from = Buffer.from(view.after ?? '', 'base64url');
   const { entries, next } = await (view.kind === 'folder'
@@ -121,3 +111,9 @@ const NoFiles: FC<{ view: FilesView }> = ({ view }) =>
       </p>
     </Empty>
   );
+
+/** Among the newest uploads: its file may have gone. */
+function placeIn(after = '') {
+  const [, at, id = ''] = /^(\d{1,16})\.([\da-f-]{36})$/.exec(after) ?? [];
+  return at === undefined ? undefined : { uploaded_at: Number(at), id };
+}

@@ -59,7 +59,7 @@ test('the code in each language takes what berth signs, and nothing else', async
   await using place = await dashboardPlace();
   const { admin, path, berth, directory } = place;
   const { text } = await admin.get(path);
-  const shown = [...text.matchAll(/<summary>([^<]+)<\/summary><pre>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g)];
+  const shown = [...text.matchAll(/<summary>([^<]+)<\/summary><pre[^>]*>([^]*?)<\/pre>.*?data-copy="([^"]*)"/g)];
   assert.deepEqual(
     shown.map(([, language]) => language),
     Object.keys(LANGUAGES),

@@ -103,7 +103,7 @@ export function textOf(html: string): string {
 
 /** What stands in the page's `pre` elements, in order. */
 export function preformatted(html: string): string[] {
-  return [...html.matchAll(/<pre>([^]*?)<\/pre>/g)].map(([, text = '']) => textOf(text));
+  return [...html.matchAll(/<pre[^>]*>([^]*?)<\/pre>/g)].map(([, text = '']) => textOf(text));
 }
 
 /** The elements that hold something shown once. */

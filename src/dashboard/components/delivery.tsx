@@ -36,7 +36,9 @@ export const DeliverySummary: FC<DeliveryProps> = ({ delivery, path }) => {
         )}
         <a href={`${path}/deliveries`}>All deliveries</a>
       </div>
-      <p class="hint">A replay sends the same body again. An announcement tells of the file as it is now.</p>
+      <p class="hint">
+        A replay sends the same body as a new delivery. An announcement tells of the file as it is now.
+      </p>
     </Section>
   );
 };
@@ -63,11 +65,11 @@ export const SentRequest: FC<DeliveryProps & { secret: string }> = ({ delivery: 
   <Section title="Request" about="The same bytes at every attempt.">
     <SentBody of={body} /> <a href={`${path}/deliveries/${id}/body`}>Download</a>
     <h3>Headers</h3>
-    <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
+    <pre class="wire">{`content-type: application/json\nwebhook-id: ${id}`}</pre>
     <p>
       <code>webhook-timestamp</code> and the signatures are made at each attempt, with the secret of that moment, and
       are not kept. With today's secret, the body is signed
     </p>
-    <pre>x-service-signature: {signatureHeader(sign(body, secret))}</pre>
+    <pre class="wire">x-service-signature: {signatureHeader(sign(body, secret))}</pre>
   </Section>
 );

@@ -41,7 +41,7 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
 export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
   <>
     <Section title="Request">
-      <pre>
+      <pre class="wire" tabindex={0}>
         POST <Text of={request.url} />
         {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
       </pre>

@@ -30,7 +30,7 @@ export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets })
     {snippets.map(({ language, text }, index) => (
       <details name="language" open={index === 0}>
         <summary>{language}</summary>
-        <pre>{text}</pre>
+        <pre tabindex={0}>{text}</pre>
         <CopyButton text={text} label={`the ${language} code`} />
       </details>
     ))}

@@ -152,7 +152,13 @@ const Url: FC<UrlProps> = ({ url, path, warning, given, errors }) => (
     {url !== null && (
       <div class="actions">
         <ActionButton action={`${path}/test`} label="Send test" />
-        <ActionButton action={path} label="Remove URL" kind="danger" fields={{ webhook_url: '' }} />
+        <ActionButton
+          action={path}
+          label="Remove URL"
+          kind="danger"
+          fields={{ webhook_url: '' }}
+          confirm="Remove the URL? Nothing is sent until there is one again."
+        />
       </div>
     )}
   </Section>

@@ -121,3 +121,29 @@ test('a second start on the same state folder is refused before it writes anythi
   const lines = readFileSync(join(SCRIPTS, 'start'), 'utf8').split('\n');
   assert.ok(lines.indexOf('need_no_other') < lines.indexOf('cli prepare') && lines.includes('need_no_other'));
 });
+
+test('scripts/start prints a new link for the demo at each start, unless the dashboard is off', () => {
+  using place = scratch();
+  const said = (berth: string, settings = {}) => {
+    const script = `set -euo pipefail; . ${SCRIPTS}/lib/demo.sh; ${berth}; show_dashboard`;
+    const env = { PATH: '/usr/bin:/bin', BERTH_STATE_DIR: place.dir, BERTH_API_PORT: '8443', ...settings };
+    const { status, stdout, stderr } = spawnSync('/bin/bash', ['-c', script], {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    assert.equal(status, 0, stderr);
+    return stdout;
+  };
+  const made = `{"id":"1","email":"demo@example.com","link":"https://host:8443/dashboard/link/T-o_k"}`;
+  const link = /\n {2}https:\/\/localhost:8443\/dashboard\/link\/T-o_k\n/;
+  assert.match(said(`cli() { [[ $* == 'user reset demo@example.com --json' ]] && echo '${made}'; }`), link);
+  const accounts = '[{"id":"a1","name":"Acme","plan":"pro"},{"id":"d1","name":"Demo","plan":"business"}]';
+  const first = `cli() { case $* in
+    'account list --json') echo '${accounts}' ;;
+    'user create demo@example.com --account d1 --role admin --json') echo '${made}' ;;
+    *) return 1 ;;
+  esac; }`;
+  assert.match(said(first), link);
+  assert.equal(said(first, { BERTH_DASHBOARD: 'off' }), '');
+});

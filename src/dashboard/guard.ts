@@ -40,6 +40,14 @@ const headers: Handler = secureHeaders({
 /** Behind a proxy the request's own URL has another scheme, so hosts are compared. */
 const sameOrigin: Handler = csrf({ origin: (origin, c) => URL.parse(origin)?.host === c.req.header('host') });
 
+/** The one type that our forms have: a broken one of another could not even be read. */
+const formsOnly: Handler = async (c, next) => {
+  const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase();
+  if (c.req.method === 'POST' && type !== 'application/x-www-form-urlencoded')
+    throw new BerthError('unsupported_media_type', 'This is no form of these pages.');
+  return next();
+};
+
 /** For all requests to the dashboard. */
 export function everyRequest(clientAddress: ClientAddress): Handler[] {
   const known: Handler = async (c, next) => {
@@ -51,7 +59,7 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     // A client's file is nothing of ours, whatever a browser makes of it.
     if (c.res.headers.has('content-disposition')) c.header('content-security-policy', "default-src 'none'; sandbox");
   };
-  return [known, headers, bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge }), sameOrigin];
+  return [known, headers, bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge }), sameOrigin, formsOnly];
 }
 
 function tooLarge(): never {

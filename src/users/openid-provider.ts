@@ -32,13 +32,15 @@ export interface OpenIdProvider {
 }
 
 export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }: CompanyLogin): OpenIdProvider {
-  const server = new URL(issuer);
-  const options = { timeout: TIMEOUT, ...(server.protocol === 'http:' && { execute: [openid.allowInsecureRequests] }) };
   let known: { readonly provider: Promise<openid.Configuration>; readonly at: number } | undefined;
 
   function find(): Promise<openid.Configuration> {
     const now = performance.now();
     if (known && now - known.at < FRESH) return known.provider;
+    const server = new URL(issuer);
+    // The settings allow plain HTTP on this machine only.
+    const execute = server.protocol === 'http:' ? [openid.allowInsecureRequests] : [];
+    const options = { timeout: TIMEOUT, execute };
     const provider = openid.discovery(server, clientId, undefined, authentication(clientSecret), options);
     known = { provider, at: now };
     provider.catch(() => (known = undefined));

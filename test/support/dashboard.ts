@@ -24,6 +24,8 @@ export interface Visitor extends Disposable {
   get(path: string, headers?: Record<string, string>): Promise<PageAnswer>;
   /** Posts a form with this session's token, unless `fields` have another. Does not follow the redirect. */
   post(path: string, fields?: Record<string, string>, headers?: Record<string, string>): Promise<PageAnswer>;
+  /** Any request, with the cookies and nothing else. */
+  send(method: string, path: string, headers?: Record<string, string>, body?: string): Promise<PageAnswer>;
   /** Posts, and follows the redirect. */
   submit(path: string, fields?: Record<string, string>): Promise<PageAnswer>;
 }
@@ -56,9 +58,11 @@ export async function signedIn(
 export function visitorOf({ config, port }: { config: Config; port: number }): Visitor {
   const agent = new Agent({ ca: readFileSync(config.tls.cert), keepAlive: true });
   const cookies = new Map<string, string>();
-  const send = async (method: string, path: string, headers: Record<string, string>, body?: string) => {
+  const send: Visitor['send'] = async (method, path, headers = {}, body) => {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const sent = { ...(cookie !== '' && { cookie }), ...headers };
+    // Node frames the body of a DELETE by its length alone.
+    const length = body !== undefined && { 'content-length': String(Buffer.byteLength(body)) };
+    const sent = { ...(cookie !== '' && { cookie }), ...length, ...headers };
     const outgoing = request({ agent, host: '127.0.0.1', port, method, path, headers: sent });
     outgoing.end(body);
     const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
@@ -80,7 +84,7 @@ export function visitorOf({ config, port }: { config: Config; port: number }): V
     const answer = await post(path, fields);
     return answer.headers.location === undefined ? answer : get(answer.headers.location);
   };
-  return { email: '', cookies, get, post, submit, [Symbol.dispose]: () => agent.destroy() };
+  return { email: '', cookies, get, post, send, submit, [Symbol.dispose]: () => agent.destroy() };
 }
 
 /** As a form of its session has it. */

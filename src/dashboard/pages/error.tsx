@@ -10,6 +10,7 @@ const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
   not_authorized: 403,
   plan_required: 403,
   body_too_large: 413,
+  unsupported_media_type: 415,
   storage_full: 507,
   file_changed: 409,
   file_in_use: 409,

@@ -31,6 +31,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/sign-in': { ...at('/dashboard/sign-in'), as: 'nobody' },
   '/dashboard/sign-in/code': { ...at('/dashboard/sign-in/code'), as: 'without code' },
   '/dashboard/link/:token': { path: ({ linkToken }) => `/dashboard/link/${linkToken}`, as: 'nobody' },
+  '/dashboard/oidc': null,
+  '/dashboard/oidc/callback': null,
   '/dashboard/static/style.css': null,
   '/dashboard/static/script.js': null,
 };

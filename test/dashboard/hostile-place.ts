@@ -1,0 +1,184 @@
+/** Two accounts with one of everything that an address of the dashboard can name, and every form with who may send it. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { Kysely } from 'kysely';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createKey } from '../../src/accounts/api-keys.ts';
+import { systemClock } from '../../src/clock.ts';
+import type { Tables } from '../../src/db/schema.ts';
+import { openSession } from '../../src/users/sessions.ts';
+import { createUser } from '../../src/users/users.ts';
+import type { TestBerth } from '../support/berth.ts';
+import type { Visitor } from '../support/dashboard.ts';
+import { onDatabase, operator } from '../support/users.ts';
+
+export const FORM_TYPE = 'application/x-www-form-urlencoded';
+
+export const place = (berth: TestBerth) => ({ config: berth.config, port: berth.service().dashboardPort ?? 0 });
+export const origin = (berth: TestBerth): string => `https://127.0.0.1:${place(berth).port}`;
+
+/** As the forms of its session have it. */
+export async function tokenOf(visitor: Visitor): Promise<string> {
+  const { text } = await visitor.get('/dashboard/directories');
+  const [, token = ''] = /name="_csrf" value="([^"]+)"/.exec(text) ?? [];
+  assert.notEqual(token, '');
+  return token;
+}
+
+/** What stands in an address, by the part before it. */
+export type Ids = Readonly<
+  Record<'directories' | 'files' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link', string>
+>;
+
+/** The address of a route: each parameter is what the part before it names. */
+export function addressOf(route: string, ids: Ids): string {
+  return route.replaceAll(/\/([\w-]+)\/:\w+/g, (_, part: string) => {
+    if (!(part in ids)) throw new Error(`${route}: nothing is known of ${part}`);
+    return `/${part}/${ids[part as keyof Ids]}`;
+  });
+}
+
+/** Which of the ids are in it. */
+export function idsIn(route: string): (keyof Ids)[] {
+  return [...route.matchAll(/\/([\w-]+)\/:\w+/g)].map(([, part]) => part as keyof Ids);
+}
+
+interface Sent {
+  /** Who may: `admin`, any `user` of the account, or `anybody` who is not signed in. */
+  readonly by: 'admin' | 'user' | 'anybody';
+  readonly fields?: Record<string, string>;
+}
+
+const admin: Sent = { by: 'admin' };
+const user: Sent = { by: 'user' };
+
+/** Every form, with fields that would be taken. */
+export const FORMS: Readonly<Record<string, Sent>> = {
+  '/dashboard/sign-in': { by: 'anybody', fields: { email: 'a@example.com', password: 'x' } },
+  '/dashboard/link/:token': { by: 'anybody', fields: { password: 'x'.repeat(20), repeated: 'x'.repeat(20) } },
+  '/dashboard/sign-in/code': user,
+  '/dashboard/sign-out': user,
+  '/dashboard/directories': { by: 'user', fields: { name: 'new' } },
+  '/dashboard/directories/:id/settings': { by: 'user', fields: { name: 'other' } },
+  '/dashboard/directories/:id/auth-mode': { by: 'admin', fields: { auth_mode: 'password' } },
+  '/dashboard/directories/:id/public-keys': { by: 'admin', fields: { public_key: 'x' } },
+  '/dashboard/directories/:id/public-keys/remove': { by: 'admin', fields: { fingerprint: 'SHA256:x' } },
+  '/dashboard/directories/:id/suspend': admin,
+  '/dashboard/directories/:id/resume': admin,
+  '/dashboard/directories/:id/access': { by: 'admin', fields: { expires_at: '', allowed_networks: '' } },
+  '/dashboard/directories/:id/quota': { by: 'admin', fields: { quota_bytes: '' } },
+  '/dashboard/directories/:id/password': admin,
+  '/dashboard/directories/:id/delete': { by: 'user', fields: { name: 'Acme' } },
+  '/dashboard/directories/:id/activity/end-session': { by: 'admin', fields: { pid: '1' } },
+  '/dashboard/directories/:id/files/:upload/delete': user,
+  '/dashboard/directories/:id/webhook': { by: 'user', fields: { webhook_url: '' } },
+  '/dashboard/directories/:id/webhook/test': user,
+  '/dashboard/directories/:id/webhook/secret/show': user,
+  '/dashboard/directories/:id/webhook/secret': admin,
+  '/dashboard/directories/:id/webhook/secret/activate': admin,
+  '/dashboard/directories/:id/webhook/deliveries': { by: 'user', fields: { since: '1d' } },
+  '/dashboard/directories/:id/webhook/deliveries/:delivery_id/replay': user,
+  '/dashboard/directories/:id/webhook/deliveries/:delivery_id/announce': user,
+  '/dashboard/api-keys': { by: 'admin', fields: { name: 'new', role: 'admin' } },
+  '/dashboard/api-keys/:id/revoke': admin,
+  '/dashboard/team': { by: 'admin', fields: { email: 'new@example.com', role: 'admin' } },
+  '/dashboard/team/:id/role': { by: 'admin', fields: { role: 'member' } },
+  '/dashboard/team/:id/link': admin,
+  '/dashboard/team/:id/disable': admin,
+  '/dashboard/team/:id/enable': admin,
+  '/dashboard/team/:id/second-factor': admin,
+  '/dashboard/team/:id/remove': admin,
+  '/dashboard/account/second-factor': { by: 'admin', fields: { required: 'on' } },
+  '/dashboard/profile/password': user,
+  '/dashboard/profile/sessions/:id/end': user,
+  '/dashboard/profile/sessions/end-others': user,
+  '/dashboard/profile/second-factor': user,
+  '/dashboard/profile/second-factor/recovery-codes': user,
+  '/dashboard/profile/second-factor/turn-off': user,
+};
+
+/** One of everything for an account: of the one that the berth has, or of a new one. */
+export async function everything(berth: TestBerth, isOther = false): Promise<Ids & { accountId: string }> {
+  const directory = await berth.directory();
+  return onDatabase(berth, async (database) => {
+    const issuer = { database, clock: systemClock(), environment: 'live' } as const;
+    const now = issuer.clock.now();
+    const accountId = isOther ? (await createAccount(issuer, { name: 'Other', plan: 'pro' })).id : berth.accountId;
+    const { db } = database;
+    await db.updateTable('directories').set({ account_id: accountId }).where('id', '=', directory.id).execute();
+    const key = await createKey(issuer, { accountId, role: 'member', name: 'used' });
+    const email = `${randomUUID()}@example.com`;
+    const invited = await createUser(issuer, { email, role: 'admin' }, operator(accountId));
+    const visit = { address: '192.0.2.1', agent: 'test' };
+    await db.transaction().execute((tx) => openSession(tx, invited.id, { now, visit, awaitsCode: false }));
+    const session = await db
+      .selectFrom('user_sessions')
+      .select('id')
+      .where('user_id', '=', invited.id)
+      .executeTakeFirstOrThrow();
+    const [files, deliveries] = [randomUUID(), randomUUID()];
+    await insertUpload(db, { files, deliveries, directoryId: directory.id, accountId, now });
+    return {
+      accountId,
+      directories: directory.id,
+      files,
+      deliveries,
+      'api-keys': key.id,
+      team: invited.id,
+      sessions: session.id,
+      link: invited.token,
+    };
+  });
+}
+
+/** Rows of an upload and of its webhook, which was given up. */
+async function insertUpload(
+  db: Kysely<Tables>,
+  given: { files: string; deliveries: string; directoryId: string; accountId: string; now: number },
+): Promise<void> {
+  const { files: id, deliveries, directoryId: directory_id, accountId: account_id, now } = given;
+  const state = { size_bytes: 1, state: 'uploaded', source: 'log', uploaded_at: now, inode: 1, mtime: now } as const;
+  await db
+    .insertInto('files')
+    .values({ id, directory_id, path: Buffer.from('a.csv'), session_pid: null, ...state })
+    .execute();
+  const sent = {
+    url: 'https://example.com/',
+    destination: `${account_id} https://example.com`,
+    body: Buffer.from('{"filename":"a.csv"}'),
+  };
+  const ended = { state: 'failed', attempts: 4, inserted_at: now, finished_at: now } as const;
+  await db
+    .insertInto('deliveries')
+    .values({
+      id: deliveries,
+      directory_id,
+      account_id,
+      upload_id: id,
+      ...sent,
+      ...ended,
+      due_at: null,
+      replay_at: null,
+      replayed_as: null,
+    })
+    .execute();
+}
+
+/** What no refused form may change. Sessions note when they were used, so of them only which there are. */
+export async function stateOf(berth: TestBerth): Promise<string> {
+  return onDatabase(berth, async ({ db }) => {
+    const rows = [
+      await db.selectFrom('accounts').selectAll().execute(),
+      await db.selectFrom('directories').selectAll().execute(),
+      await db.selectFrom('files').selectAll().execute(),
+      await db.selectFrom('deliveries').selectAll().execute(),
+      await db.selectFrom('api_keys').select(['id', 'name', 'revoked_at']).execute(),
+      await db.selectFrom('users').selectAll().execute(),
+      await db.selectFrom('user_links').selectAll().execute(),
+      await db.selectFrom('user_sessions').select(['id', 'user_id', 'awaits_code']).execute(),
+      await db.selectFrom('recovery_codes').selectAll().execute(),
+      await db.selectFrom('audit').selectAll().execute(),
+    ];
+    return JSON.stringify(rows, null, 1);
+  });
+}

@@ -1,0 +1,133 @@
+/** Sessions that are fixed or stolen, addresses that lead away, odd forms and methods, and the headers of every page. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBerth } from '../support/berth.ts';
+import { signedIn, visitorOf } from '../support/dashboard.ts';
+import { dashboardRoutes } from '../support/dashboard-routes.ts';
+import { scratch } from '../support/scratch.ts';
+import { addressOf, everything, FORM_TYPE, FORMS, origin, place, stateOf, tokenOf } from './hostile-place.ts';
+
+test('a session is a new one at each sign-in, and its cookie is of no use afterwards', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const { link } = await everything(berth);
+  using visitor = visitorOf(place(berth));
+  visitor.cookies.set('__Host-berth', 'A'.repeat(43));
+  const fields = new URLSearchParams({ password: 'correct horse battery', repeated: 'correct horse battery' });
+  const headers = { 'content-type': FORM_TYPE, origin: origin(berth) };
+  const { status, headers: answer } = await visitor.send('POST', `/dashboard/link/${link}`, headers, fields.toString());
+  assert.equal(status, 303);
+  const [cookie = ''] = answer['set-cookie'] ?? [];
+  assert.match(cookie, /^__Host-berth=[\w-]{43}; Max-Age=2592000; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+  const token = visitor.cookies.get('__Host-berth') ?? '';
+  assert.notEqual(token, 'A'.repeat(43));
+  using thief = visitorOf(place(berth));
+  thief.cookies.set('__Host-berth', 'A'.repeat(43));
+  assert.equal((await thief.get('/dashboard/directories')).status, 303, 'the cookie that was fixed before');
+  thief.cookies.set('__Host-berth', token);
+  assert.equal((await thief.get('/dashboard/directories')).status, 200);
+  assert.equal((await visitor.post('/dashboard/sign-out')).status, 303);
+  assert.equal(visitor.cookies.has('__Host-berth'), false);
+  thief.cookies.set('__Host-berth', token);
+  assert.equal((await thief.get('/dashboard/directories')).status, 303, 'a stolen cookie after the sign-out');
+});
+
+test('nobody is sent anywhere else after signing in', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(place(berth), berth.accountId);
+  for (const next of [
+    'https://elsewhere.example/dashboard',
+    '//elsewhere.example/dashboard',
+    '/\\elsewhere.example/dashboard',
+    '\\\\elsewhere.example/dashboard',
+    '/dashboard/..//elsewhere.example',
+    '/dashboard/../..//elsewhere.example/dashboard',
+    '/dashboard@elsewhere.example',
+    '/dashboardx',
+    'javascript:alert(1)//dashboard',
+    'https:/dashboard',
+    '/api/v1/directories',
+    '/dashboard\r\nset-cookie: a=b',
+    '\t//elsewhere.example/dashboard',
+    'data:text/html,/dashboard',
+  ]) {
+    const { headers } = await user.get(`/dashboard/sign-in?${new URLSearchParams({ next }).toString()}`);
+    const there = new URL(headers.location ?? '', origin(berth));
+    assert.equal(there.origin, origin(berth), next);
+    assert.match(String(headers.location), /^\/dashboard(?:\/[\w%:]|$)/, next);
+    assert.equal(headers['set-cookie'], undefined, next);
+  }
+});
+
+test('huge, crowded and odd forms are answered at once, and never by an error of ours', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const token = await tokenOf(admin);
+  const headers = { 'content-type': FORM_TYPE, origin: origin(berth) };
+  const before = await stateOf(berth);
+  const forms: Readonly<Record<string, readonly [string, number]>> = {
+    'over the limit': [`_csrf=${token}&name=${'x'.repeat(70_000)}`, 413],
+    'ten thousand fields': [`_csrf=${token}&${'a=&'.repeat(10_000)}`, 422],
+    'ten thousand of one name': [`_csrf=${token}&role=admin&${'name=&'.repeat(10_000)}`, 422],
+    'names of the language': [`_csrf=${token}&__proto__=x&constructor=y&toString=z&name=&role=admin`, 422],
+    'two tokens': [`_csrf=${token}&_csrf=&name=new&role=admin`, 403],
+    'half an escape': [`_csrf=${token}&name=%&role=%e2%28%a1`, 422],
+    'a name of no text': [`_csrf=${token}&name=%00%ff&role=admin`, 422],
+    'lists by brackets': [`_csrf=${token}&name[]=new&role[]=admin`, 422],
+    nothing: ['', 403],
+  };
+  for (const [name, [body, expected]] of Object.entries(forms)) {
+    const started = performance.now();
+    const { status } = await admin.send('POST', '/dashboard/api-keys', headers, body);
+    assert.equal(status, expected, name);
+    assert.ok(performance.now() - started < 2000, `${name}: ${performance.now() - started} ms`);
+  }
+  assert.equal(await stateOf(berth), before);
+});
+
+test('other methods on pages and forms change nothing and break nothing', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const ids = await everything(berth);
+  using admin = await signedIn(place(berth), berth.accountId);
+  const token = await tokenOf(admin);
+  const before = await stateOf(berth);
+  const paths = [...new Set(Object.keys(FORMS).map((route) => addressOf(route, ids)))];
+  const headers = { 'content-type': FORM_TYPE, origin: origin(berth), 'x-http-method-override': 'POST' };
+  for (const method of ['PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+    for (const path of paths) {
+      const { status } = await admin.send(method, path, headers, `_csrf=${token}&_method=POST&name=new&role=admin`);
+      assert.equal(status, 404, `${method} ${path}`);
+    }
+  for (const path of ['/dashboard', '/dashboard/directories', '/dashboard/api-keys', '/dashboard/profile']) {
+    const { status, text } = await admin.send('HEAD', path);
+    assert.deepEqual([status, text], [200, ''], path);
+  }
+  assert.equal(await stateOf(berth), before);
+});
+
+test('whatever is asked for, the answer has a strict policy, its type, and is kept by no cache', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const ids = await everything(berth);
+  using admin = await signedIn(place(berth), berth.accountId);
+  using nobody = visitorOf(place(berth));
+  const pages = dashboardRoutes().filter(({ method, path }) => method === 'GET' && !path.endsWith('/events'));
+  for (const path of [...pages.map(({ path: route }) => addressOf(route, ids)), '/dashboard/none', '/dashboard/%00']) {
+    for (const visitor of [admin, nobody]) {
+      const { status, headers } = await visitor.get(path);
+      const policy = String(headers['content-security-policy']);
+      assert.ok(status < 500, `${path}: ${status}`);
+      assert.match(policy, /default-src 'none'/, path);
+      assert.match(policy, /frame-ancestors 'none'|sandbox/, path);
+      assert.doesNotMatch(policy, /unsafe|https?:|\*/, path);
+      assert.equal(headers['x-content-type-options'], 'nosniff', path);
+      assert.match(String(headers['referrer-policy']), /^(?:same-origin|strict-origin|no-referrer)$/, path);
+      assert.match(String(headers['cache-control']), path.includes('/static/') ? /max-age/ : /no-store/, path);
+      assert.equal(headers['access-control-allow-origin'], undefined, path);
+      if (status === 200) assert.notEqual(headers['content-type'], undefined, path);
+    }
+  }
+});

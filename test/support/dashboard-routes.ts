@@ -1,0 +1,23 @@
+/** Every route of the dashboard, as it is registered, those of the company's login too. */
+import { createDashboard, type DashboardDependencies } from '../../src/dashboard/start.tsx';
+
+export interface DashboardRoute {
+  readonly method: string;
+  readonly path: string;
+}
+
+export function dashboardRoutes(): DashboardRoute[] {
+  // Stands in for all that pages are made of: none asks for anything before a request comes.
+  const anything: unknown = new Proxy(() => anything, {
+    get: (_, name) => (name === Symbol.toPrimitive ? () => '' : anything),
+  });
+  const parts = {
+    rules: { database: anything, clock: anything },
+    settings: { hasPasswordLogin: true, companyLogin: anything },
+  };
+  const deps = new Proxy(parts, { get: (known, name) => Reflect.get(known, name) ?? anything });
+  const { routes } = createDashboard(deps as unknown as DashboardDependencies);
+  const known = routes.filter(({ path }) => path.startsWith('/dashboard') && !path.endsWith('*'));
+  const unique = new Map(known.map(({ method, path }) => [`${method} ${path}`, { method, path }]));
+  return [...unique.values()];
+}

@@ -36,11 +36,11 @@ demo_link() {
 
 show_dashboard() {
   [[ ${BERTH_DASHBOARD:-on} == on ]] || return 0
-  local link
+  local link certificate=${BERTH_TLS_CERT:-$BERTH_STATE_DIR/tls/cert.pem}
   link=$(demo_link) || return 0
   cat <<END
 
-To see the dashboard, set a password for $demo_user (the link works once, for 24 hours; the certificate is ${BERTH_TLS_CERT:-berth's own}):
+To see the dashboard, set a password for $demo_user (the link works once, for 24 hours; the certificate is $certificate):
 
   https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard/${link#*/dashboard/}
 END

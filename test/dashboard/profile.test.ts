@@ -97,7 +97,7 @@ test('sessions are listed with where and with what, and each can be ended, or al
   assert.equal((await user.post(end)).status, 404);
   const rest = await user.submit(`${PROFILE}/sessions/end-others`);
   assert.match(rest.text, /All other sessions have ended/);
-  assert.doesNotMatch(rest.text, /Sign out everywhere else/);
+  assert.doesNotMatch(rest.text, /End all others/);
   assert.ok(!(await isIn(two)));
   assert.ok(await isIn(stranger));
 });

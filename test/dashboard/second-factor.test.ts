@@ -48,7 +48,7 @@ test('what is set up counts when a code was right; signing in then takes a code,
   assert.ok(await isIn(elsewhere));
 
   const page = await user.get(FACTOR);
-  assert.match(page.text, /<svg class="qr-code" role="img" aria-label="QR code for your app"/);
+  assert.match(page.text, /<svg class="qr-code" role="img" aria-label="Picture for your app"/);
   assert.doesNotMatch(page.text, /style=/);
   const [, secret = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(page.text) ?? [];
   const [, kept = ''] = /name="secret" value="([^"]*)"/.exec(page.text) ?? [];

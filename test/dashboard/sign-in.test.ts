@@ -40,13 +40,13 @@ test('a link sets a password, once, and signs in; looking at it first does not u
     const page = await visitor.get(path);
     assert.equal(page.status, 200);
     assert.match(page.text, new RegExp(`<h1>Set your password</h1>.*${user.email}`, 's'));
-    for (const label of ['Password', 'Repeat the password']) assert.match(page.text, new RegExp(`>${label}</label>`));
+    for (const label of ['Password', 'Once more']) assert.match(page.text, new RegExp(`>${label}</label>`));
     assert.equal(page.headers['referrer-policy'], 'strict-origin', 'no page sees the link as its referrer');
   }
   assert.equal(visitor.cookies.size, 0);
 
   const wrong = [
-    [withPassword(PASSWORD, `${PASSWORD} `), /Repeat the password is not the same/],
+    [withPassword(PASSWORD, `${PASSWORD} `), /Once more is not the same/],
     [withPassword('eleven char'), /Password should be at least 12 character/],
     [withPassword('x'.repeat(201)), /Password should be at most 200 character/],
     [withPassword('1Q2w3E4r5T6y'), /Password is one of the most common ones/],

@@ -50,8 +50,8 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     metadata: { region: 'eu' },
   });
   assert.ok(suspended && failing);
-  const { status } = await berth.send('PATCH', `/directories/${suspended.id}`, {
-    json: { directory: { suspended: true } },
+  const { status } = await berth.send('PATCH', `/directories/${suspended.id}/access`, {
+    json: { access: { suspended: true } },
   });
   assert.equal(status, 200);
   await upload(berth, dir, directory);

@@ -30,7 +30,7 @@ interface DirectoryTableProps {
 }
 
 export const DirectoryTable: FC<DirectoryTableProps> = ({ rows, failing, now, headingOf }) => (
-  <div class="scroll">
+  <div class="scroll" tabindex={0}>
     <table>
       <caption>Directories of your account</caption>
       <thead>

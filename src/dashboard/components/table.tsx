@@ -6,7 +6,7 @@ export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly st
   columns,
   children,
 }) => (
-  <div class="scroll">
+  <div class="scroll" tabindex={0}>
     <table>
       <caption>{caption}</caption>
       <thead>

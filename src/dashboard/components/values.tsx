@@ -23,7 +23,11 @@ export function sizeInWords(bytes: number): string {
 }
 
 /** `exact` stands in its title. */
-export const Size: FC<{ bytes: number }> = ({ bytes }) => <span title={`${bytes} bytes`}>{sizeInWords(bytes)}</span>;
+export const Size: FC<{ bytes: number }> = ({ bytes }) => (
+  <span class="number" title={`${bytes} bytes`}>
+    {sizeInWords(bytes)}
+  </span>
+);
 
 export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: string }> = ({ kind, text }) => (
   <span class={`badge ${kind}`}>{text}</span>

@@ -56,7 +56,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
         <Section title="Changes">
           <form class="toolbar">
             <Field label="Directory" name="directory" value={wanted} hint="Its username or id. Empty: all." />
-            <button>Show</button>
+            <button class="plain">Show</button>
           </form>
           <AuditTable rows={rows} />
           <Pager of="changes" first={before ? address() : undefined} next={last && address(`${last.at}-${last.id}`)} />

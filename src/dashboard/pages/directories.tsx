@@ -41,7 +41,16 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
     const notice = c.req.query('done') === 'deleted' ? 'The directory and its files are deleted.' : undefined;
     if (errors ?? problem) c.status(422);
     return c.render(
-      <Layout title="Directories" notice={notice} problem={problem} actions={<a href="#new">New directory</a>}>
+      <Layout
+        title="Directories"
+        notice={notice}
+        problem={problem}
+        actions={
+          <a class="button" href="#new">
+            New directory
+          </a>
+        }
+      >
         {rows.length === 0 && isWhole ? (
           <Empty title="No directories yet">
             <p>Create the first one below. Its customer can log in over SFTP at once.</p>
@@ -104,10 +113,9 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
 const Search = ({ listing: { search, order, isReversed } }: { listing: Listing }) => (
   <form class="toolbar" role="search">
     <input type="hidden" name="sort" value={`${isReversed ? '-' : ''}${order}`} />
-    <Field label="Search" name="q" type="search" value={search} />
+    <Field label="Search" name="q" type="search" value={search} hint="Name, username, slug or external id." />
     <button class="plain">Search</button>
     {search !== '' && <a href={PATH}>Clear the search</a>}
-    <p class="hint">By name, username, slug or external id.</p>
   </form>
 );
 

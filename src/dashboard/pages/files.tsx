@@ -44,7 +44,7 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
             type="search"
             value={view.kind === 'search' ? view.prefix : undefined}
           />
-          <button>Search</button>
+          <button class="plain">Search</button>
         </form>
         <Section title={TITLES[view.kind]} about="New files appear by themselves.">
           {view.kind === 'folder' && <FolderPath folder={view.folder} />}

@@ -75,14 +75,7 @@ const PasswordPage: FC<{ email: string; errors?: FieldErrors }> = ({ email, erro
         autocomplete="new-password"
         isRequired
       />
-      <Field
-        label="Repeat the password"
-        name="repeated"
-        type="password"
-        errors={errors}
-        autocomplete="new-password"
-        isRequired
-      />
+      <Field label="Once more" name="repeated" type="password" errors={errors} autocomplete="new-password" isRequired />
       <button>Save</button>
     </Form>
   </NarrowLayout>

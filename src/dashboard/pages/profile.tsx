@@ -116,6 +116,6 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         />
       ))}
     </Table>
-    {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="Sign out everywhere else" />}
+    {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="End all others" />}
   </Section>
 );

@@ -86,7 +86,7 @@ const SetUp = ({ c, email, secret, errors }: SetUpProps) => (
     <ol>
       <li>
         <p>Scan this code with an authenticator app.</p>
-        <QrCode text={factor.keyUri(secret, email)} label="QR code for your app" />
+        <QrCode text={factor.keyUri(secret, email)} label="Picture for your app" />
         <p>
           Or type this key into it: <Copyable text={secret} label="key" />
         </p>

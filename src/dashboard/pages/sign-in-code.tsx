@@ -28,7 +28,7 @@ export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDepend
         <p class="quiet">
           Lost both? Another admin of your account can reset your second factor, or ask whoever runs this berth.
         </p>
-        <ActionButton action="/dashboard/sign-out" label="Sign in as somebody else" />
+        <ActionButton action="/dashboard/sign-out" label="Use another account" />
       </NarrowLayout>,
     );
 

@@ -14,6 +14,16 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard': at('/dashboard'),
   '/dashboard/directories': at('/dashboard/directories'),
   '/dashboard/directories/:id': { path: ({ directory }) => `/dashboard/directories/${directory.id}` },
+  '/dashboard/directories/:id/webhook': { path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook` },
+  '/dashboard/directories/:id/webhook/deliveries': {
+    path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook/deliveries`,
+  },
+  '/dashboard/directories/:id/webhook/deliveries/:delivery_id': {
+    path: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
+  },
+  '/dashboard/directories/:id/webhook/deliveries/:delivery_id/body': null,
+  // Only posted to; its address leads back.
+  '/dashboard/directories/:id/webhook/test': null,
   '/dashboard/directories/:id/files': { path: ({ directory }) => `/dashboard/directories/${directory.id}/files` },
   '/dashboard/directories/:id/files/:upload/delete': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,

@@ -57,7 +57,7 @@ export const SignIn: FC<Shown & { keys: readonly ShownKey[] }> = ({ keys, ...sho
 };
 
 const Keys: FC<Shown & { keys: readonly ShownKey[] }> = ({ keys, path, isAdmin }) => (
-  <div class="scroll">
+  <div class="scroll" tabindex={0}>
     <table>
       <caption>Keys, newest first</caption>
       <thead>

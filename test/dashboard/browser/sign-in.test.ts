@@ -1,0 +1,43 @@
+/** The link that sets a password, and signing in, in a real browser: on a desk and on a phone, with script and without. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBerth } from '../../support/berth.ts';
+import { PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { scratch } from '../../support/scratch.ts';
+import { invited, PASSWORD } from '../../support/users.ts';
+
+test('a link leads in, and its token goes nowhere; a wrong password is told of, and the wanted page comes after', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const origin = `https://127.0.0.1:${berth.service().dashboardPort}`;
+  for (const [viewport, javaScriptEnabled] of [
+    [WIDE, true],
+    [PHONE, false],
+  ] as const) {
+    const { email, token } = await invited(berth, berth.accountId);
+    await using opened = await browser.open({ origin, viewport, javaScriptEnabled });
+    const { page, wrong } = opened;
+    const referrers: Promise<string | null>[] = [];
+    page.on('request', (request) => void referrers.push(request.headerValue('referer')));
+    await page.goto(`/dashboard/link/${token}`);
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await page.getByLabel('Repeat the password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    for (const referrer of await Promise.all(referrers)) assert.ok(!referrer?.includes(token), String(referrer));
+    await page.getByRole('button', { name: 'Sign out' }).click();
+
+    await page.goto('/dashboard/directories?sort=name');
+    await page.getByLabel('Email').fill(email);
+    await page.getByLabel('Password').fill('wrong horse battery staple');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    assert.equal(await page.getByRole('alert').textContent(), 'The email or the password is wrong.');
+    assert.equal(await page.getByLabel('Email').inputValue(), email);
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Directories' }).waitFor();
+    assert.equal(page.url(), `${origin}/dashboard/directories?sort=name`);
+    assert.deepEqual(wrong, []);
+  }
+});

@@ -74,6 +74,8 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     });
     ended.addEventListener('abort', () => wake());
 
+    // nginx would gather them.
+    c.header('x-accel-buffering', 'no');
     return streamSSE(c, async (stream) => {
       try {
         while (!ended.aborted) {

@@ -11,7 +11,6 @@ import { Empty } from '../components/empty.tsx';
 import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Field } from '../components/form.tsx';
 import { Pager } from '../components/pager.tsx';
-import { Section } from '../components/section.tsx';
 import { Tabs } from '../components/tabs.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
@@ -46,10 +45,8 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
           />
           <button class="plain">Search</button>
         </form>
-        <Section title={TITLES[view.kind]} about="New files appear by themselves.">
-          {view.kind === 'folder' && <FolderPath folder={view.folder} />}
-          <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
-        </Section>
+        {view.kind === 'folder' && <FolderPath folder={view.folder} />}
+        <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
       </DirectoryLayout>,
     );
   });
@@ -75,7 +72,7 @@ async function listOf(deps: FilesDependencies, directoryId: string, view: FilesV
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
   return (
     <>
-      <FileList caption={TITLES[view.kind]} entries={entries} view={view} />
+      <FileList caption={`${TITLES[view.kind]}. New files appear by themselves.`} entries={entries} view={view} />
       <Pager
         of="files"
         first={view.after === undefined ? undefined : queryOf(view)}

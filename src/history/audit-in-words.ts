@@ -12,7 +12,7 @@ export function changesOf({ changes }: Pick<AuditTable, 'changes'>): Changes {
 export function changesInWords(changes: Changes): string {
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     if (to === undefined) return field;
-    // Of what it is about, not a change of it.
+    // What the change is about.
     if (from === to) return `${field} ${JSON.stringify(to)}`;
     return `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`;
   });

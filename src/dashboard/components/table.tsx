@@ -1,4 +1,4 @@
-/** A table that scrolls by itself on a narrow screen, and its rows. */
+/** A table that scrolls by itself on a narrow screen, by keyboard too, and its rows. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
 export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly string[] }>> = ({
@@ -6,7 +6,7 @@ export const Table: FC<PropsWithChildren<{ caption: string; columns: readonly st
   columns,
   children,
 }) => (
-  <div class="scroll" tabindex={0}>
+  <div class="scroll" role="region" aria-label={caption} tabindex={0}>
     <table>
       <caption>{caption}</caption>
       <thead>

@@ -15,9 +15,13 @@ export const UserTable: FC<{ users: readonly User[]; linked?: boolean }> = ({ us
     {users.map(({ id, email, role, signed_in_at, has_second_factor, disabled_at }) => (
       <Row
         of={[
-          <a href={linked ? `/dashboard/team/${id}` : undefined}>
+          linked ? (
+            <a href={`/dashboard/team/${id}`}>
+              <Text of={email} />
+            </a>
+          ) : (
             <Text of={email} />
-          </a>,
+          ),
           ROLES[role],
           <Time at={signed_in_at} />,
           has_second_factor ? 'on' : 'off',

@@ -24,7 +24,7 @@ export interface TeamDependencies extends users.UserDependencies {
 
 interface Action {
   readonly label: string;
-  /** Asked before, where there is JavaScript. */
+  /** What is asked before, where something may be lost. */
   readonly confirm?: string;
   readonly isFor: (user: users.User) => boolean;
   readonly change: (deps: TeamDependencies, id: string, by: users.UserChange) => Promise<void>;
@@ -125,7 +125,11 @@ const Changes = ({ user }: { user: users.User }) => (
         {Object.entries(ACTIONS).map(
           ([name, { isFor, label, confirm }]) =>
             isFor(user) && (
-              <ActionButton action={`${TEAM}/${user.id}/${name}`} label={label} {...(confirm && { confirm })} />
+              <ActionButton
+                action={`${TEAM}/${user.id}/${name}`}
+                label={label}
+                {...(confirm && { confirm, kind: 'danger' })}
+              />
             ),
         )}
       </div>

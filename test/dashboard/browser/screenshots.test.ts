@@ -19,6 +19,8 @@ const MOST = 150_000;
 const PAGES: Readonly<Record<string, (demo: Demo) => string>> = {
   overview: () => '/dashboard',
   directories: () => '/dashboard/directories',
+  directory: ({ directory }) => `/dashboard/directories/${directory.id}`,
+  delivery: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
   files: ({ directory }) => `/dashboard/directories/${directory.id}/files`,
   'sign-in': () => '/dashboard/sign-in',
 };

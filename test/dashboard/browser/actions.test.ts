@@ -1,0 +1,104 @@
+/** What one does to a directory, by the names that people's instructions give: with JavaScript, which asks first, and without. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { startBerth } from '../../support/berth.ts';
+import { PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { signedIn } from '../../support/dashboard.ts';
+import { until } from '../../support/poll.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDrLK5Lvz5XOgbKeyHdcLS8dD0rG1MXp3zkAdAi0B8ZK laptop';
+
+for (const [name, javaScriptEnabled, viewport] of [
+  ['with JavaScript, on a phone', true, PHONE],
+  ['without JavaScript, on a desk', false, WIDE],
+] as const) {
+  test(`suspend, resume, a new password, a key, another name, delete: ${name}`, async () => {
+    using files = scratch({ BERTH_DASHBOARD: 'on' });
+    await using berth = await startBerth(files);
+    await using browser = await startBrowser();
+    const port = berth.service().dashboardPort ?? 0;
+    using user = await signedIn({ config: berth.config, port }, berth.accountId);
+    const origin = `https://127.0.0.1:${port}`;
+    const token = user.cookies.get('__Host-berth');
+    await using visit = await browser.open({ origin, token, javaScriptEnabled, viewport });
+    const { page, wrong } = visit;
+    const { id, password } = await berth.directory();
+    const home = `/dashboard/directories/${id}`;
+    const access = async () => (await berth.send('GET', `/directories/${id}/access`)).text;
+
+    /** Presses it, and yes where the page asks. */
+    const press = async (button: string): Promise<void> => {
+      await page.getByRole('button', { name: button, exact: true }).first().click();
+      if (!javaScriptEnabled) return;
+      const dialog = page.getByRole('dialog');
+      if (await dialog.isVisible()) await dialog.getByRole('button', { name: button, exact: true }).click();
+    };
+
+    await page.goto(home);
+    if (javaScriptEnabled) {
+      await page.getByRole('button', { name: 'Suspend' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+      assert.match(await access(), /"suspended":false/, 'it was only asked');
+    }
+    await press('Suspend');
+    await page.getByRole('button', { name: 'Resume' }).waitFor();
+    assert.match(await access(), /"suspended":true/);
+    await press('Resume');
+    await page.getByRole('button', { name: 'Suspend' }).waitFor();
+    assert.match(await access(), /"suspended":false/);
+
+    await press('New password');
+    const shown = page.locator('[data-secret="sftp-password"]');
+    await shown.waitFor();
+    assert.notEqual(await shown.textContent(), password);
+    assert.match((await shown.textContent()) ?? '', /^\S{32}$/);
+    if (javaScriptEnabled) await copies(page, (await shown.textContent()) ?? '');
+
+    await page.getByLabel('Public key').fill(KEY);
+    await press('Add key');
+    await page.getByRole('cell', { name: 'laptop' }).waitFor();
+
+    const settings = page.locator('section', { has: page.getByRole('heading', { name: 'Settings' }) });
+    await settings.getByLabel('Name').fill('Acme & Sons');
+    await settings.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Acme & Sons' }).waitFor();
+
+    await page.getByLabel('Type the name to delete it').fill('Acme');
+    await press('Delete directory');
+    await page.locator('#confirmation-error').waitFor();
+    await page.getByLabel('Type the name to delete it').fill('Acme & Sons');
+    await press('Delete directory');
+    await page.getByRole('heading', { level: 1, name: 'Directories' }).waitFor();
+    await until('it is gone', async () => (await berth.send('GET', `/directories/${id}`)).status === 404);
+    assert.deepEqual(wrong, []);
+  });
+}
+
+/** The button puts the secret where it can be pasted from. */
+async function copies(page: Page, secret: string): Promise<void> {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  const button = page.locator('.secret').getByRole('button', { name: 'Copy' }).first();
+  await button.click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  assert.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
+}
+
+test('each part of the dashboard is reached by its name', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const port = berth.service().dashboardPort ?? 0;
+  using user = await signedIn({ config: berth.config, port }, berth.accountId);
+  const origin = `https://127.0.0.1:${port}`;
+  await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
+  const { page, wrong } = visit;
+  await page.goto('/dashboard');
+  for (const name of ['Directories', 'API keys', 'Team', 'Account', 'Profile', 'Overview']) {
+    await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
+    await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+    assert.equal(await page.locator('nav a[aria-current=page]').first().textContent(), name);
+  }
+  assert.deepEqual(wrong, []);
+});

@@ -9,6 +9,7 @@ import { openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
 import { apiClient } from '../support/api-client.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
 import { signedIn } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -171,4 +172,36 @@ test('many keys page by page, each once', async () => {
   }
   assert.equal(seen.length, 149);
   assert.equal(new Set(seen).size, 149);
+});
+
+test('the audit has keys of the command line too, by their operator; their names follow the same rules', async () => {
+  using files = scratch({ SUDO_USER: 'olga' });
+  const berth = async (...args: string[]) => {
+    const { status, stdout, stderr } = await runCommand(files.environment, ...args, '--json');
+    return {
+      status,
+      stderr,
+      json: (stdout === '' ? [] : JSON.parse(stdout)) as Record<string, unknown>[] & Record<string, unknown>,
+    };
+  };
+  const account = String((await berth('account', 'create', 'Acme', '--plan', 'free')).json['id']);
+  const { json: key } = await berth('key', 'create', account, '--role', 'member', '--name', 'import');
+  await berth('key', 'revoke', String(key['id']));
+  await berth('key', 'revoke', String(key['id']));
+  const { json: rows } = await berth('audit', '--account', account);
+  assert.deepEqual(
+    rows.map(({ action, key_id, route }) => [action, key_id, route]),
+    [
+      ['create-key', 'operator:olga', 'berth key create'],
+      ['revoke-key', 'operator:olga', 'berth key revoke'],
+    ],
+  );
+  const [, revoked] = rows;
+  assert.deepEqual(revoked?.['changes'], {
+    key: { from: key['id'], to: null },
+    name: { from: 'import', to: null },
+    role: { from: 'member', to: null },
+  });
+  const blank = await berth('key', 'create', account, '--name', ' ');
+  assert.deepEqual([blank.status, blank.stderr], [1, "berth: name can't be blank\n"]);
 });

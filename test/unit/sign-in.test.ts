@@ -74,11 +74,10 @@ test('each attempt costs one scrypt, whoever is asked for, and none takes notabl
       assert.equal(hashing.count, 1, name);
     }
   }
-  const medians = [...times.values()].map((all) => all.toSorted((a, b) => a - b)[7] ?? 0);
-  assert.ok(
-    Math.max(...medians) < 2 * Math.min(...medians),
-    JSON.stringify([...times.keys()].map((n, i) => [n, medians[i]])),
-  );
+  // What others do on the machine only adds to a time.
+  const least = Object.fromEntries([...times].map(([name, all]) => [name, Math.min(...all)]));
+  const values = Object.values(least);
+  assert.ok(Math.max(...values) < 2 * Math.min(...values), JSON.stringify(least));
 });
 
 function limited(now: () => number) {

@@ -12,13 +12,13 @@ interface DirectoryStateProps {
 }
 
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
-  const { suspended } = directory;
+  const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);
   return (
     <>
-      {suspended === 1 && <Badge kind="waiting" text="suspended" />}
+      {isSuspended && <Badge kind="waiting" text="suspended" />}
       {isExpired && <Badge kind="waiting" text="expired" />}
-      {suspended === 0 && !isExpired && <Badge kind="good" text="live" />}
+      {!isSuspended && !isExpired && <Badge kind="good" text="live" />}
       {isFailing && <Badge kind="bad" text="webhook failing" />}
     </>
   );

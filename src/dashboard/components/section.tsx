@@ -1,7 +1,7 @@
 /** A part of a page with its heading and, where it needs one, a sentence about it. `id`: for links to it. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 
-export const Section: FC<PropsWithChildren<{ title: string; about?: string; id?: string }>> = ({
+export const Section: FC<PropsWithChildren<{ title: string; about?: string | undefined; id?: string }>> = ({
   title,
   about,
   id,

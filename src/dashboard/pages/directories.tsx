@@ -70,7 +70,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
             rows={rows}
             failing={failing}
             now={rules.clock.now()}
-            headingOf={(order) => headingOf(start, order)}
+            column={(order, name) => ({ name, ...sortBy(start, order) })}
           />
         )}
         <Pager
@@ -119,8 +119,8 @@ const Search = ({ listing: { search, order, isReversed } }: { listing: Listing }
   </form>
 );
 
-/** By the heading of the column that it is in already, the other way round. */
-function headingOf(listing: Listing, order: Order) {
+/** Where the heading of that column leads: from the order that is there already, the other way round. */
+function sortBy(listing: Listing, order: Order) {
   const isThis = listing.order === order;
   const address = addressOf({ ...listing, order, isReversed: isThis && !listing.isReversed });
   if (!isThis) return { address, sorted: undefined };

@@ -1,10 +1,9 @@
 /** Who may log in beside passwords and keys, and how much the directory may hold. */
 import type { FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../../clock.ts';
-import { Facts } from '../../components/facts.tsx';
 import { ActionButton, Field, Form } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
-import { sizeInWords, Time } from '../../components/values.tsx';
+import { Facts, sizeInWords, Time } from '../../components/values.tsx';
 import type { FormFields } from '../../form.ts';
 import type { Shown } from './shown.ts';
 
@@ -13,32 +12,30 @@ const MIB = 2 ** 20;
 export const Access: FC<Shown> = (shown) => {
   const { directory, path, isAdmin } = shown;
   const { suspended, expires_at, quota_bytes } = directory;
-  const facts = [
-    ['Expires', <Time at={expires_at} />],
-    ['Allowed networks', networksOf(shown).join(', ') || 'all'],
-    ['Quota', quota_bytes === null ? 'none' : sizeInWords(quota_bytes)],
-  ] as const;
-  if (!isAdmin)
-    return (
-      <Section title="Access" about="Only an admin changes it.">
-        <Facts of={facts} />
-      </Section>
-    );
+  const facts = {
+    Expires: <Time at={expires_at} />,
+    'Allowed networks': networksOf(directory).join(', ') || 'all',
+    Quota: quota_bytes === null ? 'none' : sizeInWords(quota_bytes),
+  };
   return (
-    <Section title="Access">
-      {suspended === 1 ? (
-        <p>
+    <Section title="Access" about={isAdmin ? undefined : 'Only an admin of your account changes it.'}>
+      {!isAdmin && <Facts of={facts} />}
+      {isAdmin && suspended === 1 && (
+        <div class="actions">
           Nobody can log in. <ActionButton action={`${path}/resume`} label="Resume" />
-        </p>
-      ) : (
-        <ActionButton
-          action={`${path}/suspend`}
-          label="Suspend"
-          kind="danger"
-          confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
-        />
+        </div>
       )}
-      <Limits {...shown} />
+      {isAdmin && suspended === 0 && (
+        <div class="actions">
+          <ActionButton
+            action={`${path}/suspend`}
+            label="Suspend"
+            kind="danger"
+            confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
+          />
+        </div>
+      )}
+      {isAdmin && <Limits {...shown} />}
     </Section>
   );
 };
@@ -46,7 +43,7 @@ export const Access: FC<Shown> = (shown) => {
 const Limits: FC<Shown> = ({ directory, path, given, errors }) => {
   const stored: FormFields = {
     expires_at: expiryText(directory.expires_at),
-    allowed_networks: networksOf({ directory }).join('\n'),
+    allowed_networks: networksOf(directory).join('\n'),
     max_bytes: directory.quota_bytes === null ? '' : String(directory.quota_bytes / MIB),
   };
   const of = (name: string) => ({ name, value: given[name] ?? stored[name], errors });
@@ -76,8 +73,8 @@ const Limits: FC<Shown> = ({ directory, path, given, errors }) => {
   );
 };
 
-function networksOf({ directory }: Pick<Shown, 'directory'>): string[] {
-  return JSON.parse(directory.allowed_networks) as string[];
+function networksOf({ allowed_networks }: Shown['directory']): string[] {
+  return JSON.parse(allowed_networks) as string[];
 }
 
 /** To the second, and without seconds that are 0: so do browsers. */

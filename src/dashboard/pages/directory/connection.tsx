@@ -2,9 +2,8 @@
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
-import { Facts } from '../../components/facts.tsx';
 import { Section } from '../../components/section.tsx';
-import { Copyable } from '../../components/values.tsx';
+import { Copyable, Facts } from '../../components/values.tsx';
 import { clientCommands } from './client-commands.ts';
 
 interface ConnectionProps {
@@ -14,24 +13,27 @@ interface ConnectionProps {
 
 export const Connection: FC<ConnectionProps> = ({ directory, hostKeys }) => {
   const { sftp_host: host, sftp_port: port, sftp_username: username } = directory;
-  const fingerprints = hostKeys.map(({ type, fingerprint }) => [`${type} key`, fingerprint] as const);
+  const keys = hostKeys.map(({ type, fingerprint }) => [`${type} key`, fingerprint]);
+  const lines = hostKeys.map(({ type, known_hosts: line }) => [type, line]);
   return (
     <Section title="Connection">
-      <Copyables of={[['Host', host], ['Port', String(port)], ['Username', username], ...fingerprints]} />
+      <Copyables of={{ Host: host, Port: String(port), Username: username, ...Object.fromEntries(keys) }} />
       <h3>Commands</h3>
       <p class="quiet">
         Each asks for the password. FileZilla takes the address in its field Host, curl uploads with -T FILE.
       </p>
-      <Copyables of={Object.entries(clientCommands({ host, port, username }, hostKeys))} />
+      <Copyables of={clientCommands({ host, port, username }, hostKeys)} />
       <details>
         <summary>Lines for known_hosts</summary>
         <p class="quiet">With them in ~/.ssh/known_hosts, a customer's client knows the server at its first login.</p>
-        <Copyables of={hostKeys.map(({ type, known_hosts: line }) => [type, line] as const)} />
+        <Copyables of={Object.fromEntries(lines)} />
       </details>
     </Section>
   );
 };
 
-const Copyables: FC<{ of: readonly (readonly [name: string, text: string])[] }> = ({ of }) => (
-  <Facts of={of.map(([name, text]) => [name, <Copyable text={text} label={name} />])} />
+const Copyables: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
+  <Facts
+    of={Object.fromEntries(Object.entries(of).map(([name, text]) => [name, <Copyable text={text} label={name} />]))}
+  />
 );

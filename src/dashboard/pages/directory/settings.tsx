@@ -1,11 +1,10 @@
 /** What a directory is called, what is to be known of it, and its end. */
 import type { FC } from 'hono/jsx';
 import { MoreFields, NameField } from '../../components/directory-fields.tsx';
-import { Facts } from '../../components/facts.tsx';
 import { Field, Form } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { plainText, Text } from '../../components/text.tsx';
-import { Copyable, Size, Time } from '../../components/values.tsx';
+import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
 import { type FormFields, numberIn, textOrNull } from '../../form.ts';
 import type { Shown } from './shown.ts';
 
@@ -38,18 +37,19 @@ export function settingsFields(fields: FormFields, directory: Shown['directory']
 
 export const Details: FC<Pick<Shown, 'directory'>> = ({ directory }) => {
   const { id, slug, storage_bytes, retention_days, inserted_at, updated_at, metadata } = directory;
-  const facts = [
-    ['Id', <Copyable text={id} label="Id" />],
-    ['Slug', <code>{slug}</code>],
-    ['Storage', <Size bytes={storage_bytes} />],
-    ['Retention', retention_days === 0 ? 'files are kept' : `${retention_days} days`],
-    ['Created', <Time at={inserted_at} />],
-    ['Changed', <Time at={updated_at} />],
-    ['Metadata', metadata === '{}' ? 'none' : <Text of={metadata} />],
-  ] as const;
   return (
     <Section title="Details">
-      <Facts of={facts} />
+      <Facts
+        of={{
+          Id: <Copyable text={id} label="Id" />,
+          Slug: <code>{slug}</code>,
+          Storage: <Size bytes={storage_bytes} />,
+          Retention: retention_days === 0 ? 'files are kept' : `${retention_days} days`,
+          Created: <Time at={inserted_at} />,
+          Changed: <Time at={updated_at} />,
+          Metadata: metadata === '{}' ? 'none' : <Text of={metadata} />,
+        }}
+      />
     </Section>
   );
 };

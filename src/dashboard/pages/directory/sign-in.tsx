@@ -4,6 +4,7 @@ import type { DirectoriesTable } from '../../../db/schema.ts';
 import type { ShownKey } from '../../../directories/public-keys.ts';
 import { ActionButton, Field, Form, Select } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
+import { Row, Table } from '../../components/table.tsx';
 import { Text } from '../../components/text.tsx';
 import { Time } from '../../components/values.tsx';
 import type { Shown } from './shown.ts';
@@ -56,42 +57,23 @@ export const SignIn: FC<Shown & { keys: readonly ShownKey[] }> = ({ keys, ...sho
   );
 };
 
-const Keys: FC<Shown & { keys: readonly ShownKey[] }> = ({ keys, path, isAdmin }) => (
-  <div class="scroll" tabindex={0}>
-    <table>
-      <caption>Keys, newest first</caption>
-      <thead>
-        <tr>
-          {['Fingerprint', 'Type', 'Comment', 'Last used', ...(isAdmin ? ['Action'] : [])].map((name) => (
-            <th scope="col">{name}</th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {keys.map(({ fingerprint, type, comment, last_used_at }) => (
-          <tr>
-            <td>
-              <code>{fingerprint}</code>
-            </td>
-            <td>{type}</td>
-            <td>{comment !== null && <Text of={comment} />}</td>
-            <td>
-              <Time at={last_used_at} />
-            </td>
-            {isAdmin && (
-              <td>
-                <ActionButton
-                  action={`${path}/public-keys/remove`}
-                  label="Remove"
-                  kind="danger"
-                  fields={{ fingerprint }}
-                  confirm="Nobody logs in with this key any more."
-                />
-              </td>
-            )}
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  </div>
-);
+const Keys: FC<Shown & { keys: readonly ShownKey[] }> = ({ keys, path, isAdmin }) => {
+  const columns = ['Fingerprint', 'Type', 'Comment', 'Last used', ...(isAdmin ? ['Action'] : [])];
+  const remove = (fingerprint: string) => (
+    <ActionButton
+      action={`${path}/public-keys/remove`}
+      label="Remove"
+      kind="danger"
+      fields={{ fingerprint }}
+      confirm="Nobody logs in with this key any more."
+    />
+  );
+  return (
+    <Table caption="Keys, newest first" columns={columns}>
+      {keys.map(({ fingerprint, type, comment, last_used_at: at }) => {
+        const cells = [<code>{fingerprint}</code>, type, <Text of={comment ?? ''} />, <Time at={at} />];
+        return <Row of={isAdmin ? [...cells, remove(fingerprint)] : cells} />;
+      })}
+    </Table>
+  );
+};

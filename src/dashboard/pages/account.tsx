@@ -5,13 +5,12 @@ import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { AuditTable } from '../components/audit-table.tsx';
-import { Facts } from '../components/facts.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Size } from '../components/values.tsx';
+import { Badge, Facts, Size } from '../components/values.tsx';
 import { askerOf, type DashboardEnv } from '../environment.ts';
 import { formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
@@ -43,13 +42,13 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
       <Layout title="Account" notice={noticeOf(c, DONE)}>
         <Section title="Plan">
           <Facts
-            of={[
-              ['Account', <Text of={c.get('user').accountName} />],
-              ['Plan', plan],
-              ['Directories', `${directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`],
-              ['Storage', <Size bytes={bytes} />],
-              ['API', allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans'],
-            ]}
+            of={{
+              Account: <Text of={c.get('user').accountName} />,
+              Plan: plan,
+              Directories: `${directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`,
+              Storage: <Size bytes={bytes} />,
+              API: allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans',
+            }}
           />
         </Section>
         <SecondFactor isRequired={isRequired} mayChange={role === 'admin'} />

@@ -44,14 +44,28 @@ function expected(rows: readonly DirectoryRow[], { search, order, isReversed }: 
 
 const few = (most: number) => fc.integer({ min: 0, max: most });
 const row = fc.record({
-  name: fc.constantFrom('Acme', 'acme', 'ACME 2', 'Zürich', '%_', 'a\\b', 'Ωmega', 'x'),
+  name: fc.constantFrom('Acme', 'acme', 'ACME 2', 'Zürich', '%_', 'a\\b[*?]', 'Ωmega', 'x'),
   external_id: fc.constantFrom(null, 'order-1', 'ORDER-2', '50%'),
   storage_bytes: few(3),
   inserted_at: few(5),
   last_upload_at: few(2),
 });
 const listing = fc.record({
-  search: fc.constantFrom('', '', 'acme', 'Order', '%', '_', '\\', 'Zürich', 'nothing at all'),
+  search: fc.constantFrom(
+    '',
+    '',
+    'acme',
+    'Order',
+    '%',
+    '_',
+    '\\',
+    '*',
+    '[*?]',
+    '[a-z]',
+    '?',
+    'Zürich',
+    'nothing at all',
+  ),
   order: fc.constantFrom(...KEYS),
   isReversed: fc.boolean(),
 });

@@ -5,7 +5,7 @@ import { browserName } from '../../src/dashboard/browser-name.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
-import { entered, onDatabase, PASSWORD } from '../support/users.ts';
+import { codeAt, enrolled, entered, FACTOR, onDatabase, PASSWORD } from '../support/users.ts';
 
 const PROFILE = '/dashboard/profile';
 const NEW = 'another correct horse battery';
@@ -109,6 +109,27 @@ test('whoever has no password changes none here', async () => {
   assert.doesNotMatch((await user.get(PROFILE)).text, /New password/);
   const refused = await user.post(`${PROFILE}/password`, { current_password: '', password: NEW });
   assert.equal(refused.status, 422);
+  const { secret } = await enrolled(user, Date.now() * 1000);
+  const page = await user.get(FACTOR);
+  assert.match(page.text, /To change it, enter a code\./);
+  assert.doesNotMatch(page.text, /Current password/);
+  // The next one, which a clock may be ahead by: that of the set-up was used.
+  const code = codeAt(secret, Date.now() * 1000 + 30_000_000);
+  assert.equal((await user.post(`${FACTOR}/turn-off`, { code })).status, 303);
+});
+
+test('what was done is said in words of the page, whatever its address says', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(place(berth), berth.accountId);
+  const { id } = await berth.directory();
+  assert.match((await user.get(`${PROFILE}?done=ended`)).text, /class="notice"/);
+  for (const path of [PROFILE, '/dashboard/account', '/dashboard/team', `/dashboard/directories/${id}`])
+    for (const done of ['constructor', '__proto__', 'toString', '%3Cb%3E', '']) {
+      const { status, text } = await user.get(`${path}?done=${done}`);
+      assert.equal(status, 200);
+      assert.doesNotMatch(text, /class="notice"|native code/, `${path} ${done}`);
+    }
 });
 
 test('browsers are named by what they say, and what says nothing known is shown as it is', () => {

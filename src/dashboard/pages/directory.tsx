@@ -16,7 +16,7 @@ import { DirectoryLayout } from '../components/directory-tabs.tsx';
 import { Secret } from '../components/secret.tsx';
 import { Copyable } from '../components/values.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
@@ -30,7 +30,7 @@ const PATH = '/dashboard/directories/:id';
 const pathOf = (id: string): string => `/dashboard/directories/${id}`;
 
 /** What has just been done, by the code in the address. */
-const DONE: Readonly<Record<string, string>> = {
+const DONE = {
   created: 'The directory is live.',
   saved: 'Saved.',
   'key-added': 'The key is added. It counts from the next login on.',
@@ -68,7 +68,7 @@ export function directoryPage(
     const command = clientCommands({ host, port, username }, keys)['sftp'] ?? '';
     if (status) c.status(status);
     return c.render(
-      <DirectoryLayout directory={directory} tab="Overview" notice={DONE[c.req.query('done') ?? '']} problem={problem}>
+      <DirectoryLayout directory={directory} tab="Overview" notice={noticeOf(c, DONE)} problem={problem}>
         <p>
           <DirectoryState of={directory} isFailing={failing.has(id)} now={rules.clock.now()} />
         </p>

@@ -20,13 +20,13 @@ const SEALED = 'berth second factor';
 export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFactorDependencies): void {
   async function page(c: PageContext, { errors, secret }: { errors?: FieldErrors; secret?: string | undefined } = {}) {
     const { userId, email, needsSecondFactor } = c.get('user');
-    const { isOn, recoveryCodes } = await factor.secondFactorOf(deps.database.reads, userId);
+    const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(deps.database.reads, userId);
     const codes = takeShownOnce(c);
     if (errors) c.status(422);
     return c.render(
       <Layout title="Second factor" problem={needsSecondFactor ? 'Your account asks for a second factor.' : undefined}>
         {codes && <NewCodes codes={codes} />}
-        {isOn && <Change recoveryCodes={recoveryCodes} errors={errors} />}
+        {isOn && <Change recoveryCodes={recoveryCodes} hasPassword={hasPassword} errors={errors} />}
         {!isOn && <SetUp c={c} email={email} secret={secret ?? factor.newSecret()} errors={errors} />}
       </Layout>,
     );
@@ -103,18 +103,26 @@ const SetUp = ({ c, email, secret, errors }: SetUpProps) => (
   </Section>
 );
 
-const Change = ({ recoveryCodes, errors }: { recoveryCodes: number; errors?: FieldErrors | undefined }) => (
+interface ChangeProps {
+  readonly recoveryCodes: number;
+  readonly hasPassword: boolean;
+  readonly errors?: FieldErrors | undefined;
+}
+
+const Change = ({ recoveryCodes, hasPassword, errors }: ChangeProps) => (
   <Section title="It is on" about={`You have ${recoveryCodes} recovery codes left.`}>
-    <p>To change it, enter a code or your password.</p>
+    <p>To change it, enter a code{hasPassword && ' or your password'}.</p>
     <Form action={`${PATH}/recovery-codes`}>
       <Field label="Code" name="code" autocomplete="one-time-code" errors={errors} />
-      <Field
-        label="Current password"
-        name="current_password"
-        type="password"
-        autocomplete="current-password"
-        errors={errors}
-      />
+      {hasPassword && (
+        <Field
+          label="Current password"
+          name="current_password"
+          type="password"
+          autocomplete="current-password"
+          errors={errors}
+        />
+      )}
       <div class="actions">
         <button>New recovery codes</button>
         <button class="danger" formaction={`${PATH}/turn-off`}>

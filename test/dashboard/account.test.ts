@@ -1,10 +1,14 @@
 /** The account's page: what is used of the plan, and the audit in pages. */
 import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { systemClock } from '../../src/clock.ts';
+import { auditOf, directoryMeant } from '../../src/dashboard/queries/account.ts';
+import { storedIn } from '../../src/dashboard/queries/overview.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
+import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
 import { onDatabase } from '../support/users.ts';
 
@@ -114,4 +118,23 @@ test('a long audit has pages, none of which slows down or repeats', async () => 
   }
   for (const before of ['x', '-1', '99999999999999999999-1', "1-1' or 1=1"])
     assert.equal((await admin.get(`${ACCOUNT}?before=${encodeURIComponent(before)}`)).status, 200);
+});
+
+test('every page of it is read by an index, and nothing is sorted', async () => {
+  using files = scratch();
+  mkdirSync(files.config.stateDir, { recursive: true });
+  await onDatabase(files, async ({ reads }) => {
+    const plans = await plansOf(reads, async (watched) => {
+      await auditOf(watched, 'account', { limit: 50 });
+      await auditOf(watched, 'account', { before: '5-5', limit: 50 });
+      await auditOf(watched, 'account', { directory: 'id', before: '5-5', limit: 50 });
+      await directoryMeant(watched, 'account', 'name');
+      await storedIn(watched, 'account');
+    });
+    assert.equal(plans.length, 6);
+    for (const lines of plans) {
+      for (const line of lines) assert.doesNotMatch(line, /^SCAN|TEMP B-TREE/, lines.join('; '));
+    }
+    assert.match(plans.at(-1)?.[0] ?? '', /COVERING INDEX directories_listed_by_storage/);
+  });
 });

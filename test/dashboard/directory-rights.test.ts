@@ -50,6 +50,8 @@ test('a member changes nothing about how one gets in, and sees no means to', asy
   using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
   const directory = await berth.directory();
   const before = await shownByApi(berth, directory);
+  for (const code of ['constructor', '__proto__', '<b>'])
+    assert.doesNotMatch((await member.get(`${pathOf(directory)}?done=${code}`)).text, /class="notice"/);
   const { text: html } = await member.get(pathOf(directory));
   for (const action of ADMIN_ACTIONS) {
     assert.ok(!html.includes(`${pathOf(directory)}/${action}"`), action);

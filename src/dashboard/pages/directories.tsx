@@ -10,12 +10,13 @@ import { Layout } from '../components/layout.tsx';
 import { NewDirectory } from '../components/new-directory.tsx';
 import { Pager } from '../components/pager.tsx';
 import { askerOf, type DashboardEnv } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields, numberIn, textOrNull } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf, numberIn, textOrNull } from '../form.ts';
 import { directoryPage, type Listing, type Order, ORDERS, type Place } from '../queries/directories.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce } from '../shown-once.ts';
 
 const PATH = '/dashboard/directories';
+const DONE = { deleted: 'The directory and its files are deleted.' };
 /** More than any name and reference that could be found. */
 const LONGEST_SEARCH = 300;
 
@@ -38,12 +39,11 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
     );
     const isWhole = listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
-    const notice = c.req.query('done') === 'deleted' ? 'The directory and its files are deleted.' : undefined;
     if (errors ?? problem) c.status(422);
     return c.render(
       <Layout
         title="Directories"
-        notice={notice}
+        notice={noticeOf(c, DONE)}
         problem={problem}
         actions={
           <a class="button" href="#new">

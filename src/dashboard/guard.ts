@@ -32,6 +32,7 @@ const headers: Handler = secureHeaders({
     baseUri: ["'none'"],
     frameAncestors: ["'none'"],
   },
+  xFrameOptions: 'DENY',
   referrerPolicy: 'same-origin',
   // The operator's decision, for the whole host: with a self-signed certificate it would lock people out.
   strictTransportSecurity: false,

@@ -6,7 +6,7 @@
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
-import { type Clock, DAY, type Micros } from '../clock.ts';
+import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { Principal } from '../accounts/authenticate.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
@@ -17,6 +17,8 @@ import type { UserSessionsTable } from '../db/schema-users.ts';
 const IDLE: Micros = DAY / 2;
 /** However often it is used. */
 const LONGEST: Micros = 30 * DAY;
+/** After the password, the code has to follow within this. */
+const CODE_WITHIN: Micros = 600 * SECOND;
 /** How often the time of the last request is written, at most. */
 const NOTED_EVERY: Micros = DAY / 24 / 12;
 
@@ -45,7 +47,16 @@ const byHash = compiled<{ hash: string; seen: Micros; since: Micros }>()((db, p)
     .selectFrom('user_sessions as s')
     .innerJoin('users as u', 'u.id', 's.user_id')
     .innerJoin('accounts as a', 'a.id', 'u.account_id')
-    .select(['s.id as sessionId', 's.awaits_code', 's.seen_at', 'u.id as userId', 'u.email', 'u.role', 'u.totp_secret'])
+    .select([
+      's.id as sessionId',
+      's.awaits_code',
+      's.inserted_at',
+      's.seen_at',
+      'u.id as userId',
+      'u.email',
+      'u.role',
+      'u.totp_secret',
+    ])
     .select(['a.id as accountId', 'a.name as accountName', 'a.plan', 'a.second_factor_required_at'])
     .where('s.hash', '=', p('hash'))
     .where('s.seen_at', '>', p('seen'))
@@ -62,7 +73,7 @@ export async function sessionOf(
 ): Promise<SignedIn | undefined> {
   const now = clock.now();
   const found = await byHash.first(database.reads, { hash: hashToken(token), ...liveSince(now) });
-  if (!found) return undefined;
+  if (!found || (found.awaits_code === 1 && now - found.inserted_at > CODE_WITHIN)) return undefined;
   const { sessionId, userId, email, role, plan, accountId, accountName } = found;
   // Also when the clock was set back: a time to come would keep the session alive until then.
   if (visit && Math.abs(now - found.seen_at) > NOTED_EVERY) {

@@ -34,6 +34,7 @@ test('every page has a strict policy, is kept by no cache, and stands in no fram
     assert.match(policy, /default-src 'none'/);
     assert.match(policy, /frame-ancestors 'none'/);
     assert.doesNotMatch(policy, /unsafe/);
+    assert.equal(headers['x-frame-options'], 'DENY');
     assert.equal(headers['x-content-type-options'], 'nosniff');
     assert.equal(headers['referrer-policy'], 'same-origin');
     assert.match(String(headers['cache-control']), path.includes('static') ? /max-age/ : /no-store/);

@@ -122,6 +122,35 @@ function readBack(file: string): Map<string, Rows> {
   return new Map(rows);
 }
 
+test('005 sums the uploads that the history has by their days, and knows when each directory got its last file', async () => {
+  using place = scratch();
+  const file = databaseFile(place);
+  await (await openDatabase(file, { known: only(4) })).close();
+  fill(file);
+  const sqlite = new Sqlite(file);
+  const day = 86_400_000_000;
+  const insert = sqlite.prepare(
+    "insert into transfers (at, event, directory_id, account_id, username, bytes) values (?, ?, 'id', ?, 'u', ?)",
+  );
+  insert.run(3 * day - 1, 'uploaded', 'id', 5);
+  insert.run(3 * day, 'uploaded', 'id', 6);
+  insert.run(4 * day - 1, 'uploaded', 'id', null);
+  insert.run(3 * day, 'downloaded', 'id', 7);
+  insert.run(3 * day, 'uploaded', 'other', 8);
+  sqlite.exec("update transfers set event = 'removed' where username <> 'u'; update files set state = 'uploaded'");
+  sqlite.close();
+  await (await openDatabase(file)).close();
+  const after = new Sqlite(file, { readonly: true });
+  assert.deepEqual(after.prepare('select * from daily_uploads order by account_id, day').raw().all(), [
+    ['id', 2 * day, 1, 5],
+    ['id', 3 * day, 2, 6],
+    ['other', 3 * day, 1, 8],
+  ]);
+  const last = after.prepare('select last_upload_at from directories').pluck().get();
+  assert.equal(last, after.prepare('select uploaded_at from files').pluck().get());
+  after.close();
+});
+
 test('only the copy before the latest migration is kept', async () => {
   using place = scratch();
   const file = databaseFile(place);

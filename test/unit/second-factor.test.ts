@@ -97,6 +97,17 @@ test('a key has 160 bits, and the app gets it with its issuer and email', () => 
   assert.equal(decodeURIComponent(uri.pathname).endsWith('berth:a&b@example.com'), true);
 });
 
+test('a password that was right waits ten minutes for its code, and no longer', async () => {
+  await using w = await world();
+  const token = await w.deps.database.db
+    .transaction()
+    .execute((tx) => openSession(tx, w.userId, { now: w.clock.now(), visit: VISIT, awaitsCode: true }));
+  w.clock.advance(599e6);
+  assert.ok(await sessionOf(w.deps, token, VISIT));
+  w.clock.advance(2e6);
+  assert.equal(await sessionOf(w.deps, token, VISIT), undefined);
+});
+
 test('clocks may be one step apart, either way, and a code that is older than the last is refused', async () => {
   await using w = await world();
   const secret = newSecret();

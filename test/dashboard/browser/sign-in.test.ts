@@ -27,6 +27,8 @@ test('a link leads in, and its token goes nowhere; a wrong password is told of, 
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     for (const referrer of await Promise.all(referrers)) assert.ok(!referrer?.includes(token), String(referrer));
     await page.getByRole('button', { name: 'Sign out' }).click();
+    // Going on at once would call the request off.
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
 
     await page.goto('/dashboard/directories?sort=name');
     await page.getByLabel('Email').fill(email);

@@ -22,7 +22,7 @@ test('a link leads in, and its token goes nowhere; a wrong password is told of, 
     page.on('request', (request) => void referrers.push(request.headerValue('referer')));
     await page.goto(`/dashboard/link/${token}`);
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
-    await page.getByLabel('Repeat the password').fill(PASSWORD);
+    await page.getByLabel('Once more').fill(PASSWORD);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     for (const referrer of await Promise.all(referrers)) assert.ok(!referrer?.includes(token), String(referrer));

@@ -24,11 +24,18 @@ export function kernelQuotas(jails: string): Quotas {
   let limits: Map<number, number> | 'none' | undefined;
 
   function known(): Map<number, number> | 'none' {
-    return (limits ??= obstacle() === undefined ? readLimits(mountOf(jails).point) : 'none');
+    return (limits ??= obstacle() === undefined ? readLimits(point()) : 'none');
+  }
+
+  function point(): string {
+    const mount = mountOf(jails);
+    if (!mount) throw new Error(UNSEEN);
+    return mount.point;
   }
 
   function obstacle(): string | undefined {
-    const found = obstacleAt(mountOf(jails));
+    const mount = mountOf(jails);
+    const found = mount ? obstacleAt(mount) : UNSEEN;
     if (found !== undefined) limits = 'none';
     else if (limits === 'none') limits = undefined;
     return found;
@@ -46,7 +53,7 @@ export function kernelQuotas(jails: string): Quotas {
       const all = known();
       if (all === 'none' || isApplied(uid, bytes)) return;
       const blocks = blocksOf(bytes);
-      run('setquota', ['-u', String(uid), '0', String(blocks), '0', '0', mountOf(jails).point]);
+      run('setquota', ['-u', String(uid), '0', String(blocks), '0', '0', point()]);
       if (blocks === 0) all.delete(uid);
       else all.set(uid, blocks);
     },
@@ -66,15 +73,16 @@ interface Mount {
   readonly options: string;
 }
 
+/** The kernel tells of no mount that lies outside of a chroot. */
+const UNSEEN = 'the disk of the jails cannot be seen from here: berth runs in a chroot that is no mount';
+
 /** The file system that a folder is on (proc_pid_mountinfo(5)): of several mounts over each other the last. */
-function mountOf(folder: string): Mount {
+function mountOf(folder: string): Mount | undefined {
   const path = realpathSync(folder);
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').trimEnd().split('\n').map(mountIn);
   const above = mounts.filter(({ point }) => point === '/' || path === point || path.startsWith(`${point}/`));
   const longest = Math.max(...above.map(({ point }) => point.length));
-  const mount = above.findLast(({ point }) => point.length === longest);
-  if (!mount) throw new Error(`no file system for ${folder}`);
-  return mount;
+  return above.findLast(({ point }) => point.length === longest);
 }
 
 function mountIn(line: string): Mount {

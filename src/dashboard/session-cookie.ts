@@ -5,8 +5,11 @@ import type { PageContext } from './environment.ts';
 
 const NAME = 'berth';
 
-/** Browsers take a `__Host-` cookie from this host alone, over TLS (RFC 6265bis, section 4.1.3.2). */
-const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
+/**
+ * Browsers take a `__Host-` cookie from this host alone, over TLS (RFC 6265bis, section 4.1.3.2). `Lax`, so that it comes along
+ * when an OpenID provider sends the browser back.
+ */
+export const HOST_COOKIE = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
 
 /** 30 days, in seconds: sessions end sooner. */
 const MAX_AGE = 2_592_000;
@@ -16,11 +19,11 @@ export function sessionToken(c: PageContext): string | undefined {
 }
 
 export function setSession(c: PageContext, token: string): void {
-  setCookie(c, NAME, token, { ...OPTIONS, maxAge: MAX_AGE });
+  setCookie(c, NAME, token, { ...HOST_COOKIE, maxAge: MAX_AGE });
 }
 
 export function clearSession(c: PageContext): void {
-  deleteCookie(c, NAME, OPTIONS);
+  deleteCookie(c, NAME, HOST_COOKIE);
 }
 
 /** What the forms of that session carry, so that no other site and no other session can post them. */

@@ -5,6 +5,7 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { PageContext } from './environment.ts';
 import { sealed, unsealed } from './sealed.ts';
+import { HOST_COOKIE } from './session-cookie.ts';
 
 /** The names in `data-secret`. */
 export type SecretKind = 'api-key' | 'sftp-password' | 'webhook-secret' | 'recovery-codes' | 'link';
@@ -17,12 +18,11 @@ export interface ShownOnce {
 }
 
 const NAME = 'berth-once';
-const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
 /** In seconds: the redirect is followed at once. */
 const LIFE = 60;
 
 export function showOnce(c: PageContext, secret: ShownOnce): void {
-  setCookie(c, NAME, sealed(c, NAME, JSON.stringify(secret)), { ...OPTIONS, maxAge: LIFE });
+  setCookie(c, NAME, sealed(c, NAME, JSON.stringify(secret)), { ...HOST_COOKIE, maxAge: LIFE });
 }
 
 /** The secret for this page, if there is one: from now on there is none. */
@@ -31,6 +31,6 @@ export function takeShownOnce(c: PageContext): ShownOnce | undefined {
   if (text === undefined) return undefined;
   const secret = JSON.parse(text) as ShownOnce;
   if (secret.page !== c.req.path) return undefined;
-  deleteCookie(c, NAME, OPTIONS);
+  deleteCookie(c, NAME, HOST_COOKIE);
   return secret;
 }

@@ -12,14 +12,13 @@ import { NarrowLayout } from '../components/layout.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { type Begun, type Claims, openIdProvider } from '../../users/openid-provider.ts';
 import { seal, unseal } from '../sealed.ts';
+import { HOST_COOKIE } from '../session-cookie.ts';
 import { nextPage, startSession } from '../start-session.ts';
 
 export const COMPANY_LOGIN = '/dashboard/oidc';
 const CALLBACK = `${COMPANY_LOGIN}/callback`;
 
 const COOKIE = 'berth-oidc';
-/** `Lax`, so that it comes along when the provider sends the browser back. */
-const OPTIONS = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
 /** How long somebody may take at the provider, in seconds. */
 const LIFE = 600;
 
@@ -54,7 +53,7 @@ export function companyLoginPages(
     try {
       const { url, ...begun } = await provider.begin(callbackOf(c).href);
       const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
-      setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...OPTIONS, maxAge: LIFE });
+      setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: LIFE });
       return c.redirect(url, 303);
     } catch (error) {
       return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
@@ -63,7 +62,7 @@ export function companyLoginPages(
 
   app.get(CALLBACK, async (c) => {
     const text = unseal(key, getCookie(c, COOKIE, 'host') ?? '');
-    deleteCookie(c, COOKIE, OPTIONS);
+    deleteCookie(c, COOKIE, HOST_COOKIE);
     const journey = text === undefined ? undefined : (JSON.parse(text) as Journey);
     if (!journey || journey.until < clock.now())
       return page(c, 400, 'This was begun in another browser, too long ago, or is done already. Begin again.');

@@ -2,6 +2,7 @@
  * Tries at something short enough to be guessed: the first wrong ones in a row cost nothing, then each makes the next
  * wait, twice as long every time, up to an hour. Kept in memory, which is bounded.
  */
+import { LRUCache } from 'lru-cache';
 
 const FREE = 5;
 /** In ms. */
@@ -19,18 +20,15 @@ export interface Tries {
 
 /** @param clock a monotonic clock in ms, such as `performance.now`. */
 export function createTries(clock: () => number): Tries {
-  const known = new Map<string, { readonly count: number; readonly until: number }>();
+  const known = new LRUCache<string, { readonly count: number; readonly until: number }>({ max: MOST });
   return {
     begin(userId) {
       const now = clock();
-      const before = known.get(userId) ?? { count: 0, until: 0 };
+      const before = known.peek(userId) ?? { count: 0, until: 0 };
       if (now < before.until) return before.until - now;
       const count = before.count + 1;
       const wait = count < FREE ? 0 : Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - FREE));
-      known.delete(userId);
       known.set(userId, { count, until: now + wait });
-      const [oldest] = known.keys();
-      if (known.size > MOST && oldest !== undefined) known.delete(oldest);
       return 0;
     },
     succeeded: (userId) => void known.delete(userId),

@@ -18,12 +18,10 @@ export function decide(look: Look): Decision {
   if (!stat || (last && isAnother(look, stat, last))) return absent(look);
   if (last && isYetToReplace(look, stat, last)) {
     if (look.seen === undefined) return { wait: 'barrier' };
-    if (look.isFresh) return { wait: 'rest' };
-    return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
+    return look.isFresh ? { wait: 'rest' } : toldAlone(look);
   }
   if (last && isOutdated(look, stat, last)) {
-    if (row?.source === 'disk') return NOTHING;
-    return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
+    return row?.source === 'disk' ? NOTHING : toldAlone(look);
   }
   if (last) return closed(look, stat, last);
   if (look.isPlaced) return placed(look, stat);
@@ -64,10 +62,15 @@ function absent(look: Look): Decision {
   if (last && look.seen === undefined) return { wait: 'barrier' };
   const isLost = last !== undefined || look.rename !== undefined;
   if (!last && look.rename && look.isFresh) return { wait: 'rest' };
-  const gone = { ...NOTHING, announce: told(look, closes), unmatched: unmatched(look, closes), isLost };
+  const gone = { ...toldAlone(look), isLost };
   if (!row || look.stat) return gone;
   if (removal || look.isGone) return { ...gone, ...removed(look, row, removal) };
   return isLost ? gone : { wait: 'rest', isLost: true };
+}
+
+/** The uploads are announced by the word of the log; their file is elsewhere, if it is anywhere. */
+function toldAlone(look: Look): Effects {
+  return { ...NOTHING, announce: told(look, look.closes), unmatched: unmatched(look, look.closes) };
 }
 
 /** What is told of them need not be told again. */

@@ -15,10 +15,12 @@ import { capitalized, Tabs } from '../components/tabs.tsx';
 import { clipped, Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
-import { formFields } from '../form.ts';
+import { formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 
 const PAGE = 100;
+
+const DONE = { ended: 'The session has ended. Its client may connect again.' };
 
 /** Characters of one line: two whole names, and what was done with them. */
 const MOST = 600;
@@ -37,11 +39,7 @@ export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
     const address = (next: Place | undefined): string =>
       `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
     return c.render(
-      <DirectoryLayout
-        directory={directory}
-        tab="Activity"
-        notice={c.req.query('done') === 'ended' ? 'The session has ended. Its client may connect again.' : undefined}
-      >
+      <DirectoryLayout directory={directory} tab="Activity" notice={noticeOf(c, DONE)}>
         <Section title="Live sessions">
           <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
         </Section>

@@ -15,7 +15,7 @@ import { Section } from '../components/section.tsx';
 import { Text } from '../components/text.tsx';
 import { Copyable, Time } from '../components/values.tsx';
 import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
 
@@ -32,6 +32,8 @@ export interface ApiKeysDependencies {
   readonly apiHost: string | undefined;
 }
 
+const DONE = { revoked: 'The key is revoked.' };
+
 export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysDependencies): void {
   const { reads } = rules.database;
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
@@ -43,10 +45,9 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     const [keys, isMore] = [found.slice(0, PAGE), found.length > PAGE];
     const made = takeShownOnce(c);
     const isAdmin = role === 'admin';
-    const notice = c.req.query('done') === 'revoked' ? 'The key is revoked.' : undefined;
     if (errors) c.status(422);
     return c.render(
-      <Layout title="API keys" notice={notice} problem={errors?.['role'] && 'Choose one of the roles.'}>
+      <Layout title="API keys" notice={noticeOf(c, DONE)} problem={errors?.['role'] && 'Choose one of the roles.'}>
         {made && (
           <Secret secret={made} label="Your new API key">
             <Copyable text={command(made.value, apiHost ?? c.req.header('host') ?? '')} label="command" />

@@ -16,11 +16,15 @@ import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
 import { capitalized, Tabs } from '../components/tabs.tsx';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
 import { deliveriesPage, replaysToCome } from '../queries/deliveries.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries';
 const PAGE = 25;
+
+const DONE = {
+  replayed: 'What failed since then, and was not sent again before, is sent again: the oldest first.',
+};
 
 const Filter = v.object({
   state: v.optional(v.picklist(DELIVERY_STATES, INVALID)),
@@ -46,15 +50,12 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
     const toCome = await replaysToCome(reads, directory.id);
     const path = `/dashboard/directories/${directory.id}/webhook`;
     const filter = state === undefined ? '' : `state=${state}`;
-    const isDone = !errors && c.req.query('done') === 'replayed';
     if (errors) c.status(422);
     return c.render(
       <DirectoryLayout
         directory={directory}
         tab="Webhook"
-        notice={
-          isDone ? 'What failed since then, and was not sent again before, is sent again: the oldest first.' : undefined
-        }
+        notice={errors ? undefined : noticeOf(c, DONE)}
         problem={errors?.['webhook_url'] && 'There is nowhere to send them: save a webhook URL first.'}
       >
         <h2>Deliveries</h2>

@@ -9,16 +9,16 @@ import { replay } from '../../webhooks/replay.ts';
 import { DirectoryLayout } from '../components/directory-tabs.tsx';
 import { Attempts, DeliverySummary, SentRequest } from '../components/delivery.tsx';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { fieldErrors } from '../form.ts';
+import { fieldErrors, noticeOf } from '../form.ts';
 import { wholeDelivery } from '../queries/deliveries.ts';
 
 const WEBHOOK = '/dashboard/directories/:id/webhook';
 const PATH = `${WEBHOOK}/deliveries/:delivery_id` as const;
 
-const DONE = new Map([
-  ['replayed', 'This is the new delivery, with the same body.'],
-  ['announced', 'This is the new delivery, about the file as it is now.'],
-]);
+const DONE = {
+  replayed: 'This is the new delivery, with the same body.',
+  announced: 'This is the new delivery, about the file as it is now.',
+};
 
 export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void {
   const { reads } = rules.database;
@@ -26,7 +26,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
   async function page(c: PageContext<typeof PATH>, errors?: FieldErrors) {
     const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
     const delivery = await wholeDelivery(reads, directory.id, c.req.param('delivery_id'));
-    const notice = errors ? undefined : DONE.get(c.req.query('done') ?? '');
+    const notice = errors ? undefined : noticeOf(c, DONE);
     if (errors) c.status(422);
     return c.render(
       <DirectoryLayout directory={directory} tab="Webhook" notice={notice} problem={errors && inWords(errors)}>

@@ -14,9 +14,12 @@ import { Pager } from '../components/pager.tsx';
 import { Tabs } from '../components/tabs.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
+import { noticeOf } from '../form.ts';
 import type { Live } from '../live.ts';
 
 const PAGE = 100;
+
+const DONE = { deleted: 'The file has been deleted.' };
 
 export interface FilesDependencies {
   readonly reads: Kysely<Tables>;
@@ -30,11 +33,7 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
     const view = viewIn(c.req.query());
     const list = await listOf(deps, directory.id, view);
     return c.render(
-      <DirectoryLayout
-        directory={directory}
-        tab="Files"
-        notice={c.req.query('done') === 'deleted' ? 'The file has been deleted.' : undefined}
-      >
+      <DirectoryLayout directory={directory} tab="Files" notice={noticeOf(c, DONE)}>
         <Tabs label="Views" tabs={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">
           <Field

@@ -8,11 +8,13 @@ import { Pager } from '../components/pager.tsx';
 import { Section } from '../components/section.tsx';
 import { ROLES, UserTable } from '../components/user-table.tsx';
 import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showLink, TEAM, type TeamDependencies } from './user.tsx';
 
 const PAGE = 100;
+
+const DONE = { removed: 'The user is removed.' };
 
 export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void {
   const { reads } = deps.database;
@@ -24,11 +26,7 @@ export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     const mayChange = role === 'admin';
     if (errors) c.status(422);
     return c.render(
-      <Layout
-        title="Team"
-        notice={c.req.query('done') === 'removed' ? 'The user is removed.' : undefined}
-        problem={errors?.['role'] && 'Choose one of the roles.'}
-      >
+      <Layout title="Team" notice={noticeOf(c, DONE)} problem={errors?.['role'] && 'Choose one of the roles.'}>
         <UserTable users={list} linked={mayChange} />
         <Pager of="users" next={next && `${TEAM}?${new URLSearchParams({ after: next }).toString()}`} />
         {mayChange && <Invite given={given} errors={errors} />}

@@ -17,7 +17,7 @@ import { Time } from '../components/values.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
 import { WebhookSecret } from '../components/webhook-secret.tsx';
 import { askerOf, type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields } from '../form.ts';
+import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
 import { deliveriesPage } from '../queries/deliveries.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { takeShownOnce } from '../shown-once.ts';
@@ -30,12 +30,12 @@ const PATH = '/dashboard/directories/:id/webhook';
 /** Deliveries on this page; all of them are on one of their own. */
 const LATEST = 5;
 
-const DONE = new Map([
-  ['saved', 'The URL is saved.'],
-  ['removed', 'The URL is removed. Nothing is sent until there is one again.'],
-  ['renewed', 'The new secret is made. Give it to your receivers, then activate it.'],
-  ['activated', 'The new secret is active, and the old one has ended.'],
-]);
+const DONE = {
+  saved: 'The URL is saved.',
+  removed: 'The URL is removed. Nothing is sent until there is one again.',
+  renewed: 'The new secret is made. Give it to your receivers, then activate it.',
+  activated: 'The new secret is active, and the old one has ended.',
+};
 
 export interface WebhookPageDependencies {
   readonly rules: ChangeDependencies & TrialRules;
@@ -99,7 +99,7 @@ function webhookView({ rules, mayReach }: Pick<WebhookPageDependencies, 'rules' 
     const isShown = takeShownOnce(c) !== undefined;
     const mayReplace = c.get('user').principal.role === 'admin';
     const form = { path, given, errors };
-    const notice = errors ? undefined : DONE.get(c.req.query('done') ?? '');
+    const notice = errors ? undefined : noticeOf(c, DONE);
     const problem = errors?.['activate'] && 'There is no new secret to activate. Make one first.';
     if (errors) c.status(422);
     return c.render(

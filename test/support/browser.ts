@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { TestBerth } from './berth.ts';
+import { signedIn } from './dashboard.ts';
 
 export const CHROMIUM = '/usr/bin/chromium';
 
@@ -25,6 +27,18 @@ export interface WatchedPage extends AsyncDisposable {
   readonly page: Page;
   /** What no page may do: errors in the console, requests to other hosts, dialogs of scripts. */
   readonly wrong: string[];
+}
+
+/** A page of an admin of that berth's account, who is signed in. */
+export async function openSignedIn(
+  browser: TestBrowser,
+  berth: TestBerth,
+  options: Omit<OpenOptions, 'origin' | 'token'> = {},
+): Promise<WatchedPage> {
+  const port = berth.service().dashboardPort ?? 0;
+  using user = await signedIn({ config: berth.config, port }, berth.accountId);
+  const token = user.cookies.get('__Host-berth');
+  return await browser.open({ ...options, origin: `https://127.0.0.1:${port}`, token });
 }
 
 export async function startBrowser(): Promise<TestBrowser> {

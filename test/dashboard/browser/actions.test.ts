@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { startBerth } from '../../support/berth.ts';
-import { PHONE, startBrowser, WIDE } from '../../support/browser.ts';
-import { signedIn } from '../../support/dashboard.ts';
+import { openSignedIn, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
 import { until } from '../../support/poll.ts';
 import { scratch } from '../../support/scratch.ts';
 
@@ -18,11 +17,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     using files = scratch({ BERTH_DASHBOARD: 'on' });
     await using berth = await startBerth(files);
     await using browser = await startBrowser();
-    const port = berth.service().dashboardPort ?? 0;
-    using user = await signedIn({ config: berth.config, port }, berth.accountId);
-    const origin = `https://127.0.0.1:${port}`;
-    const token = user.cookies.get('__Host-berth');
-    await using visit = await browser.open({ origin, token, javaScriptEnabled, viewport });
+    await using visit = await openSignedIn(browser, berth, { javaScriptEnabled, viewport });
     const { page, wrong } = visit;
     const { id, password } = await berth.directory();
     const home = `/dashboard/directories/${id}`;
@@ -89,10 +84,7 @@ test('each part of the dashboard is reached by its name', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   await using browser = await startBrowser();
-  const port = berth.service().dashboardPort ?? 0;
-  using user = await signedIn({ config: berth.config, port }, berth.accountId);
-  const origin = `https://127.0.0.1:${port}`;
-  await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
+  await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
   await page.goto('/dashboard');
   for (const name of ['Directories', 'API keys', 'Team', 'Account', 'Profile', 'Overview']) {

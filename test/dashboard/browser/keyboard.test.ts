@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { startBerth } from '../../support/berth.ts';
-import { startBrowser } from '../../support/browser.ts';
-import { signedIn } from '../../support/dashboard.ts';
+import { openSignedIn, startBrowser } from '../../support/browser.ts';
 import { scratch } from '../../support/scratch.ts';
 
 const NAVIGATION = ['Overview', 'Directories', 'API keys', 'Team', 'Account', 'Profile'];
@@ -24,10 +23,7 @@ test('Tab goes by the order of the page and shows where it is; the first stop sk
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   await using browser = await startBrowser();
-  const port = berth.service().dashboardPort ?? 0;
-  using user = await signedIn({ config: berth.config, port }, berth.accountId);
-  const origin = `https://127.0.0.1:${port}`;
-  await using visit = await browser.open({ origin, token: user.cookies.get('__Host-berth') });
+  await using visit = await openSignedIn(browser, berth);
   const { page } = visit;
   await page.goto('/dashboard');
   const stops: string[] = [];

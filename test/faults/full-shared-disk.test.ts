@@ -13,6 +13,9 @@ import { sftpSession } from '../support/sftp-session.ts';
 import { keyPair } from '../support/sftp-user.ts';
 import { loopDisk } from './loop-disk.ts';
 
+/** SSH_FX_FAILURE, what sshd answers on a full disk (draft-ietf-secsh-filexfer-02). */
+const FAILURE = 4;
+
 interface Filled extends AsyncDisposable {
   readonly berth: TestBerth;
   readonly offender: TestDirectory;
@@ -42,8 +45,6 @@ async function filledByOffender(outside: Scratch): Promise<Filled> {
 /** Several handles at once, so that there is always a write under way; a refusal is only tried again. */
 async function fill(connection: Connection): Promise<void> {
   const session = await sftpSession(connection);
-  let ended = false;
-  void connection.closed.then(() => (ended = true));
   const one = async (name: string): Promise<void> => {
     const handle = await session.open(name, 'w');
     for (let position = 0; ;) {
@@ -51,11 +52,16 @@ async function fill(connection: Connection): Promise<void> {
         await session.write(handle, Buffer.alloc(30_000, 'x'), position);
         position += 30_000;
       } catch (error) {
-        if (ended) throw error;
+        if (!isRefusal(error)) throw error;
       }
     }
   };
   await Promise.all(['a', 'b', 'c', 'd'].map(one));
+}
+
+/** An answer of the server. What else a write fails with is the end of its session. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === FAILURE;
 }
 
 async function refused(login: Parameters<typeof connect>[0]): Promise<void> {

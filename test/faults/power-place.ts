@@ -8,6 +8,7 @@ import { issueKey, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -136,7 +137,7 @@ export async function powerPlace(seed: number) {
       const known: Known[] = [];
       const working = Array.from({ length: CLIENTS }, () => work(clientOf(config, apiKey).send, known));
       const ended = Promise.allSettled([...working, upload(round)]);
-      while (known.length < CLIENTS) await wait(10);
+      await until('every client has made a directory', () => known.length >= CLIENTS);
       await wait(random() * 2000);
       disk.cutPower();
       await serve?.kill();

@@ -30,6 +30,8 @@ test('others log in at once while one address sends wrong passwords, and sshd go
   await host.apply(row);
   const flood = { sent: 0, refused: 0 };
   const over = new AbortController();
+  using flooding = new DisposableStack();
+  flooding.defer(() => over.abort()); // a failure ends it too
   const attackers = Array.from({ length: AT_ONCE }, async () => {
     while (!over.signal.aborted) await attack(sshd.port, row.sftp_username, flood, over.signal);
   });

@@ -2,7 +2,6 @@
  * SFTP packet by packet (draft-ietf-secsh-filexfer-02, and PROTOCOL of OpenSSH for its extensions), for names and
  * requests that ssh2's own API would not send. Requests may be sent without waiting for the answers of earlier ones.
  */
-import { once } from 'node:events';
 import { promisify } from 'node:util';
 import type { Channel } from 'ssh2';
 import type { Connection } from './sftp-client.ts';
@@ -75,7 +74,8 @@ export async function rawSftp(connection: Connection): Promise<RawSftp> {
   const waiting = new Map<number, PromiseWithResolvers<Answer>>();
   let last = 0;
   let unread = Buffer.alloc(0);
-  const greeted = once(channel, 'greeted');
+  const greeted = Promise.withResolvers<void>();
+  let hasEnded = false;
 
   channel.on('data', (chunk: Buffer) => {
     unread = Buffer.concat([unread, chunk]);
@@ -86,13 +86,14 @@ export async function rawSftp(connection: Connection): Promise<RawSftp> {
     }
   });
   channel.on('close', () => {
-    for (const { reject } of waiting.values()) reject(new Error('the server hung up'));
+    hasEnded = true;
+    for (const { reject } of [greeted, ...waiting.values()]) reject(new Error('the server hung up'));
     waiting.clear();
   });
 
   function take(packet: Buffer): void {
     const type = packet[0] ?? 0;
-    if (type === VERSION) return void channel.emit('greeted');
+    if (type === VERSION) return greeted.resolve();
     const id = packet.readUInt32BE(1);
     const body = packet.subarray(5);
     waiting.get(id)?.resolve({ type, body, status: type === STATUS ? body.readUInt32BE(0) : undefined });
@@ -107,9 +108,10 @@ export async function rawSftp(connection: Connection): Promise<RawSftp> {
   }
 
   send(INIT, encode(3));
-  await greeted;
+  await greeted.promise;
   const session: RawSftp = {
-    request(type, ...fields) {
+    async request(type, ...fields) {
+      if (hasEnded) throw new Error('the server hung up');
       const answer = Promise.withResolvers<Answer>();
       last += 1;
       waiting.set(last, answer);

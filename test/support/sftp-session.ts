@@ -1,4 +1,4 @@
-/** One SFTP session at protocol level: requests as promises. */
+/** One SFTP session at protocol level: requests as promises, which reject once the session has ended. */
 import { promisify } from 'node:util';
 import type { SFTPWrapper } from 'ssh2';
 import type { Connection } from './sftp-client.ts';
@@ -26,15 +26,26 @@ export interface SftpSession {
 export async function sftpSession(connection: Connection): Promise<SftpSession> {
   const raw = await connection.sftp();
   const bytes = (data: string | Buffer): Buffer => Buffer.from(data);
-  const open = promisify(raw.open.bind(raw) as (name: string, flags: string, callback: Callback<Buffer>) => void);
-  const write = promisify(raw.write.bind(raw));
-  const close = promisify(raw.close.bind(raw));
-  const rename = promisify(raw.rename.bind(raw));
-  const replace = promisify(raw.ext_openssh_rename.bind(raw));
-  const unlink = promisify(raw.unlink.bind(raw));
-  const mkdir = promisify(raw.mkdir.bind(raw) as (path: string, callback: Callback<void>) => void);
-  const rmdir = promisify(raw.rmdir.bind(raw));
-  const setstat = promisify(raw.setstat.bind(raw));
+  // ssh2 rejects what is under way when the session ends. What is asked after that it would never answer.
+  let hasEnded = false;
+  raw.once('end', () => (hasEnded = true));
+  const request =
+    <Arguments extends unknown[], T>(send: (...args: Arguments) => Promise<T>) =>
+    async (...args: Arguments): Promise<T> => {
+      if (hasEnded) throw new Error('the session has ended');
+      return send(...args);
+    };
+  const open = request(
+    promisify(raw.open.bind(raw) as (name: string, flags: string, callback: Callback<Buffer>) => void),
+  );
+  const write = request(promisify(raw.write.bind(raw)));
+  const close = request(promisify(raw.close.bind(raw)));
+  const rename = request(promisify(raw.rename.bind(raw)));
+  const replace = request(promisify(raw.ext_openssh_rename.bind(raw)));
+  const unlink = request(promisify(raw.unlink.bind(raw)));
+  const mkdir = request(promisify(raw.mkdir.bind(raw) as (path: string, callback: Callback<void>) => void));
+  const rmdir = request(promisify(raw.rmdir.bind(raw)));
+  const setstat = request(promisify(raw.setstat.bind(raw)));
   const session: SftpSession = {
     raw,
     open: (path, flags) => open(path, flags),

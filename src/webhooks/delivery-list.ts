@@ -21,56 +21,31 @@ export interface DeliveryFilter {
   readonly after?: string | undefined;
 }
 
-/**
- * Each in the words of the index that finds them. Those of a directory that are pending are found among all that are, which
- * are few: an index of their own would cost every delivery.
- */
-const OF_DIRECTORY: Record<ShownState, (id: string) => RawBuilder<boolean>> = {
-  pending: (id) => sql`state in ('queued', 'running', 'waiting') and +directory_id = ${id}`,
-  delivered: (id) => sql`state = 'delivered' and directory_id = ${id}`,
-  failed: (id) => sql`state = 'failed' and directory_id = ${id}`,
+/** Each in the words of the index that finds them. */
+const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
+  pending: sql`state in ('queued', 'running', 'waiting')`,
+  delivered: sql`state = 'delivered'`,
+  failed: sql`state = 'failed'`,
 };
 
 type Row = Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at'>;
 
-/** A directory's deliveries, newest first. @throws {ValidationError} when `after` is none of them. */
+/** A directory's deliveries, newest first: a page takes as long whatever their states. @throws {ValidationError} when `after` is none of them. */
 export async function listDeliveries(
   reads: Kysely<Tables>,
   directoryId: string,
   { state, limit, after }: DeliveryFilter,
 ): Promise<Delivery[]> {
-  const query = await newestFirst(reads, directoryId, after);
-  const rows = await query
-    .where((eb) => (state === undefined ? eb('directory_id', '=', directoryId) : OF_DIRECTORY[state](directoryId)))
-    .limit(limit)
-    .execute();
-  return withAttempts(reads, rows);
-}
-
-/** Deliveries that a search looks at: some 10 ms. */
-const LOOKED_AT = 2000;
-
-/**
- * The same for a state that no index finds when it is rare: of so many at a time, however few are in that state.
- * @returns also after which one to go on, if there are more to look at.
- */
-export async function searchDeliveries(
-  reads: Kysely<Tables>,
-  directoryId: string,
-  { state, limit, after }: DeliveryFilter,
-): Promise<{ deliveries: Delivery[]; next: string | undefined }> {
-  const query = await newestFirst(reads, directoryId, after);
-  const rows = await query.where('directory_id', '=', directoryId).limit(LOOKED_AT).execute();
-  const found = rows.filter((row) => deliveryOf(row).state === state);
-  const shown = found.slice(0, limit);
-  const last = found.length > limit ? shown.at(-1) : rows[LOOKED_AT - 1];
-  return { deliveries: await withAttempts(reads, shown), next: last?.id };
+  let query = await newestFirst(reads, directoryId, after);
+  if (state !== undefined) query = query.where(IN_STATE[state]);
+  return withAttempts(reads, await query.limit(limit).execute());
 }
 
 async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: string | undefined) {
   const query = reads
     .selectFrom('deliveries')
     .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
+    .where('directory_id', '=', directoryId)
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');
   if (after === undefined) return query;

@@ -64,7 +64,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
         {deliveries.length > 0 ? (
           <DeliveryTable deliveries={deliveries} path={path} />
         ) : (
-          <NoDeliveries path={path} state={state} isEnd={next === undefined} />
+          <NoDeliveries path={path} state={state} />
         )}
         <Pager
           of="deliveries"
@@ -108,7 +108,7 @@ function tabOf(state: ShownState | undefined): string {
   return capitalized(state ?? 'all');
 }
 
-const NoDeliveries = ({ path, state, isEnd }: { path: string; state: ShownState | undefined; isEnd: boolean }) =>
+const NoDeliveries = ({ path, state }: { path: string; state: ShownState | undefined }) =>
   state === undefined ? (
     <Empty title="No deliveries yet">
       <p>
@@ -116,5 +116,5 @@ const NoDeliveries = ({ path, state, isEnd }: { path: string; state: ShownState 
       </p>
     </Empty>
   ) : (
-    <Empty title={`No ${state} deliveries`}>{!isEnd && <p>None among these. The next page has older ones.</p>}</Empty>
+    <Empty title={`No ${state} deliveries`} />
   );

@@ -2,49 +2,33 @@
 import { type Kysely, sql } from 'kysely';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../../db/schema.ts';
 import { BerthError } from '../../errors.ts';
-import {
-  type Delivery,
-  type DeliveryFilter,
-  deliveryOf,
-  listDeliveries,
-  searchDeliveries,
-} from '../../webhooks/delivery-list.ts';
+import { type Delivery, type DeliveryFilter, deliveryOf, listDeliveries } from '../../webhooks/delivery-list.ts';
 
 export interface ListedDelivery extends Delivery {
   readonly filename: string;
 }
 
-interface DeliveriesPage<Row> {
-  readonly deliveries: readonly Row[];
+interface DeliveriesPage {
+  readonly deliveries: readonly ListedDelivery[];
   /** The `after` of the next page, if there is one. */
   readonly next: string | undefined;
 }
 
-/**
- * Newest first, read by an index and in bounded time: a page of pending or delivered ones may have few, and still a next.
- * @throws {ValidationError} for an unknown `after`.
- */
+/** Newest first. @throws {ValidationError} for an unknown `after`. */
 export async function deliveriesPage(
   reads: Kysely<Tables>,
   directoryId: string,
-  filter: DeliveryFilter,
-): Promise<DeliveriesPage<ListedDelivery>> {
-  const hasIndex = filter.state === undefined || filter.state === 'failed';
-  const { deliveries, next } = await (hasIndex ? listed : searchDeliveries)(reads, directoryId, filter);
+  { limit, ...filter }: DeliveryFilter,
+): Promise<DeliveriesPage> {
+  const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1 });
+  const deliveries = rows.slice(0, limit);
   const ids = deliveries.map(({ id }) => id);
   const bodies = await reads.selectFrom('deliveries').select(['id', 'body']).where('id', 'in', ids).execute();
   const names = new Map(bodies.map(({ id, body }) => [id, filenameOf(body)]));
-  return { deliveries: deliveries.map((row) => ({ ...row, filename: names.get(row.id) ?? '' })), next };
-}
-
-async function listed(
-  reads: Kysely<Tables>,
-  directoryId: string,
-  { limit, ...filter }: DeliveryFilter,
-): Promise<DeliveriesPage<Delivery>> {
-  const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1 });
-  const deliveries = rows.slice(0, limit);
-  return { deliveries, next: rows.length > limit ? deliveries.at(-1)?.id : undefined };
+  return {
+    deliveries: deliveries.map((row) => ({ ...row, filename: names.get(row.id) ?? '' })),
+    next: rows.length > limit ? deliveries.at(-1)?.id : undefined,
+  };
 }
 
 export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'body' | 'replayed_as'> {

@@ -59,6 +59,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .where(sql.ref('state'), '=', sql.lit('failed'))
     .execute();
 
+  // Deliveries of a directory by their state; 004 made the one of those that failed.
+  for (const [name, isInState] of [
+    ['open', sql<boolean>`state in ('queued', 'running', 'waiting')`],
+    ['delivered', sql<boolean>`state = 'delivered'`],
+  ] as const)
+    await db.schema
+      .createIndex(`deliveries_${name}_of`)
+      .on('deliveries')
+      .columns(['directory_id', 'inserted_at'])
+      .where(isInState)
+      .execute();
+
   await db.schema.createIndex('audit_by_account').on('audit').columns(['account_id', 'at', 'id']).execute();
 
   await db.schema

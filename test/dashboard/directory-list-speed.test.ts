@@ -31,6 +31,8 @@ const PAGES: Readonly<Record<string, string>> = {
   'search, many found, by storage': `${LIST}?q=acme&sort=storage`,
   'search, one found': `${LIST}?q=order-7-`,
   'search, none found': `${LIST}?q=nobody`,
+  'search by two letters, none found': `${LIST}?q=qq`,
+  'search by what many have, but not in this order': `${LIST}?q=${encodeURIComponent('of-a-customer')}`,
   'search by other letters, none found': `${LIST}?q=${encodeURIComponent('Größe')}`,
   'page in the middle': `${LIST}?sort=name&after=${Buffer.from('["m","x"]').toString('base64url')}`,
 };
@@ -76,7 +78,8 @@ test('a page of the list weighs at most 60 KB', { timeout: 600_000 }, async (t) 
     const [took, beside, cpu] = [times.large, times.small, spent].map((each) => percentile(each, 0.5).toFixed(1));
     t.diagnostic(`${name}: ${took} ms of ${COUNT}, ${beside} ms of 100; ${cpu} ms of CPU; ${weight} bytes`);
     assert.ok(weight <= WEIGHT, `${name}: ${weight} bytes`);
-    // Of the client's, too; a busy machine takes longer by the clock.
-    if (COUNT >= 100_000) assert.ok(percentile(spent, 0.5) <= TIME, `${name}: ${cpu} ms of CPU`);
+    // Of the client's, too.
+    if (COUNT >= 100_000)
+      assert.ok(Math.max(Number(took), Number(cpu)) <= TIME, `${name}: ${took} ms, ${cpu} ms of CPU`);
   }
 });

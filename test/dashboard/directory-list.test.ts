@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { directoryPage, type Listing, type Order, ORDERS, PAGE } from '../../src/dashboard/queries/directories.ts';
+import { sql } from 'kysely';
+import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/dashboard/queries/directories.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { type DirectoryRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { plansOf } from '../support/query-plan.ts';
@@ -173,13 +174,19 @@ test('each order and each direction walks an index, sorts nothing, and a search 
   await withDatabase(async ({ db, reads }) => {
     const accountId = await newAccount(db);
     const key = { created: 1, name: 'a', storage: 1, upload: 1 };
+    await insertDirectories(
+      db,
+      accountId,
+      Array.from({ length: FEW + 1 }, (_, n) => directoryRow({ name: `Acme ${n}` })),
+    );
     for (const order of KEYS)
       for (const isReversed of [false, true])
         for (const search of ['', 'acme'])
           for (const side of ['after', 'before'] as const) {
             const at = { [side]: { key: key[order], id: 'x' } };
             const wanted: Listing = { search, order, isReversed, ...at };
-            const [plan = []] = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted));
+            const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted));
+            const plan = plans[search === '' ? 0 : 1] ?? [];
             assert.deepEqual(plan.length, 1, plan.join('; '));
             assert.match(
               plan.join(),
@@ -187,5 +194,28 @@ test('each order and each direction walks an index, sorts nothing, and a search 
             );
             assert.ok(plan.join().includes(`listed_by_${order} `), plan.join());
           }
+  });
+});
+
+test('a search that finds few looks at those alone, wherever else the text may be', async () => {
+  await withDatabase(async ({ db, reads }) => {
+    const accountId = await newAccount(db);
+    await insertDirectories(db, accountId, [directoryRow({ name: 'Acme' }), directoryRow({ name: 'me' })]);
+    const wanted = (search: string): Listing => ({ search, order: 'name', isReversed: false });
+    const find = (search: string) => directoryPage(reads, accountId, wanted(search));
+    for (const search of ['acme', 'nobody', '"*?[', 'Größe', 'é\n"\0'.repeat(70)]) {
+      const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted(search)));
+      assert.match(plans[0]?.join('\n') ?? '', /SCAN directory_trigrams VIRTUAL TABLE INDEX 0:M/);
+      assert.match(plans[1]?.join('\n') ?? '', /^SEARCH directories USING INDEX \S+ \(uid=\?\)/);
+    }
+    assert.equal((await find('me')).rows.length, 2, 'two letters are sought in all of them');
+    await db.updateTable('directories').set({ name: 'Globex' }).where('name', '=', 'Acme').execute();
+    const slugs = async (search: string) => (await find(search)).rows.map(({ name }) => name);
+    assert.deepEqual(await slugs('globex'), ['Globex']);
+    await db.updateTable('directories').set({ external_id: 'order-9' }).where('name', '=', 'me').execute();
+    assert.deepEqual([await slugs('order-9'), await slugs('der-1')], [['me'], []]);
+    await db.deleteFrom('directories').where('name', '=', 'me').execute();
+    assert.deepEqual(await slugs('order-9'), []);
+    await sql`insert into directory_trigrams (directory_trigrams, rank) values ('integrity-check', 1)`.execute(db);
   });
 });

@@ -24,7 +24,8 @@ function databaseFile(place: Scratch): string {
 function tablesOf(sqlite: Sqlite.Database): string[] {
   return sqlite
     .prepare<[], string>(
-      "select name from sqlite_master where type = 'table' and name not like 'sqlite%' and name not like 'kysely%' order by name",
+      // Without virtual tables and what SQLite keeps of them.
+      "select name from pragma_table_list where type = 'table' and name not like 'sqlite%' and name not like 'kysely%' order by name",
     )
     .pluck()
     .all();

@@ -96,6 +96,7 @@ inside() {
 reboot_machine() {
   inside systemctl --no-block reboot
   local status=0
+  machine_ends
   wait "$nspawn_pid" || status=$?
   nspawn_pid=''
   ((status == 133)) || { echo "the machine ended with $status instead of a reboot" >&2 && return 1; }
@@ -105,6 +106,16 @@ reboot_machine() {
 end_machine() {
   [[ $nspawn_pid ]] || return 0
   kill "$nspawn_pid" 2>/dev/null || true
+  machine_ends
   wait "$nspawn_pid" 2>/dev/null || true
   nspawn_pid=''
+}
+
+# machine_ends: returns once it has, by itself or after two minutes by force.
+machine_ends() {
+  local until=$((SECONDS + 120))
+  while kill -0 "$nspawn_pid" 2>/dev/null; do
+    ((SECONDS < until)) || kill -KILL $nspawn_pid $machine_pid 2>/dev/null || true
+    sleep 0.1
+  done
 }

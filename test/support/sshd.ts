@@ -4,7 +4,17 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -123,7 +133,7 @@ function signal(pid: number, how: NodeJS.Signals): void {
 async function copyHostKeys(root: string, folder: string): Promise<void> {
   const shared = join(root, 'hostkeys');
   if (!existsSync(shared)) {
-    const fresh = `${shared}-${process.pid}`;
+    const fresh = mkdtempSync(`${shared}-`);
     await ensureHostKeys(fresh);
     try {
       renameSync(fresh, shared);

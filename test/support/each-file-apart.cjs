@@ -1,0 +1,5 @@
+// `node --require` this, and the test runner starts each file by file-apart. The runner itself has no limit for a file: one that
+// left a listener behind would keep it waiting for ever. CommonJS, since the runner loads no `--import`.
+const { join } = require('node:path');
+
+if (process.env.NODE_TEST_CONTEXT === undefined) process.execPath = join(__dirname, 'file-apart');

@@ -6,12 +6,16 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { isAbsolute, join, normalize } from 'node:path';
 import * as v from 'valibot';
+import { isPostgresUrl } from './db/place.ts';
 import { OperatorError } from './errors.ts';
 
 export interface Config {
   readonly stateDir: string;
   readonly jailDir: string;
   readonly runtimeDir: string;
+  /** SQLite's file, or PostgreSQL's URL. */
+  readonly database: string;
+  /** Where SQLite's file is, or would be. */
   readonly databaseFile: string;
   readonly api: { readonly host: string; readonly port: number };
   readonly tls: {
@@ -123,9 +127,13 @@ const Environment = v.object({
   BERTH_DATABASE_URL: v.optional(
     v.pipe(
       v.string(),
-      v.regex(/^(sqlite|file):/, 'must be sqlite:/path (PostgreSQL is not supported yet)'),
+      v.regex(/^(sqlite|file|postgres|postgresql):/, 'must be sqlite:/path or postgres://user:password@host/name'),
       // Commands and units run in different folders.
-      v.regex(/^\w+:(\/\/)?\/(?!\/)/, 'must have an absolute path, as in sqlite:/var/lib/berth/berth.db'),
+      v.regex(/^(postgres|\w+:(\/\/)?\/(?!\/))/, 'must have an absolute path, as in sqlite:/var/lib/berth/berth.db'),
+      v.check(
+        (url) => !isPostgresUrl(url) || isOneServer(url),
+        'must name one PostgreSQL server, a virtual address for several',
+      ),
     ),
   ),
   BERTH_RATE_LIMIT: v.optional(count, '120'),
@@ -189,7 +197,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     stateDir: env.BERTH_STATE_DIR,
     jailDir: env.BERTH_JAIL_DIR,
     runtimeDir: env.BERTH_RUNTIME_DIR,
-    databaseFile: env.BERTH_DATABASE_URL?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? join(env.BERTH_STATE_DIR, 'berth.db'),
+    ...databaseOf(env.BERTH_DATABASE_URL, env.BERTH_STATE_DIR),
     api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
     tls: {
       mode: env.BERTH_TLS,
@@ -226,6 +234,20 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     watchLimit: env.BERTH_WATCH_LIMIT,
     logLevel: env.BERTH_LOG_LEVEL,
   };
+}
+
+function databaseOf(url: string | undefined, stateDir: string): Pick<Config, 'database' | 'databaseFile'> {
+  const byDefault = join(stateDir, 'berth.db');
+  if (url !== undefined && isPostgresUrl(url)) return { database: url, databaseFile: byDefault };
+  const file = url?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? byDefault;
+  return { database: file, databaseFile: file };
+}
+
+/** What libpq takes for several (its manual, "Connection URIs"): a comma between hosts. */
+function isOneServer(url: string): boolean {
+  const [authority = ''] = url.replace(/^\w+:\/\//, '').split(/[/?]/);
+  const hosts = URL.parse(url)?.searchParams.get('host') ?? '';
+  return !authority.slice(authority.lastIndexOf('@') + 1).includes(',') && !hosts.includes(',');
 }
 
 function companyLogin(env: v.InferOutput<typeof Environment>): CompanyLogin {

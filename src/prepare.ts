@@ -2,11 +2,11 @@
  * `berth prepare`, which comes before every start of sshd: what sshd reads, then who may log in. A power cut may have left
  * the credentials on the disk behind the database, and berth serve, which would mend them, may be slow to start or broken.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
 import { tryLock } from './db/instance-lock.ts';
 import { lookAt } from './db/look.ts';
+import { isMissing } from './db/place.ts';
 import { hostedUnapplied } from './directories/host.ts';
 import { errorMessage } from './errors.ts';
 import type { Log } from './log.ts';
@@ -17,12 +17,12 @@ import { prepareSshd } from './sftp/sshd.ts';
 /** @throws {OperatorError} when something on the machine has to be mended first. */
 export async function prepare(config: Config, log: Log): Promise<void> {
   await prepareSshd(config, log);
-  if (!existsSync(config.databaseFile)) return;
+  if (isMissing(config.database)) return;
   // A berth serve that runs has done this, and does it better: it knows of changes under way.
   using lock = tryLock(join(config.stateDir, 'serve.lock'));
   if (!lock) return;
   try {
-    await using look = lookAt(config.databaseFile);
+    await using look = await lookAt(config.database);
     applyCredentials({ paths: pathsOf(config), log }, await hostedUnapplied(look.db));
   } catch (error) {
     const reason = errorMessage(error);

@@ -106,7 +106,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   prepareFolders(paths);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
-  const database = parts.adopt(await openDatabase(config.databaseFile, { check: true }), closed);
+  const database = parts.adopt(await openDatabase(config.database, { check: true }), closed);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
   applyCredentials({ paths, log }, await hostedUnapplied(database.reads));
@@ -191,7 +191,7 @@ function openUploads(
   const { config, paths, metrics } = ground;
   return startUploads({
     ...ground,
-    databaseFile: config.databaseFile,
+    databasePlace: config.database,
     jailDir: config.jailDir,
     logFolder: paths.corner,
     transitFolder: paths.transit,

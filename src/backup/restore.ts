@@ -88,7 +88,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
 async function hasData(file: string): Promise<boolean> {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return existsSync(`${file}-wal`);
   try {
-    await using look = lookAt(file);
+    await using look = await lookAt(file);
     const account = await look.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();
     const principal = await look.db.selectFrom('principals').select('uid').limit(1).executeTakeFirst();
     return account !== undefined || principal !== undefined;

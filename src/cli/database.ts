@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config.ts';
 import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
+import { isMissing } from '../db/place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 
@@ -12,18 +13,18 @@ import { errorCode, errorMessage, OperatorError } from '../errors.ts';
  * @throws {OperatorError} when it cannot be opened, or may not be used now.
  */
 export async function withDatabase<T>(
-  config: Pick<Config, 'databaseFile' | 'stateDir'>,
+  config: Pick<Config, 'database' | 'stateDir'>,
   use: (database: Database) => Promise<T>,
 ): Promise<T> {
   refuseMissing(config);
   refuseUnfinished(config);
-  const database = await open(config.databaseFile);
+  const database = await open(config.database);
   try {
     return await use(database);
   } catch (error) {
     if (errorCode(error) !== 'SQLITE_BUSY') throw error;
     throw new OperatorError(
-      `another process writes to ${config.databaseFile} and does not end (fuser ${config.databaseFile}): nothing has changed`,
+      `another process writes to ${config.database} and does not end (fuser ${config.database}): nothing has changed`,
       { cause: error },
     );
   } finally {
@@ -31,12 +32,12 @@ export async function withDatabase<T>(
   }
 }
 
-async function open(file: string): Promise<Database> {
+async function open(place: string): Promise<Database> {
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
-    return await openDatabase(file);
+    if (isMissing(place)) mkdirSync(dirname(place), { recursive: true, mode: 0o755 });
+    return await openDatabase(place);
   } catch (error) {
     if (error instanceof OperatorError || errorCode(error) === undefined) throw error;
-    throw new OperatorError(`cannot open the database ${file}: ${errorMessage(error)}`, { cause: error });
+    throw new OperatorError(`cannot open the database ${place}: ${errorMessage(error)}`, { cause: error });
   }
 }

@@ -28,7 +28,7 @@ export function listenCommand(invocation: Invocation): Command {
       const { config, stdout } = invocation;
       const stop = invocation.catchSignals();
       const stopped = async (): Promise<unknown> => stop.aborted || once(stop, 'abort');
-      await runListen(options, { databaseFile: () => config().databaseFile, stdout, stopped });
+      await runListen(options, { database: () => config().database, stdout, stopped });
     });
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
 import type { Config } from '../config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
+import { isPostgresUrl } from './place.ts';
 
 /** Larger files are not read through at a start: 256 MiB take about 0.7 s. */
 const CHECKED_BYTES = 256 * 1024 * 1024;
@@ -18,12 +19,13 @@ const WAL_MAGIC = 0x37_7f_06_82;
  * Whether the file may be made where there is none.
  * @throws {OperatorError} when SFTP users of an earlier database are there: it was moved, removed or emptied.
  */
-export function refuseMissing({ databaseFile, stateDir }: Pick<Config, 'databaseFile' | 'stateDir'>): void {
-  if ((statSync(databaseFile, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 'stateDir'>): void {
+  if (isPostgresUrl(database)) return;
+  if ((statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const users = join(stateDir, 'userdb');
   if (!existsSync(users) || !readdirSync(users).some((name) => name.endsWith('.user'))) return;
   throw new OperatorError(
-    `the database ${databaseFile} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
+    `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** The whole of `berth listen`: receives webhooks and shows them until it is told to stop. */
-import { existsSync } from 'node:fs';
 import { openDatabase } from '../db/open.ts';
+import { isMissing } from '../db/place.ts';
 import { listen } from './receiver.ts';
 
 export interface ListenArguments {
@@ -15,7 +15,7 @@ export interface ListenArguments {
 
 export interface ListenWiring {
   /** The file of the database in which secrets are looked up. */
-  databaseFile(): string;
+  database(): string;
   /** Writes to standard output as it is. */
   stdout(text: string): void;
   /** Resolves when it is to end, on SIGINT say. */
@@ -25,9 +25,9 @@ export interface ListenWiring {
 /** @throws {OperatorError} when the port is taken or may not be used. */
 export async function runListen(
   { port, fail, delay, secret }: ListenArguments,
-  { databaseFile, stdout, stopped }: ListenWiring,
+  { database, stdout, stopped }: ListenWiring,
 ): Promise<void> {
-  const secretOf = async (id: string): Promise<string | undefined> => secret ?? secretInDatabase(databaseFile(), id);
+  const secretOf = async (id: string): Promise<string | undefined> => secret ?? secretInDatabase(database(), id);
   const listening = await listen({ port, status: fail, delay, secretOf, print: stdout });
   stdout(`Listening on ${listening.url} for webhooks; Ctrl-C ends it.\n`);
   await stopped();
@@ -35,9 +35,9 @@ export async function runListen(
 }
 
 /** A directory's webhook secret; undefined when there is no such directory, or no database, which is then not made. */
-export async function secretInDatabase(file: string, directoryId: string): Promise<string | undefined> {
-  if (!existsSync(file)) return undefined;
-  const database = await openDatabase(file);
+export async function secretInDatabase(place: string, directoryId: string): Promise<string | undefined> {
+  if (isMissing(place)) return undefined;
+  const database = await openDatabase(place);
   try {
     const secret = database.db.selectFrom('directories').select('webhook_secret').where('id', '=', directoryId);
     return (await secret.executeTakeFirst())?.webhook_secret;

@@ -4,11 +4,12 @@
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { existsSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Config } from '../config.ts';
+import { isMissing } from '../db/place.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
@@ -56,7 +57,7 @@ export async function prepareSshd(config: Config, log: Log = createLog(config.lo
   await writeFiles(config, paths);
   ensureFolder(paths.hostKeys, 0o700);
   await mendRotation(paths.hostKeys);
-  logHostKeys(log, await ensureHostKeys(paths.hostKeys), !existsSync(config.databaseFile));
+  logHostKeys(log, await ensureHostKeys(paths.hostKeys), isMissing(config.database));
   await writeAcceptedConfig(config, paths);
 }
 

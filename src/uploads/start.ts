@@ -41,8 +41,8 @@ export interface UploadsOptions {
   readonly background: Background;
   readonly clock: Clock;
   readonly log: Log;
-  /** The file of that database, for the thread that reads it too. */
-  readonly databaseFile: string;
+  /** Where that is, for the thread that reads it too. */
+  readonly databasePlace: string;
   readonly jailDir: string;
   /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
   readonly logFolder: string;

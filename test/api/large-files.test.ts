@@ -31,7 +31,7 @@ test('512 MiB in and out again, byte for byte, in the memory of a small one', as
   const { config, environment } = await fixedPorts(place);
   await using serve = await startServe(config, environment);
   await using parts = new AsyncDisposableStack();
-  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const issuer = { database, clock: systemClock(), environment: 'live' } as const;
   const { id: accountId } = await createAccount(issuer, { name: 'Test', plan: 'business' });
   const { key } = await createKey(issuer, { accountId, role: 'admin', name: 'test' });

@@ -28,7 +28,7 @@ export async function fill(config: Config, accountId: string, { directories, fil
 
 async function fillDirectories(config: Config, accountId: string, directories: number): Promise<void> {
   mkdirSync(config.stateDir, { recursive: true });
-  const opened = await openDatabase(config.databaseFile);
+  const opened = await openDatabase(config.database);
   await opened.close();
   const sqlite = new Sqlite(config.databaseFile);
   sqlite.pragma('synchronous = off');

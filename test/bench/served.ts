@@ -45,7 +45,7 @@ export async function serveBerth(place: Scratch): Promise<Served> {
 /** An account for rows that are put into the database past the API. */
 export async function firstAccount(config: Config): Promise<string> {
   mkdirSync(config.stateDir, { recursive: true });
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const { id } = await createAccount({ database, clock: systemClock() }, { name: 'Filled', plan: 'business' });
   await database.close();
   return id;

@@ -118,7 +118,7 @@ test('one session is ended by its button, the other goes on; a member and anothe
   const [session = '', other = ''] = names;
   assert.doesNotMatch((await member.get(activityOf(directory))).text, /end-session/);
   assert.equal((await member.post(end, { session })).status, 403);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const account = { id: 'other', name: 'Other', plan: 'business', inserted_at: 1 } as const;
   await database.db.insertInto('accounts').values(account).execute();
   using stranger = await signedIn(place(berth), 'other');
@@ -157,7 +157,7 @@ test('names that are HTML, controls or directions stand there as text, and a pag
   const directory = await berth.directory({ name: '<script>alert(1)</script>' });
   const change = { directory: { name: '"><img src=x onerror=alert(1)>\u202egpj' } };
   assert.equal((await berth.send('PATCH', `/directories/${directory.id}`, { json: change })).status, 200);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const names = ['<script>alert(1)</script>', '\u001b[2J\u0007', '\u202egpj.exe', 'two\nlines', '<i>'.repeat(1300)];
   const row = {
     directory_id: directory.id,

@@ -21,7 +21,7 @@ async function withDatabase<T>(
   berth: TestBerth,
   use: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>,
 ) {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   try {
     return await use(database);
   } finally {

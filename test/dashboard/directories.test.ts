@@ -40,7 +40,7 @@ function linkIn({ text }: PageAnswer, name: string): string | undefined {
 }
 
 async function account(berth: TestBerth, plan: Plan): Promise<string> {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const id = randomUUID();
   await database.db.insertInto('accounts').values({ id, name: plan, plan, inserted_at: 1 }).execute();
   await database.close();
@@ -165,7 +165,7 @@ test('a row says when somebody uploaded last, though the file has gone, and who 
 
   await done(user, `${pathOf(suspended)}/suspend`);
   await done(user, `${pathOf(expired)}/access`, { expires_at: '2001-01-01T00:00' });
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const delivery = {
     id: randomUUID(),
     directory_id: suspended.id,
@@ -187,7 +187,7 @@ test('a row says when somebody uploaded last, though the file has gone, and who 
 test('headings put it into order, the search narrows it down, and the links of a page keep both', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const accountId = await newAccount(database.db);
   const rows = Array.from({ length: 120 }, (_, n) =>
     directoryRow({ name: `Acme ${String(n).padStart(3, '0')}`, inserted_at: n + 1, storage_bytes: (n * 7) % 120 }),

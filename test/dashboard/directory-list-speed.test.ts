@@ -40,7 +40,7 @@ const PAGES: Readonly<Record<string, string>> = {
 test('a page of the list weighs at most 60 KB', { timeout: 600_000 }, async (t) => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const [many, few] = [await newAccount(database.db), await newAccount(database.db)];
   const rows = (count: number, prefix: string) =>
     Array.from({ length: count }, (_, n) =>

@@ -15,7 +15,7 @@ const KEYS = Object.keys(ORDERS) as Order[];
 async function withDatabase(work: (database: Database) => Promise<void>): Promise<void> {
   using place = scratch();
   mkdirSync(place.config.stateDir, { recursive: true });
-  const database = await openDatabase(place.config.databaseFile);
+  const database = await openDatabase(place.config.database);
   await work(database);
   await database.close();
 }

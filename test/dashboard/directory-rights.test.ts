@@ -87,7 +87,7 @@ test("another account's directory is answered like one that never was, whatever 
 });
 
 async function otherAccount(berth: TestBerth): Promise<string> {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const id = '11111111-1111-4111-8111-111111111111';
   await database.db.insertInto('accounts').values({ id, name: 'Other', plan: 'business', inserted_at: 1 }).execute();
   await database.close();

@@ -203,7 +203,7 @@ function assertPlain(text: string): void {
 }
 
 async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   return { ...database, [Symbol.asyncDispose]: () => database.close() };
 }
 

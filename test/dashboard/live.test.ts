@@ -103,7 +103,7 @@ test('a stream ends with its session, at the next change or beat, and does not k
   const directory = await berth.directory();
   using leaving = await signedIn(place(berth), berth.accountId);
   using quiet = await signedIn(place(berth), berth.accountId);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const longAgo = Date.now() * 1000 - 3 * 3_600_000_000;
   await database.db.updateTable('user_sessions').set({ seen_at: longAgo }).execute();
   using first = await follow(berth, leaving, `${filesOf(directory)}/events`);
@@ -130,7 +130,7 @@ test('a stream ends with its directory; another account has none', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const directory = await berth.directory();
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   await database.db
     .insertInto('accounts')
     .values({ id: 'other', name: 'Other', plan: 'business', inserted_at: 1 })

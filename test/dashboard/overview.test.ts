@@ -47,7 +47,7 @@ test('failing webhooks are named safely, and other accounts see nothing of them'
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
   const directory = await berth.directory({ name: NAME });
   const about = { directory_id: directory.id, account_id: berth.accountId, url: '', destination: '' };

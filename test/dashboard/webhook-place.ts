@@ -37,7 +37,7 @@ export async function dashboardPlace(receiver: ReceiverOptions = {}): Promise<Da
   const files = parts.use(scratch({ BERTH_DASHBOARD: 'on' }));
   const berth = parts.use(await startBerth(files, { receiver }));
   const directory = await berth.directory();
-  const database = parts.adopt(await openDatabase(berth.config.databaseFile), (open) => open.close());
+  const database = parts.adopt(await openDatabase(berth.config.database), (open) => open.close());
   const clock = systemClock();
   const other = await createAccount({ database, clock }, { name: 'Other', plan: 'business' });
   const at = { config: berth.config, port: berth.service().dashboardPort ?? 0 };

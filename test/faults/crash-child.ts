@@ -36,7 +36,7 @@ const parameters = JSON.parse(given) as Parameters;
 const config = readConfig(process.env);
 const paths = pathsOf(config);
 const log = createLog('silent');
-const database = await openDatabase(config.databaseFile);
+const database = await openDatabase(config.database);
 const { account, directory } = parameters;
 
 function rules(clock: Clock) {

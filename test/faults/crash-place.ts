@@ -77,7 +77,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
   const { config } = place;
   const paths = pathsOf(config);
   mkdirSync(config.stateDir, { recursive: true });
-  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const host = parts.use(hostOf(paths));
   writeFileSync(join(paths.corner, 'log-1.sock'), ''); // stands for the socket of a service that has died
   const clock = systemClock();

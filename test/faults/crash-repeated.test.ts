@@ -48,7 +48,7 @@ async function repeating() {
       return { answers, last: signal === 'SIGKILL' ? lines.findLast((line) => !line.startsWith('{')) : undefined };
     },
     async directories(): Promise<DirectoriesTable[]> {
-      const database = await openDatabase(place.config.databaseFile);
+      const database = await openDatabase(place.config.database);
       const rows = await database.db.selectFrom('directories').selectAll().where('deleted_at', 'is', null).execute();
       await database.close();
       return rows;

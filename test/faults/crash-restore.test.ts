@@ -30,11 +30,11 @@ function identityFiles(config: Config): string[] {
 /** A machine's state of that name. The last account is in the write-ahead log only, as after a crash. */
 async function fill(config: Config, name: string): Promise<void> {
   mkdirSync(config.stateDir, { recursive: true });
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const clock = systemClock();
   await createAccount({ database, clock }, { name: `${name} first`, plan: 'pro' });
   await database.close();
-  const again = await openDatabase(config.databaseFile);
+  const again = await openDatabase(config.database);
   await createAccount({ database: again, clock }, { name: `${name} last`, plan: 'pro' });
   for (const end of ['', '-wal']) copyFileSync(config.databaseFile + end, `${config.databaseFile}${end}.kept`);
   await again.close();
@@ -95,8 +95,8 @@ test('a restore that is killed leaves the old state or the restored one, whole',
 /** What was replaced is kept, with what was in its write-ahead log. */
 async function keptState(config: Config): Promise<string> {
   const kept = readdirSync(config.stateDir).find((name) => /^berth\.db\.before-restore-\w+$/.test(name)) ?? '';
-  const databaseFile = join(config.stateDir, kept);
-  const accounts = await withDatabase({ ...config, databaseFile }, listAccounts);
+  const database = join(config.stateDir, kept);
+  const accounts = await withDatabase({ ...config, database }, listAccounts);
   return accounts
     .map(({ name }) => name)
     .toSorted()

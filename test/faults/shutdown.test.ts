@@ -54,7 +54,7 @@ test('SIGTERM: the request in flight is answered, the hanging delivery handed ba
   assert.equal(await ended, 0);
   t.diagnostic(`ended within ${((performance.now() - began) / 1000).toFixed(1)} s`);
 
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const rows = await database.db.selectFrom('deliveries').select(['state', 'attempts']).execute();
   const attempts = await database.db.selectFrom('attempts').select('error').execute();
   await database.close();

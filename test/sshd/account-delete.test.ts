@@ -21,7 +21,7 @@ test('an account goes with all that it has, and nothing else does', async () => 
   });
   const made = await other.send('POST', '/directories', { json: { directory: { name: 'Theirs' } } });
   const theirs = (made.json as { data: { id: string; sftp_username: string; sftp_password: string } }).data;
-  await using database = await opened(berth.config.databaseFile);
+  await using database = await opened(berth.config.database);
   const { account_id: id } = await database.db
     .selectFrom('directories')
     .select('account_id')
@@ -74,7 +74,7 @@ test('an account goes with all that it has, and nothing else does', async () => 
 test('without a service nothing is begun', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
-  await using database = await opened(berth.config.databaseFile);
+  await using database = await opened(berth.config.database);
   const { id } = await database.db.selectFrom('accounts').select('id').executeTakeFirstOrThrow();
   await berth.stop();
   const { status, stderr } = await runCommand(place.environment, 'account', 'delete', id, '--yes');

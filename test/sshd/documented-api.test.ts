@@ -123,7 +123,7 @@ async function shellFor(place: Scratch, berth: TestBerth): Promise<Shell> {
 }
 
 async function isGivenUp({ config }: TestBerth): Promise<boolean> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const failed = await database.db
     .selectFrom('deliveries')
     .select('id')
@@ -135,7 +135,7 @@ async function isGivenUp({ config }: TestBerth): Promise<boolean> {
 
 /** Two keys of one account, and one of another. */
 async function keys({ config }: TestBerth): Promise<Record<'KEY' | 'MEMBER_KEY' | 'OTHER_KEY', string>> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const issuer = { database, clock: systemClock(), environment: config.environment };
   const { id: accountId } = await createAccount(issuer, { name: 'Docs', plan: 'business' });
   const issue = async (role: Role): Promise<string> => (await createKey(issuer, { accountId, role, name: role })).key;

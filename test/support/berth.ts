@@ -146,7 +146,7 @@ export async function startBerth(
 
 /** What `berth clock confirm` does, by that clock. */
 export async function confirm(config: Config, clock: Clock): Promise<void> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   await confirmClock({ database, clock });
   await database.close();
 }
@@ -166,7 +166,7 @@ export async function issueKey(config: Config): Promise<string> {
 }
 
 async function issueAccount(config: Config): Promise<{ key: string; accountId: string }> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const issuer = { database, clock: systemClock(), environment: config.environment };
   const account = await createAccount(issuer, { name: 'Test', plan: 'business' });
   const { key } = await createKey(issuer, { accountId: account.id, role: 'admin', name: 'test' });

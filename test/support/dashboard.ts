@@ -37,7 +37,7 @@ export async function signedIn(
   role: Role = 'admin',
   email = `${randomUUID().slice(0, 8)}@example.com`,
 ): Promise<Visitor> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const now = systemClock().now();
   const user = { id: randomUUID(), account_id: accountId, email, role };
   const token = await database.db.transaction().execute(async (tx) => {

@@ -55,7 +55,7 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   });
   assert.equal(status, 200);
   await upload(berth, dir, directory);
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const now = systemClock().now();
   const deliveryId = await database.db.transaction().execute(async (tx) => {
     await tx.updateTable('accounts').set({ name: 'Northwind Logistics' }).where('id', '=', berth.accountId).execute();

@@ -51,7 +51,7 @@ export const shownByApi = async (
 
 /** What the audit has of a directory, oldest first. */
 export async function audited(berth: TestBerth, { id }: { id: string }): Promise<string[]> {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const rows = await database.reads
     .selectFrom('audit')
     .select(['action', 'key_id', 'route', 'changes'])

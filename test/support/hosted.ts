@@ -121,7 +121,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const requestLines: string[] = [];
   const write = (line: string): void => void (line.includes('"msg":"request"') ? requestLines : lines).push(line);
   const log = createLog('debug', { write });
-  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const host = recordingHost();
   const removal = parts.adopt(createRowRemoval({ database, log, host, retryAfterMs: 50 }), (made) => made.close());
   const lastUsed = parts.adopt(

@@ -29,7 +29,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   const place = parts.use(scratch());
   const { config } = place;
   await fill(config, await firstAccount(config), { directories: 1, filesEach: 0 });
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   parts.defer(() => database.close());
   await database.db.updateTable('directories').set({ webhook_url: 'https://hooks.example.com/' }).execute();
   const [jail] = await new JailQueries(database.reads).after('', 1);

@@ -5,6 +5,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, readConfig } from '../../src/config.ts';
+import { freshDatabase, onPostgres } from './postgres.ts';
 
 const ROOT = '/srv/berth-test';
 
@@ -21,6 +22,7 @@ export function scratch(overrides: Record<string, string> = {}): Scratch {
   const dir = mkdtempSync(join(ROOT, 't-'));
   // mkdtemp makes it 0700, but SFTP users have to pass through.
   chmodSync(dir, 0o755);
+  const database = onPostgres ? freshDatabase() : undefined;
   const environment = {
     BERTH_STATE_DIR: join(dir, 'state'),
     BERTH_JAIL_DIR: join(dir, 'jails'),
@@ -33,12 +35,16 @@ export function scratch(overrides: Record<string, string> = {}): Scratch {
     // Its pages are .tsx, which Node alone does not load (test/dashboard/).
     BERTH_DASHBOARD: 'off',
     BERTH_LOG_LEVEL: 'error',
+    ...(database && { BERTH_DATABASE_URL: database.url }),
     ...overrides,
   };
   return {
     dir,
     environment,
     config: readConfig(environment),
-    [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }),
+    [Symbol.dispose]() {
+      rmSync(dir, { recursive: true, force: true });
+      database?.drop();
+    },
   };
 }

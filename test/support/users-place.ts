@@ -26,7 +26,7 @@ export async function usersPlace(
     limits = { byAddress: UNLIMITED, byUser: UNLIMITED },
   }: { hashing?: PasswordHashing; limits?: SignInDependencies['limits'] } = {},
 ): Promise<UsersPlace> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const clock = setClock();
   const passwords = createPasswords(hashing);
   return {

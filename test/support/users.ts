@@ -18,7 +18,7 @@ export function operator(accountId: string): Asker {
 
 /** Who has a link, and no password yet. */
 export async function invited(
-  { config }: { readonly config: Pick<Config, 'databaseFile'> },
+  { config }: { readonly config: Pick<Config, 'database'> },
   accountId: string,
   role: Role = 'admin',
 ): Promise<{ id: string; email: string; token: string }> {
@@ -30,10 +30,10 @@ export async function invited(
 
 /** What `use` makes of the database of a berth, which may be running. */
 export async function onDatabase<T>(
-  { config }: { readonly config: Pick<Config, 'databaseFile'> },
+  { config }: { readonly config: Pick<Config, 'database'> },
   use: (database: Database) => Promise<T>,
 ): Promise<T> {
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   try {
     return await use(database);
   } finally {

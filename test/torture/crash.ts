@@ -74,7 +74,7 @@ while (!uploaded.signal.aborted && killed < kills) {
 await allUploaded;
 process.stderr.write('\nall uploaded; waiting until everything is announced\n');
 
-const database = await openDatabase(config.databaseFile);
+const database = await openDatabase(config.database);
 await until('the outbox is empty and every file is recorded', isSettled, SETTLE_SECONDS).catch(() => undefined);
 await wait(12_000); // files at rest are found now, if they were missed, and sessions that died without a word
 await until('the outbox is empty', isSettled, SETTLE_SECONDS).catch(() => undefined);

@@ -254,7 +254,7 @@ async function startSwapper(uid: number, files: string, outside: string): Promis
 }
 
 async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   return Object.assign(database, { [Symbol.asyncDispose]: () => database.close() });
 }
 

@@ -22,12 +22,12 @@ test('the compiled program has the same commands, threads that start, and stack 
   const help = (main: string): string => execFileSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
   assert.equal(help(join(folder, 'program/main.js')), help(join(PROJECT, 'src/main.ts')));
 
-  const { databaseFile, jailDir } = place.config;
+  const { database, jailDir } = place.config;
   mkdirSync(place.config.stateDir, { recursive: true });
-  await (await openDatabase(databaseFile)).close();
+  await (await openDatabase(database)).close();
   const file = join(folder, 'try.mjs');
   writeFileSync(file, PROGRAM);
-  const { stdout, stderr } = spawnSync(process.execPath, ['--enable-source-maps', file, databaseFile, jailDir], {
+  const { stdout, stderr } = spawnSync(process.execPath, ['--enable-source-maps', file, database, jailDir], {
     encoding: 'utf8',
     timeout: PATIENCE * 1000,
   });
@@ -36,9 +36,9 @@ test('the compiled program has the same commands, threads that start, and stack 
 
 /** Scans nothing in the thread for scans, opens the transfer log in its own, and fails in a function of the sources. */
 const PROGRAM = `
-  const [databaseFile, jailDir] = process.argv.slice(2);
+  const [database, jailDir] = process.argv.slice(2);
   const { ScanThread } = await import('./program/uploads/disk/scan-thread.js');
-  const scans = new ScanThread({ databaseFile, jailDir, take: () => {}, tooDeep: () => {} });
+  const scans = new ScanThread({ databasePlace: database, jailDir, take: () => {}, tooDeep: () => {} });
   console.log(JSON.stringify(await scans.scan([])));
   await scans.close();
   const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');

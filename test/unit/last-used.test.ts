@@ -15,7 +15,7 @@ import { setClock } from '../support/set-clock.ts';
 test('a write that fails is counted and repeated, with later uses kept; the close writes the rest', async () => {
   using place = scratch();
   mkdirSync(place.config.stateDir, { recursive: true });
-  const database = await openDatabase(place.config.databaseFile);
+  const database = await openDatabase(place.config.database);
   const clock = setClock();
   const issuer = { database, clock, environment: 'live' } as const;
   const { id: accountId } = await createAccount(issuer, { name: 'Test', plan: 'pro' });

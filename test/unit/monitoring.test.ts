@@ -53,7 +53,7 @@ function named(expression: string): string[] {
 
 async function serving(place: Scratch, port: number | 'off', lines: string[] = [], sftpPort = 1) {
   mkdirSync(place.config.stateDir, { recursive: true });
-  const database = await openDatabase(place.config.databaseFile);
+  const database = await openDatabase(place.config.database);
   const metrics = createMetrics();
   const sources = {
     reads: database.reads,

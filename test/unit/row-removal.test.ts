@@ -12,7 +12,7 @@ import { scratch } from '../support/scratch.ts';
 test('a removal that fails is tried again, and others go on meanwhile', async () => {
   using place = scratch();
   mkdirSync(place.config.stateDir);
-  const database = await openDatabase(place.config.databaseFile);
+  const database = await openDatabase(place.config.database);
   let failures = 0;
   const failing = new Proxy(database.db, {
     get(db, property) {

@@ -21,13 +21,13 @@ async function filledPlace(
   idle?: number,
 ) {
   await fill(config, await firstAccount(config), { directories: 3, filesEach: FILES });
-  const { reads, close } = openReads(config.databaseFile);
+  const { reads, close } = await openReads(config.database);
   const jails = await new JailQueries(reads).after('', 10);
-  close();
+  await close();
   const found: string[] = [];
   let lots = 0;
   const thread = new ScanThread({
-    databaseFile: config.databaseFile,
+    databasePlace: config.database,
     jailDir: config.jailDir,
     async take(lot) {
       taken(lot);

@@ -23,7 +23,7 @@ test('who asks again for the first scan of everything waits for the same, also w
       },
     },
     watcher,
-    databaseFile: '',
+    databasePlace: '',
     jailDir: '',
     take: async () => undefined,
     tooDeep: ignore,

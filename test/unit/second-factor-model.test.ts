@@ -196,7 +196,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
 test('only those get in who should, whatever happened before', async () => {
   using files = scratch();
   mkdirSync(files.config.stateDir, { recursive: true });
-  const database = await openDatabase(files.config.databaseFile);
+  const database = await openDatabase(files.config.database);
   const lives = fc.array(step, { minLength: 5, maxLength: 40, size: 'max' });
   await fc.assert(
     fc.asyncProperty(lives, (steps) => lifeOf(database, steps)),

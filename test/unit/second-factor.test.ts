@@ -20,7 +20,7 @@ const VISIT = { address: '192.0.2.1', agent: 'test' };
 async function world() {
   const files = scratch();
   mkdirSync(files.config.stateDir, { recursive: true });
-  const database = await openDatabase(files.config.databaseFile);
+  const database = await openDatabase(files.config.database);
   const clock = setClock();
   const { id: accountId } = await createAccount({ database, clock }, { name: 'Test', plan: 'pro' });
   const asker = operator(accountId);

@@ -20,7 +20,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
   prepareFolders(paths);
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => void lines.push(line) });
-  const database = await openDatabase(config.databaseFile);
+  const database = await openDatabase(config.database);
   const removal = createRowRemoval({ database, log, host: recordingHost() });
   const background = createBackground(log);
   const upkeep = startUpkeep({

@@ -68,7 +68,7 @@ const partial = sqlite.prepare("select 1 from files where state = 'partial'");
 await until('the half file is recorded', () => partial.get() !== undefined);
 
 const account = sqlite.prepare<[], string>('select account_id from directories').pluck().get() ?? '';
-const database = await openDatabase(berth.config.databaseFile);
+const database = await openDatabase(berth.config.database);
 const issuer = { database, clock: systemClock(), environment: berth.config.environment };
 const { key } = await createKey(issuer, { accountId: account, role: 'admin', name: 'kept' });
 await database.close();

@@ -3,6 +3,7 @@
  * that were put for the customer, and the answers kept for an Idempotency-Key.
  */
 import { type Kysely, sql } from 'kysely';
+import { isPostgres } from '../dialect.ts';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.alterTable('accounts').addColumn('deleted_at', 'bigint').execute();
@@ -34,7 +35,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('last_used_at', 'bigint')
     .addPrimaryKeyConstraint('public_keys_pk', ['directory_id', 'fingerprint'])
     .execute();
-  await sql`
+  // What SQLite's has in it: a database of PostgreSQL begins with this schema.
+  if (!isPostgres(db))
+    await sql`
     insert into public_keys (directory_id, fingerprint, type, line, inserted_at)
     select id, public_key_fingerprint, substr(public_key, 1, instr(public_key, ' ') - 1), public_key, updated_at
     from directories where public_key is not null`.execute(db);
@@ -81,6 +84,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
 /** A state more for files. SQLite changes no constraint, so the table is built anew, as 001 and 002 left it. */
 async function allowPlacedFiles(db: Kysely<unknown>): Promise<void> {
+  if (isPostgres(db)) {
+    const states = sql`state in ('uploaded', 'waiting', 'partial', 'placed')`;
+    await db.schema.alterTable('files').dropConstraint('files_state_check').execute();
+    await db.schema.alterTable('files').addCheckConstraint('files_state_check', states).execute();
+    return;
+  }
   await db.schema
     .createTable('files_004')
     .addColumn('id', 'text', (c) => c.primaryKey())

@@ -92,7 +92,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
  * (`dashboard/queries/directories.ts`). The one by time stands in for the one that 001 made.
  */
 async function listDirectories(db: Kysely<unknown>): Promise<void> {
-  const searched = sql`lower(name || char(10) || slug || char(10) || sftp_username || char(10) || coalesce(external_id, ''))`;
+  const line = sql.lit('\n');
+  const searched = sql`lower(name || ${line} || slug || ${line} || sftp_username || ${line} || coalesce(external_id, ''))`;
   const { schema } = db;
   await schema
     .alterTable('directories')

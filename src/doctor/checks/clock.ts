@@ -1,8 +1,8 @@
 /** The machine's clock, on which signatures, rate limits, retention and certificates depend. */
-import { existsSync } from 'node:fs';
 import { DAY, formatMicros, type Micros, SECOND } from '../../clock.ts';
 import { NOTABLE } from '../../clock-lead.ts';
 import { lookAt } from '../../db/look.ts';
+import { isMissing } from '../../db/place.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 import { command } from '../processes.ts';
 
@@ -14,11 +14,11 @@ const AHEAD: Micros = 60 * SECOND;
 
 const REMEDY = 'set the clock and keep it right: timedatectl set-ntp true';
 
-export const checkClock: Check = async ({ databaseFile }, clock) => {
+export const checkClock: Check = async ({ database }, clock) => {
   const now = clock.now();
   const shown = formatMicros(now);
   if (now < EARLIEST || now > LATEST) return [fail(`the machine's clock says ${shown}`, REMEDY)];
-  return orOk([await notSynchronized(), ...(await moved(databaseFile, now))], `it is ${shown}`);
+  return orOk([await notSynchronized(), ...(await moved(database, now))], `it is ${shown}`);
 };
 
 async function notSynchronized(): Promise<Finding | false> {
@@ -28,16 +28,16 @@ async function notSynchronized(): Promise<Finding | false> {
   return isAsked && /^NTPSynchronized=no$/m.test(stdout) && warn('the clock is not synchronized', REMEDY);
 }
 
-async function moved(file: string, now: Micros): Promise<(Finding | false)[]> {
-  if (!existsSync(file)) return [];
-  await using look = lookAt(file);
+async function moved(database: string, now: Micros): Promise<(Finding | false)[]> {
+  if (isMissing(database)) return [];
+  await using look = await lookAt(database);
   const { newest } = await look.db
     .selectFrom('directories')
     .select(({ fn }) => fn.max('updated_at').as('newest'))
     .executeTakeFirstOrThrow();
   const isBehind = newest !== null && newest >= now + AHEAD;
   const behind = `the clock was set back: the newest change to a directory is of ${formatMicros(newest ?? now)}`;
-  if (look.schema().missing.length > 0) return [isBehind && warn(behind, REMEDY)];
+  if ((await look.schema()).missing.length > 0) return [isBehind && warn(behind, REMEDY)];
   const { lead } = await look.db.selectFrom('clock').select('lead').executeTakeFirstOrThrow();
   const [days, what] = [(Math.abs(lead) / DAY).toFixed(1), lead > 0 ? 'is ahead' : 'was set back'];
   const text = `the clock ${what} by ${days} days: while it is in doubt, no file or history is removed for its age`;

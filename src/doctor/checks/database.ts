@@ -1,20 +1,24 @@
 /** The database: private, undamaged, and of this version. Only reads it. */
 import { existsSync, lstatSync } from 'node:fs';
 import { lookAt } from '../../db/look.ts';
+import { isPostgresUrl } from '../../db/place.ts';
 import { isUnfinished } from '../../db/unfinished-restore.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
 
 /** A write-ahead log this large is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
 
-export const checkDatabase: Check = async (config) => {
-  const file = config.databaseFile;
+export const checkDatabase: Check = async (config, clock) =>
+  isPostgresUrl(config.database) ? [] : checkFile(config, clock);
+
+const checkFile: Check = async (config) => {
+  const file = config.database;
   if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth for a new one, or: berth restore FILE')];
   const mode = lstatSync(file).mode & 0o777;
   const log = lstatSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  await using look = lookAt(file);
+  await using look = await lookAt(file);
   const damage = look.damage();
-  const { missing, unknown } = damage === undefined ? look.schema() : { missing: [], unknown: [] };
+  const { missing, unknown } = damage === undefined ? await look.schema() : { missing: [], unknown: [] };
   return orOk(
     [
       isUnfinished(config) && fail('a restore was interrupted', 'systemctl restart berth, which finishes it first'),

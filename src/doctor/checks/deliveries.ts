@@ -9,8 +9,8 @@ const SLOW: Micros = 600 * SECOND;
 /** A lease lasts 20 s; one this old was abandoned. */
 const ABANDONED: Micros = 120 * SECOND;
 
-export const checkDeliveries: Check = async ({ databaseFile }, clock) => {
-  await using look = lookAt(databaseFile);
+export const checkDeliveries: Check = async ({ database }, clock) => {
+  await using look = await lookAt(database);
   const now = clock.now();
   const count = async (state: DeliveryState, time: 'due_at' | 'finished_at', is: '<' | '>', at: Micros) => {
     const query = look.db.selectFrom('deliveries').where('state', '=', state).where(time, is, at);

@@ -15,7 +15,7 @@ export const checkDirectories: Check = async (config) => {
   // Listed first: a row is committed before its jail appears.
   const jails = namesIn(paths.jails).filter((name) => name !== CORNER && name !== 'lost+found');
   const users = [...new Set(namesIn(paths.userdb).flatMap((file) => userOfRecord(file) ?? []))];
-  await using look = lookAt(config.databaseFile);
+  await using look = await lookAt(config.database);
   const rows = await look.db
     .selectFrom('directories')
     .select([...HOSTED, 'deleted_at'])

@@ -51,15 +51,15 @@ export const checkLogin: Check = async (config, clock) => {
   }
 };
 
-async function isOld({ databaseFile }: Config): Promise<boolean> {
-  await using look = lookAt(databaseFile);
-  return look.schema().missing.length > 0;
+async function isOld({ database }: Config): Promise<boolean> {
+  await using look = await lookAt(database);
+  return (await look.schema()).missing.length > 0;
 }
 
 /** An admin key of the doctor's account, valid until it is disposed of. */
 async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable & { readonly key: string }> {
   await using parts = new AsyncDisposableStack();
-  const database = parts.adopt(await openDatabase(config.databaseFile), (opened) => opened.close());
+  const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const { db } = database;
   const found = await db.selectFrom('accounts').select('id').where('name', '=', NAME).executeTakeFirst();
   const { id } = found ?? (await createAccount({ database, clock }, { name: NAME, plan: 'business' }));

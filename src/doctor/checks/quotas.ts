@@ -3,10 +3,10 @@ import { lookAt } from '../../db/look.ts';
 import { kernelQuotas } from '../../sftp/quota.ts';
 import { type Check, fail, ok } from '../finding.ts';
 
-export const checkQuotas: Check = async ({ databaseFile, jailDir }) => {
+export const checkQuotas: Check = async ({ database, jailDir }) => {
   const obstacle = kernelQuotas(jailDir).obstacle();
   if (obstacle === undefined) return [ok(`${jailDir}: the kernel enforces quotas of directories`)];
-  await using look = lookAt(databaseFile);
+  await using look = await lookAt(database);
   const { count } = await look.db
     .selectFrom('directories')
     .select(({ fn }) => fn.countAll<number>().as('count'))

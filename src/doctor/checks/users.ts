@@ -53,7 +53,7 @@ interface User {
 
 /** A user whose directory is not being changed right now. */
 async function liveUser(config: Config): Promise<User | undefined> {
-  await using look = lookAt(config.databaseFile);
+  await using look = await lookAt(config.database);
   return await look.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])

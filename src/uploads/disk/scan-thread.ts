@@ -51,8 +51,8 @@ export class ScanThread {
   }
 
   #start(): Worker {
-    const { databaseFile, jailDir } = this.#options;
-    const workerData: ScanWorkerData = { databaseFile, jailDir };
+    const { databasePlace, jailDir } = this.#options;
+    const workerData: ScanWorkerData = { databasePlace, jailDir };
     const worker = new Worker(new URL(`./scan-worker${extname(import.meta.url)}`, import.meta.url), {
       workerData,
       resourceLimits: HEAP,

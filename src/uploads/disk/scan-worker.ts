@@ -11,7 +11,7 @@ import { filesAfter } from '../record/files.ts';
 import { scanDirectory } from './scan.ts';
 
 export interface ScanWorkerData {
-  readonly databaseFile: string;
+  readonly databasePlace: string;
   readonly jailDir: string;
 }
 
@@ -49,8 +49,8 @@ const LOT = 100;
 const port = parentPort;
 if (!port) throw new Error('this file is the worker thread for scans');
 
-const { databaseFile, jailDir } = workerData as ScanWorkerData;
-const { reads, close: closeReads } = openReads(databaseFile);
+const { databasePlace, jailDir } = workerData as ScanWorkerData;
+const { reads, close: closeReads } = await openReads(databasePlace);
 const filesRoot = jailFiles(jailDir);
 const stop = new AbortController();
 let found: Found[] = [];

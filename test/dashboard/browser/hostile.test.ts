@@ -54,7 +54,7 @@ test('names, metadata, keys, answers and browsers that say script are read as te
     async () => (await berth.uploads(demo.directory)).length >= before + names.length,
   );
 
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const named = { name: ALL, description: ALL, external_id: ALL, metadata: JSON.stringify({ [ALL]: ALL }) };
   await database.db.updateTable('directories').set(named).where('deleted_at', 'is', null).execute();
   await database.db.updateTable('accounts').set({ name: ALL }).execute();

@@ -1,0 +1,46 @@
+/**
+ * Opens a PostgreSQL database: one connection that writes, and some that read what is committed.
+ *
+ * Promises: a commit is as safe as the server's `synchronous_commit` makes it; a database of a newer berth, one that cannot
+ * be reached, and one that does not let berth in are refused with a line that says so.
+ */
+import { Kysely } from 'kysely';
+import { errorMessage, OperatorError } from '../errors.ts';
+import { migrate } from './migrate.ts';
+import { migrations } from './migrations/index.ts';
+import type { Database, OpenOptions, Reads } from './open.ts';
+import { shownPlace } from './place.ts';
+import { BerthPostgresDialect, poolOf } from './postgres.ts';
+import type { Tables } from './schema.ts';
+
+/** Requests that read at once; more wait for their turn. */
+const READERS = 8;
+
+/** @throws {OperatorError} when it cannot be reached or used. */
+export async function openPostgres(url: string, { known = migrations }: OpenOptions = {}): Promise<Database> {
+  const db = connectionsTo(url, 1, 'berth');
+  const reads = connectionsTo(url, READERS, 'berth reads');
+  const close = async (): Promise<void> => {
+    await Promise.all([db.destroy(), reads.destroy()]);
+  };
+  try {
+    await migrate({ db, name: shownPlace(url) }, known);
+  } catch (error) {
+    await close();
+    if (error instanceof OperatorError) throw error;
+    throw new OperatorError(`cannot use the database ${shownPlace(url)}: ${errorMessage(error)}`, { cause: error });
+  }
+  return { db, reads, reserve: NO_RESERVE, emptyLog: async () => undefined, close };
+}
+
+export async function openPostgresReads(url: string): Promise<Reads> {
+  const reads = connectionsTo(url, 1, 'berth reads');
+  return { reads, close: () => reads.destroy() };
+}
+
+/** The database has a disk of its own. */
+const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
+
+function connectionsTo(url: string, max: number, name: string): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new BerthPostgresDialect({ pool: poolOf(url, { max, name }) }) });
+}

@@ -1,0 +1,17 @@
+/** Where a database is: a file for SQLite, or a URL for PostgreSQL. */
+import { existsSync } from 'node:fs';
+
+export function isPostgresUrl(place: string): boolean {
+  return /^postgres(ql)?:/.test(place);
+}
+
+/** For messages and logs: the URL without its password. */
+export function shownPlace(place: string): string {
+  if (!isPostgresUrl(place)) return place;
+  return place.replace(/^(\w+:\/\/[^:@/]*):[^@]*@/, '$1@').replace(/([?&]password=)[^&]*/, '$1…');
+}
+
+/** Whether there is no such file yet. What a PostgreSQL server has, only it can tell. */
+export function isMissing(place: string): boolean {
+  return !isPostgresUrl(place) && !existsSync(place);
+}

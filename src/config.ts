@@ -15,6 +15,8 @@ export interface Config {
   readonly runtimeDir: string;
   /** SQLite's file, or PostgreSQL's URL. */
   readonly database: string;
+  /** What this machine is called among those that share a PostgreSQL; empty with SQLite. */
+  readonly node: string;
   /** Where SQLite's file is, or would be. */
   readonly databaseFile: string;
   readonly api: { readonly host: string; readonly port: number };
@@ -136,6 +138,9 @@ const Environment = v.object({
       ),
     ),
   ),
+  BERTH_NODE: v.optional(
+    v.pipe(v.string(), v.regex(/^[a-z\d][a-z\d.-]{0,62}$/, 'must be lowercase letters, digits, dots and dashes')),
+  ),
   BERTH_RATE_LIMIT: v.optional(count, '120'),
   BERTH_UNAUTHENTICATED_RATE_LIMIT: v.optional(count, '60'),
   BERTH_TRUSTED_PROXIES: v.optional(v.pipe(words, v.array(cidr)), ''),
@@ -197,7 +202,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     stateDir: env.BERTH_STATE_DIR,
     jailDir: env.BERTH_JAIL_DIR,
     runtimeDir: env.BERTH_RUNTIME_DIR,
-    ...databaseOf(env.BERTH_DATABASE_URL, env.BERTH_STATE_DIR),
+    ...databaseOf(env),
     api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
     tls: {
       mode: env.BERTH_TLS,
@@ -236,11 +241,14 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   };
 }
 
-function databaseOf(url: string | undefined, stateDir: string): Pick<Config, 'database' | 'databaseFile'> {
-  const byDefault = join(stateDir, 'berth.db');
-  if (url !== undefined && isPostgresUrl(url)) return { database: url, databaseFile: byDefault };
+function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'database' | 'databaseFile' | 'node'> {
+  const { BERTH_DATABASE_URL: url, BERTH_NODE: node } = env;
+  const byDefault = join(env.BERTH_STATE_DIR, 'berth.db');
+  if (url !== undefined && isPostgresUrl(url)) {
+    return { database: url, databaseFile: byDefault, node: node ?? hostname().toLowerCase() };
+  }
   const file = url?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? byDefault;
-  return { database: file, databaseFile: file };
+  return { database: file, databaseFile: file, node: '' };
 }
 
 /** What libpq takes for several (its manual, "Connection URIs"): a comma between hosts. */

@@ -1,6 +1,7 @@
 /** The tables, which `migrations/` makes. Times are µs since 1970, ids are UUIDs, and nothing is one SQL dialect's alone. */
 import type { Generated, GeneratedAlways } from 'kysely';
 import type { Micros } from '../clock.ts';
+import type { AtHome, NodeTables } from './schema-nodes.ts';
 import type { Role, UserTables } from './schema-users.ts';
 
 export type Plan = 'free' | 'starter' | 'pro' | 'business';
@@ -94,14 +95,6 @@ export interface PublicKeysTable {
   line: string;
   inserted_at: Micros;
   last_used_at: Micros | null;
-}
-
-/**
- * Directories whose jail, credentials or limit on disk may differ from their row. Written with the change itself,
- * removed when the disk follows: what a crash leaves here, the next start applies before it serves.
- */
-export interface UnappliedTable {
-  directory_id: string;
 }
 
 /**
@@ -281,14 +274,13 @@ export interface ClockTable {
   lead: Micros;
 }
 
-export interface Tables extends UserTables {
+export interface Tables extends UserTables, NodeTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
   /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
-  directories: DirectoriesTable & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
+  directories: DirectoriesTable & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> } & AtHome;
   public_keys: PublicKeysTable;
-  unapplied: UnappliedTable;
   files: FilesTable;
   deliveries: DeliveriesTable;
   attempts: AttemptsTable;

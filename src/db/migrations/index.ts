@@ -5,6 +5,7 @@ import * as history from './002-history.ts';
 import * as clock from './003-clock.ts';
 import * as api from './004-api.ts';
 import * as dashboard from './005-dashboard.ts';
+import * as nodes from './006-nodes.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -12,4 +13,5 @@ export const migrations: Record<string, Migration> = {
   '003-clock': clock,
   '004-api': api,
   '005-dashboard': dashboard,
+  '006-nodes': nodes,
 };

@@ -1,0 +1,51 @@
+/** The tables of several machines on one database (migration 006). With SQLite there is one, which has no name. */
+import type { Generated } from 'kysely';
+import type { Micros } from '../clock.ts';
+
+/** A machine that runs berth and sshd, and keeps the jails of its own directories. */
+export interface NodesTable {
+  name: string;
+  sftp_host: string;
+  sftp_port: number;
+  /** On the disk of its jails. */
+  free_bytes: number;
+  /** When it said last that it lives, by the database's clock. */
+  seen_at: Micros;
+  /** Since when it gets no new directories; null while it does. */
+  drained_at: Micros | null;
+  inserted_at: Micros;
+}
+
+/** Columns of a directory. */
+export interface AtHome {
+  /** The node that has its jail. */
+  node: Generated<string>;
+  /** Counts its changes, which the clocks of several machines cannot put in order. */
+  version: Generated<number>;
+}
+
+/**
+ * Directories whose jail, credentials or limit on disk may differ from their row. Written with the change itself,
+ * removed when the disk follows: what a crash leaves here, the next start applies before it serves.
+ */
+export interface UnappliedTable {
+  directory_id: string;
+  /** The directory's when it was marked. */
+  version: Generated<number>;
+  /** The version that its home has applied; 0 for none. The row stays until no power cut can undo that. */
+  done: Generated<number>;
+}
+
+/** PostgreSQL only: requests of an account in a clock minute, over all nodes. */
+export interface RequestCountsTable {
+  account_id: string;
+  /** Since 1970. */
+  minute: number;
+  requests: number;
+}
+
+export interface NodeTables {
+  nodes: NodesTable;
+  unapplied: UnappliedTable;
+  request_counts: RequestCountsTable;
+}

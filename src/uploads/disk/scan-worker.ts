@@ -110,7 +110,7 @@ async function close(): Promise<void> {
   stop.abort();
   goOn?.();
   await scanning;
-  closeReads();
+  await closeReads();
   port?.close();
 }
 

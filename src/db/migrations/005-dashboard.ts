@@ -1,5 +1,6 @@
 /** What the dashboard needs: users, the links with which they set a password, their sessions and second factors. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { isPostgres } from '../dialect.ts';
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.alterTable('accounts').addColumn('second_factor_required_at', 'bigint').execute();
@@ -126,6 +127,11 @@ async function listDirectories(db: Kysely<unknown>): Promise<void> {
 
 /** Which directories have three letters in `search`, by their uid: a rowid may change. 50 bytes of each (`db/search.ts`). */
 async function findDirectories(db: Kysely<unknown>): Promise<void> {
+  if (isPostgres(db)) {
+    await sql`create extension if not exists pg_trgm`.execute(db);
+    await sql`create index directory_trigrams on directories using gin (search gin_trgm_ops)`.execute(db);
+    return;
+  }
   const add = (of: 'new' | 'directories'): RawBuilder<unknown> =>
     sql`insert into directory_trigrams (rowid, search) select ${sql.ref(`${of}.uid`)}, ${sql.ref(`${of}.search`)}`;
   const remove = sql`insert into directory_trigrams (directory_trigrams, rowid, search) values ('delete', old.uid, old.search)`;

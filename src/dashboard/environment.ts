@@ -1,7 +1,9 @@
 /** What the pages of the dashboard find with a request, and what they are made of. */
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
+import type { DirectoriesTable } from '../db/schema.ts';
 import type { Target } from '../directories/target.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { Asker } from '../history/audit.ts';
 import type { ApiEnv } from '../http/observe.ts';
 import type { SignedIn, Visit } from '../users/sessions.ts';
@@ -15,7 +17,21 @@ export interface DashboardEnv {
     /** What each form of this session carries. */
     csrf: string;
     visit: Visit;
+    /** Set for the pages of a directory. */
+    directory: DirectoriesTable;
+    /** Set when a form is shown again, for its fields to say why. */
+    refused?: Refused;
   };
+}
+
+export type FormFields = Readonly<Record<string, string>>;
+
+/** What a form said, and what is wrong with it. */
+export interface Refused {
+  readonly given: FormFields;
+  readonly errors?: FieldErrors;
+  /** What is no fault of one field. */
+  readonly problem?: string;
 }
 
 export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
@@ -31,8 +47,17 @@ export function askerOf(c: PageContext): Asker {
   return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}` };
 }
 
-/** The directory of that id, if it is the account's: the rules refuse every other. */
-export function targetOf(c: PageContext, id: string): Target {
+export function isAdmin(c: PageContext): boolean {
+  return c.get('user').principal.role === 'admin';
+}
+
+/** The path of this directory's pages. */
+export function pathOf(c: PageContext): string {
+  return `/dashboard/directories/${c.get('directory').id}`;
+}
+
+/** This directory, or the one of that id if it is the account's: the rules refuse every other. */
+export function targetOf(c: PageContext, id = c.get('directory').id): Target {
   return { accountId: c.get('user').principal.accountId, id, asker: askerOf(c) };
 }
 

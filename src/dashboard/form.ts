@@ -1,9 +1,7 @@
-/** What a form says. */
-import type { FieldErrors } from '../errors.ts';
-import { ValidationError } from '../errors.ts';
-import type { PageContext } from './environment.ts';
-
-export type FormFields = Readonly<Record<string, string>>;
+/** What a form says, and where it leads. */
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { BerthError, ValidationError } from '../errors.ts';
+import type { FormFields, PageContext, Refused } from './environment.ts';
 
 /** The text fields of the form that was posted; of several with one name the last, and no files. */
 export async function formFields(c: PageContext): Promise<FormFields> {
@@ -11,21 +9,40 @@ export async function formFields(c: PageContext): Promise<FormFields> {
   return Object.fromEntries(entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])));
 }
 
-/** What `change` says is wrong with the fields, for the form to show; undefined when it went well. Other errors pass. */
-export async function fieldErrors(change: () => Promise<unknown>): Promise<FieldErrors | undefined> {
+/** Refusals that a page shows above its form: their status, and in what words if not their own. */
+const PROBLEMS: Partial<Record<BerthError['code'], readonly [ContentfulStatusCode, string?]>> = {
+  directory_limit: [422],
+  quota_unavailable: [409],
+  rate_limited: [429, 'There were too many attempts. Wait a minute and try again.'],
+};
+
+/**
+ * Does what the posted form asks for, and leads to the address, or shows the page, that `change` returns. What is refused is shown by `page`, with
+ * what was given. Other errors pass.
+ */
+export async function submitted(
+  c: PageContext,
+  page: (c: PageContext) => Response | Promise<Response>,
+  change: (given: FormFields) => Promise<string | Response>,
+): Promise<Response> {
+  const given = await formFields(c);
   try {
-    await change();
-    return undefined;
+    const next = await change(given);
+    return typeof next === 'string' ? c.redirect(next, 303) : next;
   } catch (error) {
-    if (error instanceof ValidationError) return error.fields;
-    throw error;
+    const [status, refused] = refusalOf(error);
+    c.status(status);
+    c.set('refused', { given, ...refused });
+    return page(c);
   }
 }
 
-/** What was done just before, by the word for it in the page's address: its sentence, and never text from there. */
-export function noticeOf(c: PageContext, sentences: Readonly<Record<string, string>>): string | undefined {
-  const done = c.req.query('done') ?? '';
-  return Object.hasOwn(sentences, done) ? sentences[done] : undefined;
+function refusalOf(error: unknown): [ContentfulStatusCode, Omit<Refused, 'given'>] {
+  if (error instanceof ValidationError) return [422, { errors: error.fields }];
+  const known = error instanceof BerthError ? PROBLEMS[error.code] : undefined;
+  if (!(error instanceof BerthError) || !known) throw error;
+  const [status, sentence = `${error.message}.`] = known;
+  return [status, { problem: sentence }];
 }
 
 /** An empty field stands for no text. */

@@ -8,13 +8,16 @@ import { bodyLimit } from 'hono/body-limit';
 import { csrf } from 'hono/csrf';
 import { routePath } from 'hono/route';
 import { secureHeaders } from 'hono/secure-headers';
+import type { Kysely } from 'kysely';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { liveDirectory } from '../directories/target.ts';
 import { BerthError } from '../errors.ts';
 import type { ClientAddress } from '../http/client-address.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
-import { type DashboardEnv, type PageContext, visitorOf } from './environment.ts';
+import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
 import { clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
@@ -138,3 +141,11 @@ export const adminOnly: Handler = async (c, next) => {
     throw new BerthError('not_authorized', 'Only an admin of your account may do that.');
   return next();
 };
+
+/** Finds the directory of a page. @throws {BerthError} `directory_not_found`. */
+export function withDirectory(reads: Kysely<Tables>): MiddlewareHandler<DashboardEnv, '/:id'> {
+  return async (c, next) => {
+    c.set('directory', await liveDirectory(reads, targetOf(c, c.req.param('id'))));
+    return next();
+  };
+}

@@ -7,17 +7,17 @@ import { setSession } from './session-cookie.ts';
 
 const OVERVIEW = '/dashboard';
 
-/** The new session takes the place of one that the browser may have had. */
+/** The new session takes the place of one that the browser may have had. Returns where to go on. */
 export async function startSession(
   c: PageContext,
   { db }: Pick<Database, 'db'>,
   { token, awaitsCode }: Entered,
   next = OVERVIEW,
-): Promise<Response> {
+): Promise<string> {
   const before = visitorOf(c);
   if (before) await endSession(db, before.userId, before.sessionId);
   setSession(c, token);
-  return c.redirect(awaitsCode ? withNext('/dashboard/sign-in/code', next) : next, 303);
+  return awaitsCode ? withNext('/dashboard/sign-in/code', next) : next;
 }
 
 /** The page to go on to, as `?next=` names it: one of the dashboard's, whatever somebody has written there. */

@@ -1,20 +1,14 @@
 /** What can be said of a directory, when it is made and later. */
 import type { FC } from 'hono/jsx';
-import type { FieldErrors } from '../../errors.ts';
-import type { FormFields } from '../form.ts';
+import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
 
-interface DirectoryFieldsProps {
-  readonly given: FormFields;
-  readonly errors: FieldErrors | undefined;
-}
-
-export const NameField: FC<DirectoryFieldsProps & { hint: string }> = ({ given, errors, hint }) => (
-  <Field label="Name" name="name" value={given['name']} errors={errors} hint={hint} isRequired />
+export const NameField: FC<{ value?: string; hint: string }> = (props) => (
+  <Field label="Name" name="name" isRequired {...props} />
 );
 
-export const MoreFields: FC<DirectoryFieldsProps> = ({ given, errors }) => {
-  const of = (name: string) => ({ name, value: given[name], errors });
+export const MoreFields: FC<{ stored: FormFields }> = ({ stored }) => {
+  const of = (name: string) => ({ name, value: stored[name] });
   return (
     <>
       <Field label="Description" {...of('description')} rows={3} />

@@ -1,22 +1,24 @@
 /** What was sent to a receiver, and what it said. Its answers are a stranger's text. */
-import type { FC } from 'hono/jsx';
+import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../clock.ts';
 import type { AttemptsTable } from '../../db/schema.ts';
 import type { Delivery } from '../../webhooks/delivery-list.ts';
 import type { Trial } from '../../webhooks/try.ts';
+import type { ListedDelivery } from '../queries/deliveries.ts';
 import { Section } from './section.tsx';
+import { Table } from './table.tsx';
 import { Bytes, clipped, Text } from './text.tsx';
-import { Badge, CopyButton, Facts } from './values.tsx';
+import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
-/** About so many characters of a body, an answer and an error. */
-const [BODY, EXCERPT, ERROR] = [4096, 1024, 200];
+/** About so many characters of a body and an answer; and in a list, of a file's name and an error. */
+const [BODY, EXCERPT, LISTED] = [4096, 1024, 100];
 
 const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
 
 export const DeliveryState: FC<{ of: Delivery['state'] }> = ({ of }) => <Badge kind={KINDS[of]} text={of} />;
 
 /** The status, or why there is none. */
-export const Outcome: FC<{ of: Pick<AttemptsTable, 'status' | 'error'>; most?: number }> = ({ of, most = ERROR }) => {
+export const Outcome: FC<{ of: Pick<AttemptsTable, 'status' | 'error'>; most: number }> = ({ of, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
   return of.error === null ? <span class="quiet">no answer yet</span> : <Text of={clipped(of.error, most)} />;
 };
@@ -37,6 +39,31 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
     </>
   );
 };
+
+interface DeliveryTableProps {
+  readonly deliveries: readonly ListedDelivery[];
+  /** Of the Webhook page. */
+  readonly path: string;
+}
+
+/** Each with what its last attempt came to. Without any, its children are shown. */
+export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
+  <Table
+    caption="Newest first"
+    columns={['File', 'State', 'Last answer', 'Attempts', 'Created']}
+    rows={deliveries.map(({ id, filename, state, attempts, inserted_at }) => [
+      <a href={`${path}/deliveries/${id}`}>
+        <Text of={clipped(filename, LISTED)} />
+      </a>,
+      <DeliveryState of={state} />,
+      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} most={LISTED} />,
+      attempts.length,
+      <Time at={inserted_at} />,
+    ])}
+  >
+    {children}
+  </Table>
+);
 
 export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
   <>

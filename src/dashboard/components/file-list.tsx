@@ -20,55 +20,33 @@ const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   placed: 'put here for download',
 };
 
-const COLUMNS = ['Name', 'Size', 'Uploaded', 'Actions'];
+interface FileListProps {
+  readonly caption: string;
+  readonly entries: readonly Entry[];
+  readonly view: FilesView;
+}
 
-export const FileList: FC<{ caption: string; entries: readonly Entry[]; view: FilesView }> = ({
-  caption,
-  entries,
-  view,
-}) => {
+export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const back = queryOf(view);
   const nameOf = (path: Buffer): string =>
     view.kind === 'folder' ? clipped(displayName(baseName(pathOf(path))), NAME) : clipped(displayName(path), PATH);
-  return (
-    <Table caption={caption} columns={COLUMNS}>
-      {entries.map((entry) =>
-        'folder' in entry ? (
-          <tr>
-            <td colspan={COLUMNS.length}>
-              <FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />
-            </td>
-          </tr>
-        ) : (
-          <FileRow file={entry.file} name={nameOf(entry.file.path)} back={back} />
-        ),
-      )}
-    </Table>
-  );
-};
-
-const FileRow: FC<Extract<Entry, { file: unknown }> & { name: string; back: string }> = ({ file, name, back }) => {
-  const { id, size_bytes, uploaded_at, state } = file;
-  return (
-    <tr>
-      <td>
-        <Text of={name} /> {state !== 'uploaded' && <Badge kind="waiting" text={STATES[state]} />}
-      </td>
-      <td>
-        <Size bytes={size_bytes} />
-      </td>
-      <td>
-        <Time at={uploaded_at} />
-      </td>
-      <td>
-        {state === 'uploaded' && (
-          <>
-            <a href={`files/${id}/content`}>Download</a> <a href={`files/${id}/delete${back}`}>Delete</a>
-          </>
-        )}
-      </td>
-    </tr>
-  );
+  const cellsOf = (entry: Entry) => {
+    if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
+    const { id, path, size_bytes, uploaded_at, state } = entry.file;
+    return [
+      <>
+        <Text of={nameOf(path)} /> {state !== 'uploaded' && <Badge kind="waiting" text={STATES[state]} />}
+      </>,
+      <Size bytes={size_bytes} />,
+      <Time at={uploaded_at} />,
+      state === 'uploaded' && (
+        <>
+          <a href={`files/${id}/content`}>Download</a> <a href={`files/${id}/delete${back}`}>Delete</a>
+        </>
+      ),
+    ];
+  };
+  return <Table caption={caption} columns={['Name', 'Size', 'Uploaded', 'Actions']} rows={entries.map(cellsOf)} />;
 };
 
 const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (

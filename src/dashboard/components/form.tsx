@@ -1,7 +1,6 @@
 /** Forms: each carries the token of its session, and every field has a visible label and room for what is wrong with it. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
-import type { FieldErrors } from '../../errors.ts';
 import type { DashboardEnv } from '../environment.ts';
 
 interface FormProps {
@@ -36,12 +35,14 @@ export const ActionButton: FC<FormProps & { label: string; kind?: 'danger'; fiel
   </Form>
 );
 
-interface FieldProps {
+interface NamedProps {
   readonly label: string;
   readonly name: string;
+}
+
+interface FieldProps extends NamedProps {
   readonly type?: 'text' | 'email' | 'password' | 'url' | 'search' | 'number' | 'datetime-local';
   readonly value?: string | undefined;
-  readonly errors?: FieldErrors | undefined;
   readonly hint?: string;
   readonly isRequired?: boolean;
   readonly autocomplete?: string;
@@ -49,18 +50,14 @@ interface FieldProps {
   readonly rows?: number;
 }
 
-export const Field: FC<FieldProps> = ({
-  label,
-  name,
-  type = 'text',
-  value,
-  errors,
-  hint,
-  isRequired,
-  rows,
-  ...rest
-}) => {
+/** What is entered anew each time. */
+const NEVER_FILLED_IN = ['current-password', 'new-password', 'one-time-code'];
+
+/** After a refusal it shows what was given, and what is wrong with it. */
+export const Field: FC<FieldProps> = ({ label, name, type = 'text', value, hint, isRequired, rows, ...rest }) => {
+  const { given, errors } = useRequestContext<DashboardEnv>().get('refused') ?? {};
   const wrong = errors?.[name];
+  const text = NEVER_FILLED_IN.includes(rest.autocomplete ?? '') ? undefined : (given?.[name] ?? value);
   const about = [hint !== undefined && `${name}-hint`, wrong && `${name}-error`].filter(Boolean).join(' ');
   const attributes = {
     id: name,
@@ -74,10 +71,10 @@ export const Field: FC<FieldProps> = ({
     <div class="field">
       <label for={name}>{label}</label>
       {rows === undefined ? (
-        <input type={type} value={value} {...attributes} />
+        <input type={type} value={text} {...attributes} />
       ) : (
         <textarea rows={rows} {...attributes}>
-          {value}
+          {text}
         </textarea>
       )}
       {hint !== undefined && (
@@ -94,21 +91,48 @@ export const Field: FC<FieldProps> = ({
   );
 };
 
-/** `options`: what each value is called. */
-export const Select: FC<{
-  label: string;
-  name: string;
-  options: Readonly<Record<string, string>>;
-  value?: string | undefined;
-}> = ({ label, name, options, value }) => (
-  <div class="field">
-    <label for={name}>{label}</label>
-    <select id={name} name={name}>
-      {Object.entries(options).map(([option, text]) => (
-        <option value={option} selected={option === value}>
-          {text}
-        </option>
-      ))}
-    </select>
-  </div>
+export const PasswordField: FC<Omit<FieldProps, 'type' | 'value'>> = (props) => (
+  <Field type="password" autocomplete="new-password" {...props} />
 );
+
+/** For a code of the second factor. */
+export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired'>> = (props) => (
+  <Field label="Code" name="code" autocomplete="one-time-code" {...props} />
+);
+
+interface SelectProps extends NamedProps {
+  /** What each value is called. */
+  readonly options: Readonly<Record<string, string>>;
+  readonly value?: string;
+}
+
+export const Select: FC<SelectProps> = ({ label, name, options, value }) => {
+  const chosen = useRequestContext<DashboardEnv>().get('refused')?.given[name] ?? value;
+  return (
+    <div class="field">
+      <label for={name}>{label}</label>
+      <select id={name} name={name}>
+        {Object.entries(options).map(([option, text]) => (
+          <option value={option} selected={option === chosen}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+};
+
+/** What few need, folded up unless one of its fields is wrong. */
+export const Folded: FC<PropsWithChildren<{ summary: string; fields: readonly string[] }>> = ({
+  summary,
+  fields,
+  children,
+}) => {
+  const { errors = {} } = useRequestContext<DashboardEnv>().get('refused') ?? {};
+  return (
+    <details open={fields.some((name) => name in errors)}>
+      <summary>{summary}</summary>
+      {children}
+    </details>
+  );
+};

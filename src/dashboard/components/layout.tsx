@@ -1,33 +1,29 @@
 /** The frame of every page: navigation, the page's title, and what happened just before. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
-import type { DashboardEnv } from '../environment.ts';
+import { type DashboardEnv, pathOf } from '../environment.ts';
 import { ActionButton } from './form.tsx';
+import { Links } from './navigation.tsx';
 import { plainText, Text } from './text.tsx';
 
 const NAVIGATION = {
-  '/dashboard': 'Overview',
-  '/dashboard/directories': 'Directories',
-  '/dashboard/api-keys': 'API keys',
-  '/dashboard/team': 'Team',
-  '/dashboard/account': 'Account',
-  '/dashboard/profile': 'Profile',
-} as const;
+  Overview: '/dashboard',
+  Directories: '/dashboard/directories',
+  'API keys': '/dashboard/api-keys',
+  Team: '/dashboard/team',
+  Account: '/dashboard/account',
+  Profile: '/dashboard/profile',
+};
 
 interface LayoutProps {
   /** May be a name that somebody has chosen. */
   readonly title: string;
-  /** What has just been done: shown to all readers, and read out. */
-  readonly notice?: string | undefined;
-  /** What went wrong. */
+  /** What was done just before, by the word for it in the page's address. */
+  readonly done?: Readonly<Record<string, string>>;
+  /** What is wrong, by fields that no form of the page shows. */
+  readonly problems?: Readonly<Record<string, string>>;
+  /** What is wrong at any rate. */
   readonly problem?: string | undefined;
-}
-
-interface TitleProps {
-  /** One sentence about the page. */
-  readonly about?: string;
-  /** Beside the title: what people come here to do. */
-  readonly actions?: Child;
 }
 
 const Head: FC<{ title: string }> = ({ title }) => (
@@ -42,33 +38,41 @@ const Head: FC<{ title: string }> = ({ title }) => (
   </head>
 );
 
-const Messages: FC<Pick<LayoutProps, 'notice' | 'problem'>> = ({ notice, problem }) => (
-  <>
-    {notice !== undefined && (
-      <p class="notice" role="status">
-        {notice}
-      </p>
-    )}
-    {problem !== undefined && (
-      <p class="problem" role="alert">
-        {problem}
-      </p>
-    )}
-  </>
-);
+/** What was done or refused just before: read out, too. */
+const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
+  const c = useRequestContext<DashboardEnv>();
+  const refused = c.get('refused');
+  const word = c.req.query('done') ?? '';
+  const notice = !refused && Object.hasOwn(done, word) ? done[word] : undefined;
+  const wrong = Object.keys(refused?.errors ?? {}).find((field) => Object.hasOwn(problems, field));
+  const shown = problem ?? refused?.problem ?? (wrong && problems[wrong]);
+  return (
+    <>
+      {notice !== undefined && (
+        <p class="notice" role="status">
+          {notice}
+        </p>
+      )}
+      {shown !== undefined && (
+        <p class="problem" role="alert">
+          {shown}
+        </p>
+      )}
+    </>
+  );
+};
 
-/** For somebody who is signed in. */
-export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
+/** For somebody who is signed in. `actions` stand beside the title: what people come here to do. */
+export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child }>> = ({
   title,
-  notice,
-  problem,
-  about,
   actions,
   children,
+  ...messages
 }) => {
   const c = useRequestContext<DashboardEnv>();
   const { email, accountName } = c.get('user');
-  const current = Object.keys(NAVIGATION).findLast((path) => c.req.path === path || c.req.path.startsWith(`${path}/`));
+  const isHere = (path: string) => `${c.req.path}/`.startsWith(`${path}/`);
+  const [current] = Object.entries(NAVIGATION).findLast(([, path]) => isHere(path)) ?? [];
   return (
     <html lang="en">
       <Head title={title} />
@@ -80,17 +84,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
           <a class="brand" href="/dashboard">
             berth
           </a>
-          <nav aria-label="Main">
-            <ul>
-              {Object.entries(NAVIGATION).map(([path, name]) => (
-                <li>
-                  <a href={path} aria-current={path === current ? 'page' : undefined}>
-                    {name}
-                  </a>
-                </li>
-              ))}
-            </ul>
-          </nav>
+          <Links label="Main" links={NAVIGATION} current={current} />
           <div class="who">
             <Text of={accountName} />
             <span class="quiet">
@@ -103,9 +97,8 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
           <div class="title">
             <h1>{plainText(title)}</h1>
             {actions}
-            {about !== undefined && <p class="quiet">{about}</p>}
           </div>
-          <Messages notice={notice} problem={problem} />
+          <Messages {...messages} />
           {children}
         </main>
         <footer data-zone>Times are in UTC.</footer>
@@ -114,15 +107,34 @@ export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   );
 };
 
+const TABS = { Overview: '', Webhook: '/webhook', Files: '/files', Activity: '/activity' };
+
+/** For the pages of a directory: its name, and the way between them. */
+export const DirectoryLayout: FC<PropsWithChildren<Omit<LayoutProps, 'title'> & { tab: keyof typeof TABS }>> = ({
+  tab,
+  children,
+  ...messages
+}) => {
+  const c = useRequestContext<DashboardEnv>();
+  const { name } = c.get('directory');
+  const tabs = Object.fromEntries(Object.entries(TABS).map(([each, end]) => [each, pathOf(c) + end]));
+  return (
+    <Layout title={tab === 'Overview' ? name : `${name}: ${tab}`} {...messages}>
+      <Links class="tabs" label="Directory" links={tabs} current={tab} />
+      {children}
+    </Layout>
+  );
+};
+
 /** For somebody who is not: one narrow column. */
-export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, notice, problem, children }) => (
+export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, children, ...messages }) => (
   <html lang="en">
     <Head title={title} />
     <body class="narrow">
       <main id="content">
         <p class="brand">berth</p>
         <h1>{plainText(title)}</h1>
-        <Messages notice={notice} problem={problem} />
+        <Messages {...messages} />
         {children}
       </main>
     </body>

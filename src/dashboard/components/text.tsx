@@ -2,29 +2,21 @@
 import type { FC } from 'hono/jsx';
 
 /** Controls, what has no width, and what changes the direction of text (Unicode, UAX #9 and general category Cf). */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/u;
-const PARTS = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]+)/u;
+const HIDDEN = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]+)/gu;
 
 /** Each hidden character is shown by its code point, and the whole is a unit of its own direction. */
-export const Text: FC<{ of: string }> = ({ of }) => {
-  if (!HIDDEN.test(of)) return <bdi>{of}</bdi>;
-  return (
-    <bdi>
-      {of
-        .split(PARTS)
-        .map((part) => (HIDDEN.test(part) ? <span class="hidden-character">{codePoints(part)}</span> : part))}
-    </bdi>
-  );
-};
+export const Text: FC<{ of: string }> = ({ of }) => (
+  <bdi>
+    {of.split(HIDDEN).map((part, index) => {
+      const isHidden = index % 2 === 1;
+      return isHidden ? <span class="hidden-character">{codePoints(part)}</span> : part;
+    })}
+  </bdi>
+);
 
 /** The same where there can be no elements. */
 export function plainText(text: string): string {
-  return HIDDEN.test(text)
-    ? text
-        .split(PARTS)
-        .map((part) => (HIDDEN.test(part) ? codePoints(part) : part))
-        .join('')
-    : text;
+  return text.replace(HIDDEN, codePoints);
 }
 
 function codePoints(characters: string): string {
@@ -39,7 +31,7 @@ const HIDDEN_WEIGHT = 8;
 export function clipped(text: string, most: number): string {
   let [end, weight] = [0, 0];
   for (const character of text) {
-    weight += HIDDEN.test(character) ? HIDDEN_WEIGHT : 1;
+    weight += character.search(HIDDEN) === 0 ? HIDDEN_WEIGHT : 1;
     if (weight > most) return `${text.slice(0, end)}…`;
     end += character.length;
   }

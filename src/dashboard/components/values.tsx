@@ -1,10 +1,11 @@
 /** Times, sizes, states and things to copy, as all pages show them. */
-import type { Child, FC } from 'hono/jsx';
+import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../clock.ts';
+import type { ShownOnce } from '../shown-once.ts';
 
 /** In UTC; the script writes it in the reader's zone and leaves UTC at hand. */
-export const Time: FC<{ at: Micros | null; none?: string }> = ({ at, none = 'never' }) => {
-  if (at === null) return <span class="quiet">{none}</span>;
+export const Time: FC<{ at: Micros | null }> = ({ at }) => {
+  if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);
   const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
   return (
@@ -53,3 +54,20 @@ export const Copyable: FC<{ text: string; label?: string; secret?: string }> = (
 export const Facts: FC<{ of: Readonly<Record<string, Child>> }> = ({ of }) => (
   <dl>{Object.entries(of).map(([name, value]) => value !== undefined && [<dt>{name}</dt>, <dd>{value}</dd>])}</dl>
 );
+
+/**
+ * A secret right after it was made; nothing when there is none. `label`: what it is. `children`: what to do with it.
+ */
+export const Secret: FC<PropsWithChildren<{ of: ShownOnce | undefined; label: string }>> = ({ of, label, children }) =>
+  of ? (
+    <div class="secret" role="status">
+      <strong>{label}</strong>
+      <p>
+        <Copyable text={of.value} label={label} secret={of.kind} />
+      </p>
+      <p>It is shown only this once. Copy it now and keep it safe.</p>
+      {children}
+    </div>
+  ) : (
+    <></>
+  );

@@ -3,18 +3,19 @@ import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
+import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/audit-in-words.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
-import { AuditTable } from '../components/audit-table.tsx';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Pager } from '../components/pager.tsx';
-import { Section } from '../components/section.tsx';
+import { Pager } from '../components/navigation.tsx';
+import { Empty, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Facts, Size } from '../components/values.tsx';
-import { askerOf, type DashboardEnv } from '../environment.ts';
-import { formFields, noticeOf } from '../form.ts';
+import { Badge, Facts, Size, Time } from '../components/values.tsx';
+import { askerOf, type DashboardEnv, isAdmin } from '../environment.ts';
+import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { auditOf, directoryMeant, isSecondFactorRequired } from '../queries/account.ts';
+import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired } from '../queries/account.ts';
 import { storedIn } from '../queries/overview.ts';
 
 const PATH = '/dashboard/account';
@@ -29,17 +30,17 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
   const { reads } = rules.database;
 
   app.get(PATH, async (c) => {
-    const { accountId, plan, role } = c.get('user').principal;
+    const { accountId, plan } = c.get('user').principal;
     const { directory: wanted = '', before = '' } = c.req.query();
     const directory = await directoryMeant(reads, accountId, wanted);
     const isUnknown = wanted !== '' && directory === undefined;
     const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
     const { directories, bytes } = await storedIn(reads, accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
-    const last = rows.length < PAGE ? undefined : rows.at(-1);
+    const last = rows[PAGE - 1];
     const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
-      <Layout title="Account" notice={noticeOf(c, DONE)}>
+      <Layout title="Account" done={DONE}>
         <Section title="Plan">
           <Facts
             of={{
@@ -51,13 +52,17 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
             }}
           />
         </Section>
-        <SecondFactor isRequired={isRequired} mayChange={role === 'admin'} />
+        <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
             <Field label="Directory" name="directory" value={wanted} hint="Its username or id. Empty: all." />
             <button class="plain">Show</button>
           </form>
-          <AuditTable rows={rows} />
+          <Table caption="Newest first" columns={['When', 'What', 'Directory', 'By']} rows={rows.map(auditCells)}>
+            <Empty title="No changes">
+              What is created, changed or deleted on these pages or by the API is listed here.
+            </Empty>
+          </Table>
           <Pager of="changes" first={before ? address() : undefined} next={last && address(`${last.at}-${last.id}`)} />
         </Section>
       </Layout>,
@@ -83,3 +88,15 @@ const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChang
     )}
   </Section>
 );
+
+const auditCells = (row: AuditRow) => [
+  <Time at={row.at} />,
+  <>
+    {ACTIONS[row.action]}{' '}
+    <span class="quiet">
+      <Text of={changesInWords(changesOf(row))} />
+    </span>
+  </>,
+  row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>,
+  <Text of={askerInWords(row)} />,
+];

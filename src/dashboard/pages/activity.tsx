@@ -3,19 +3,16 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DAY } from '../../clock.ts';
 import { endSession, type EndSessionDependencies, type LiveSession } from '../../directories/end-session.ts';
-import { liveDirectory } from '../../directories/target.ts';
 import { type ActivityPage, createActivity, type Place, type Topic, TOPICS } from '../../reports/activity.ts';
-import { DirectoryLayout } from '../components/directory-tabs.tsx';
-import { Empty } from '../components/empty.tsx';
 import { ActionButton } from '../components/form.tsx';
-import { Pager } from '../components/pager.tsx';
-import { Section } from '../components/section.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { capitalized, Links, Pager } from '../components/navigation.tsx';
+import { Empty, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { capitalized, Tabs } from '../components/tabs.tsx';
 import { clipped, Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { type DashboardEnv, targetOf } from '../environment.ts';
-import { formFields, noticeOf } from '../form.ts';
+import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 
 const PAGE = 100;
@@ -30,7 +27,7 @@ export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
   const activity = createActivity(database.reads);
 
   app.get('/dashboard/directories/:id/activity', async (c) => {
-    const directory = await liveDirectory(database.reads, targetOf(c, c.req.param('id')));
+    const directory = c.get('directory');
     const topic = topicIn(c.req.query('topic'));
     const before = placeIn(c.req.query('before'));
     // Ahead of now, should the clock have been set back.
@@ -39,12 +36,12 @@ export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
     const address = (next: Place | undefined): string =>
       `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
     return c.render(
-      <DirectoryLayout directory={directory} tab="Activity" notice={noticeOf(c, DONE)}>
+      <DirectoryLayout tab="Activity" done={DONE}>
         <Section title="Live sessions">
           <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
         </Section>
         <Section title="History">
-          <Tabs label="Topics" tabs={TABS} current={topic ? capitalized(topic) : 'All'} />
+          <Links class="tabs" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
           <History page={page} />
           <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
         </Section>
@@ -72,59 +69,47 @@ function placeIn(text: string | undefined): Place | undefined {
   return at === undefined ? undefined : { at: Number(at), skip: Number(skip) };
 }
 
-const Sessions: FC<{ sessions: readonly LiveSession[]; mayEnd: boolean }> = ({ sessions, mayEnd }) => {
-  if (sessions.length === 0) return <p class="quiet">Nobody is connected.</p>;
-  return (
-    <Table caption="Who is connected now" columns={['Since', 'Address', ...(mayEnd ? ['Actions'] : [])]}>
-      {sessions.map(({ name, address, since }) => (
-        <tr>
-          <td>
-            <Time at={since} />
-          </td>
-          <td>{address}</td>
-          {mayEnd && (
-            <td>
-              <ActionButton
-                action="activity/end-session"
-                label="End"
-                kind="danger"
-                fields={{ session: name }}
-                confirm="End this session? Transfers that are under way are cut off."
-              />
-            </td>
-          )}
-        </tr>
-      ))}
-    </Table>
-  );
-};
+const Sessions: FC<{ sessions: readonly LiveSession[]; mayEnd: boolean }> = ({ sessions, mayEnd }) => (
+  <Table
+    caption="Who is connected now"
+    columns={['Since', 'Address', ...(mayEnd ? ['Actions'] : [])]}
+    rows={sessions.map(({ name, address, since }) => [
+      <Time at={since} />,
+      address,
+      ...(mayEnd ? [<End session={name} />] : []),
+    ])}
+  >
+    <p class="quiet">Nobody is connected.</p>
+  </Table>
+);
+
+const End: FC<{ session: string }> = ({ session }) => (
+  <ActionButton
+    action="activity/end-session"
+    label="End"
+    kind="danger"
+    fields={{ session }}
+    confirm="End this session? Transfers that are under way are cut off."
+  />
+);
 
 const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
   const why = missing === 'no journal' ? 'is in no journal here' : 'could not be read just now';
   return (
     <>
       {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}
-      {happenings.length === 0 && (
-        <Empty title="Nothing yet">
-          <p>Logins, files, webhooks and changes of this directory are listed here.</p>
-        </Empty>
-      )}
-      {happenings.length > 0 && (
-        <Table caption="Newest first" columns={['When', 'What', 'Address', 'Details']}>
-          {happenings.map(({ at, kind, address, text }) => (
-            <tr>
-              <td>
-                <Time at={at} />
-              </td>
-              <td>{kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind}</td>
-              <td>{address}</td>
-              <td>
-                <Text of={clipped(text, MOST)} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
+      <Table
+        caption="Newest first"
+        columns={['When', 'What', 'Address', 'Details']}
+        rows={happenings.map(({ at, kind, address, text }) => [
+          <Time at={at} />,
+          kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind,
+          address,
+          <Text of={clipped(text, MOST)} />,
+        ])}
+      >
+        <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory are listed here.</Empty>
+      </Table>
     </>
   );
 };

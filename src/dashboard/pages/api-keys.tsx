@@ -1,21 +1,19 @@
 /** API keys: all of the account, a new one that is shown once, and revoking one after a question. */
 import type { Hono } from 'hono';
-import { createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
+import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
 import type { Environment } from '../../accounts/key-format.ts';
 import { allowsApi } from '../../accounts/plans.ts';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
-import type { FieldErrors } from '../../errors.ts';
 import { Field, Form, Select } from '../components/form.tsx';
-import { KeyTable } from '../components/key-table.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Pager } from '../components/pager.tsx';
-import { Secret } from '../components/secret.tsx';
-import { Section } from '../components/section.tsx';
+import { Pager } from '../components/navigation.tsx';
+import { Empty, Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Copyable, Time } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
+import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
+import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
 
@@ -23,6 +21,8 @@ const PAGE = 50;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
 const ROLES = { member: 'Member: everything but how one logs in to a directory', admin: 'Admin: everything' };
+const DONE = { revoked: 'The key is revoked.' };
+const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export interface ApiKeysDependencies {
   readonly database: Database;
@@ -32,48 +32,47 @@ export interface ApiKeysDependencies {
   readonly apiHost: string | undefined;
 }
 
-const DONE = { revoked: 'The key is revoked.' };
-
 export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysDependencies): void {
   const { reads } = rules.database;
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
 
-  async function page(c: PageContext, given: FormFields = {}, errors?: FieldErrors) {
-    const { accountId, plan, role } = c.get('user').principal;
+  async function page(c: PageContext) {
+    const { accountId, plan } = c.get('user').principal;
     const after = await keyOf(c, c.req.query('after'));
-    const found = await newestKeys(reads, accountId, { after, limit: PAGE + 1 });
-    const [keys, isMore] = [found.slice(0, PAGE), found.length > PAGE];
+    const keys = await newestKeys(reads, accountId, { after, limit: PAGE + 1 });
+    const last = keys[PAGE] && keys[PAGE - 1];
     const made = takeShownOnce(c);
-    const isAdmin = role === 'admin';
-    if (errors) c.status(422);
+    const mayChange = isAdmin(c);
     return c.render(
-      <Layout title="API keys" notice={noticeOf(c, DONE)} problem={errors?.['role'] && 'Choose one of the roles.'}>
-        {made && (
-          <Secret secret={made} label="Your new API key">
-            <Copyable text={command(made.value, apiHost ?? c.req.header('host') ?? '')} label="command" />
-          </Secret>
-        )}
-        <KeyTable keys={keys} mayRevoke={isAdmin} />
-        <Pager of="keys" next={isMore ? `${PATH}?after=${keys.at(-1)?.id}` : undefined} />
+      <Layout title="API keys" done={DONE} problems={PROBLEMS}>
+        <Secret of={made} label="Your new API key">
+          <Copyable text={command(made?.value ?? '', apiHost ?? c.req.header('host') ?? '')} label="command" />
+        </Secret>
+        <Table
+          caption="Newest first"
+          columns={['Name', 'Role', 'Created', 'Last used', 'State']}
+          rows={keys.slice(0, PAGE).map((key) => cellsOf(key, mayChange))}
+        >
+          <Empty title="No keys yet">A program needs one to call the API.</Empty>
+        </Table>
+        <Pager of="keys" next={last && `${PATH}?after=${last.id}`} />
         {!allowsApi(plan) && <NoApi plan={plan} />}
-        {allowsApi(plan) && isAdmin && <NewKey given={given} errors={errors} />}
-        {!isAdmin && <p class="quiet">Only an admin of your account creates and revokes keys.</p>}
+        {allowsApi(plan) && mayChange && <NewKey />}
+        {!mayChange && <p class="quiet">Only an admin of your account creates and revokes keys.</p>}
       </Layout>,
     );
   }
 
-  app.get(PATH, (c) => page(c));
+  app.get(PATH, page);
 
-  app.post(PATH, adminOnly, async (c) => {
-    const { accountId } = c.get('user').principal;
-    const given = await formFields(c);
-    const { name = '', role = '' } = given;
-    const errors = await fieldErrors(async () => {
+  app.post(PATH, adminOnly, (c) =>
+    submitted(c, page, async ({ name = '', role = '' }) => {
+      const { accountId } = c.get('user').principal;
       const { key } = await createKey(rules, { accountId, name, role }, askerOf(c));
       showOnce(c, { kind: 'api-key', value: key, page: PATH });
-    });
-    return errors ? page(c, given, errors) : c.redirect(PATH, 303);
-  });
+      return PATH;
+    }),
+  );
 
   app.get(REVOKE, adminOnly, async (c) => {
     const key = await keyOf(c, c.req.param('id'));
@@ -103,6 +102,37 @@ function command(key: string, host: string): string {
   return `curl -H 'Authorization: Bearer ${key}' https://${host}/api/v1/directories`;
 }
 
+function cellsOf(key: ApiKey, mayRevoke: boolean) {
+  const { name, role, inserted_at, created_by, last_used_at, revoked_at } = key;
+  return [
+    <span class={revoked_at === null ? undefined : 'quiet'}>
+      <Text of={name} />
+    </span>,
+    role,
+    <>
+      <Time at={inserted_at} /> {created_by !== null && <Text of={`by ${created_by.replace(/^\w+:/, '')}`} />}
+    </>,
+    <Time at={last_used_at} />,
+    <State of={key} mayRevoke={mayRevoke} />,
+  ];
+}
+
+/** Before a key is revoked, a page of its own asks. */
+const State = ({ of: { id, revoked_at }, mayRevoke }: { of: ApiKey; mayRevoke: boolean }) => {
+  if (revoked_at !== null)
+    return (
+      <>
+        <Badge kind="quiet" text="revoked" /> <Time at={revoked_at} />
+      </>
+    );
+  if (!mayRevoke) return <Badge kind="good" text="live" />;
+  return (
+    <form class="action" action={`${PATH}/${id}/revoke`}>
+      <button class="danger">Revoke</button>
+    </form>
+  );
+};
+
 const NoApi = ({ plan }: { plan: string }) => (
   <Section
     title="No API on this plan"
@@ -110,18 +140,11 @@ const NoApi = ({ plan }: { plan: string }) => (
   />
 );
 
-const NewKey = ({ given, errors }: { given: FormFields; errors: FieldErrors | undefined }) => (
+const NewKey = () => (
   <Section title="New key">
     <Form>
-      <Field
-        label="Name"
-        name="name"
-        value={given['name']}
-        errors={errors}
-        hint="What it is for, such as the program that uses it."
-        isRequired
-      />
-      <Select label="Role" name="role" options={ROLES} value={given['role']} />
+      <Field label="Name" name="name" hint="What it is for, such as the program that uses it." isRequired />
+      <Select label="Role" name="role" options={ROLES} />
       <button>Create key</button>
     </Form>
   </Section>

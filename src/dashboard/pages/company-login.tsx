@@ -74,7 +74,7 @@ export function companyLoginPages(
     }
     const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
     const entered = await enterByCompanyLogin({ database, clock }, { claims, settings }, request);
-    if (typeof entered === 'object') return startSession(c, database, entered, journey.next);
+    if (typeof entered === 'object') return c.redirect(await startSession(c, database, entered, journey.next), 303);
     log.warn({ request_id: c.env.notes.id, subject: claims.sub, reason: entered }, 'the company login lets nobody in');
     return page(c, 403, REFUSALS[entered]);
   });

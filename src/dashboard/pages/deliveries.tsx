@@ -2,21 +2,17 @@
 import type { Hono } from 'hono';
 import * as v from 'valibot';
 import { parseMicros } from '../../clock.ts';
-import { liveDirectory } from '../../directories/target.ts';
-import type { FieldErrors } from '../../errors.ts';
 import { checked, INVALID } from '../../validation.ts';
 import { DELIVERY_STATES, type ShownState } from '../../webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replayFailed } from '../../webhooks/replay.ts';
-import { DeliveryTable } from '../components/delivery-table.tsx';
-import { DirectoryLayout } from '../components/directory-tabs.tsx';
-import { Empty } from '../components/empty.tsx';
+import { DeliveryTable } from '../components/exchange.tsx';
 import { Field, Form } from '../components/form.tsx';
-import { Pager } from '../components/pager.tsx';
-import { Section } from '../components/section.tsx';
-import { capitalized, Tabs } from '../components/tabs.tsx';
-import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { capitalized, Links, Pager } from '../components/navigation.tsx';
+import { Empty, Section } from '../components/section.tsx';
+import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { submitted } from '../form.ts';
 import { deliveriesPage, replaysToCome } from '../queries/deliveries.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries';
@@ -25,6 +21,7 @@ const PAGE = 25;
 const DONE = {
   replayed: 'What failed since then, and was not sent again before, is sent again: the oldest first.',
 };
+const PROBLEMS = { webhook_url: 'There is nowhere to send them: save a webhook URL first.' };
 
 const Filter = v.object({
   state: v.optional(v.picklist(DELIVERY_STATES, INVALID)),
@@ -40,48 +37,46 @@ const Since = v.object({
   ),
 });
 
+const STATES = [undefined, ...DELIVERY_STATES];
+const TABS = Object.fromEntries(STATES.map((state) => [tabOf(state), state ? `?state=${state}` : '?']));
+
+function tabOf(state: ShownState | undefined): string {
+  return capitalized(state ?? 'all');
+}
+
 export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): void {
   const { reads } = rules.database;
 
-  async function page(c: PageContext<typeof PATH>, given: FormFields = {}, errors?: FieldErrors) {
-    const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
+  async function page(c: PageContext) {
+    const { id } = c.get('directory');
     const { state, after } = checked(Filter, c.req.query());
-    const { deliveries, next } = await deliveriesPage(reads, directory.id, { state, after, limit: PAGE });
-    const toCome = await replaysToCome(reads, directory.id);
-    const path = `/dashboard/directories/${directory.id}/webhook`;
-    const filter = state === undefined ? '' : `state=${state}`;
-    if (errors) c.status(422);
+    const { deliveries, next } = await deliveriesPage(reads, id, { state, after, limit: PAGE });
+    const toCome = await replaysToCome(reads, id);
+    const filter = `${c.req.path}?${state === undefined ? '' : `state=${state}`}`;
     return c.render(
-      <DirectoryLayout
-        directory={directory}
-        tab="Webhook"
-        notice={errors ? undefined : noticeOf(c, DONE)}
-        problem={errors?.['webhook_url'] && 'There is nowhere to send them: save a webhook URL first.'}
-      >
+      <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
         <h2>Deliveries</h2>
-        <Tabs label="States" tabs={TABS} current={tabOf(state)} />
+        <Links class="tabs" label="States" links={TABS} current={tabOf(state)} />
         {toCome !== undefined && <p class="notice">{toCome} wait to be sent again.</p>}
-        {deliveries.length > 0 ? (
-          <DeliveryTable deliveries={deliveries} path={path} />
-        ) : (
-          <NoDeliveries path={path} state={state} />
-        )}
-        <Pager
-          of="deliveries"
-          first={after === undefined ? undefined : `${path}/deliveries?${filter}`}
-          next={next === undefined ? undefined : `${path}/deliveries?${filter}&after=${next}`}
-        />
+        <DeliveryTable deliveries={deliveries} path={`${pathOf(c)}/webhook`}>
+          {state === undefined ? (
+            <Empty title="No deliveries yet">
+              <a href={`${pathOf(c)}/webhook`}>Save a webhook URL</a> and upload a file: its delivery is listed here.
+            </Empty>
+          ) : (
+            <Empty title={`No ${state} deliveries`} />
+          )}
+        </DeliveryTable>
+        <Pager of="deliveries" first={after && filter} next={next && `${filter}&after=${next}`} />
         <Section
           title="Replay what failed"
           about="Each becomes a new delivery with the same body. What was sent again before is left out."
         >
-          <Form action={`${path}/deliveries`}>
+          <Form action={c.req.path}>
             <Field
               label="Since (UTC)"
               name="since"
               type="datetime-local"
-              value={given['since']}
-              errors={errors}
               hint="Left empty, all that failed and is still kept."
             />
             <button>Replay all that failed</button>
@@ -91,30 +86,12 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
     );
   }
 
-  app.get(PATH, (c) => page(c));
+  app.get(PATH, page);
 
-  app.post(PATH, async (c) => {
-    const given = await formFields(c);
-    const target = targetOf(c, c.req.param('id'));
-    const errors = await fieldErrors(() => replayFailed(rules, target, checked(Since, given).since));
-    return errors ? page(c, given, errors) : c.redirect(`${c.req.path}?done=replayed`, 303);
-  });
-}
-
-const STATES = [undefined, ...DELIVERY_STATES];
-const TABS = Object.fromEntries(STATES.map((state) => [tabOf(state), state ? `?state=${state}` : '?']));
-
-function tabOf(state: ShownState | undefined): string {
-  return capitalized(state ?? 'all');
-}
-
-const NoDeliveries = ({ path, state }: { path: string; state: ShownState | undefined }) =>
-  state === undefined ? (
-    <Empty title="No deliveries yet">
-      <p>
-        <a href={path}>Save a webhook URL</a> and upload a file: its delivery is listed here.
-      </p>
-    </Empty>
-  ) : (
-    <Empty title={`No ${state} deliveries`} />
+  app.post(PATH, (c) =>
+    submitted(c, page, async (given) => {
+      await replayFailed(rules, targetOf(c), checked(Since, given).since);
+      return `${c.req.path}?done=replayed`;
+    }),
   );
+}

@@ -1,76 +1,135 @@
 /** One delivery: its exact body, what is known of its headers, each attempt; and sending it, or word of its file, again. */
 import type { Hono } from 'hono';
-import { liveDirectory } from '../../directories/target.ts';
-import type { FieldErrors } from '../../errors.ts';
+import type { FC } from 'hono/jsx';
 import { announce } from '../../uploads/announce.ts';
-import type { Delivery } from '../../webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay } from '../../webhooks/replay.ts';
-import { DirectoryLayout } from '../components/directory-tabs.tsx';
-import { Attempts, DeliverySummary, SentRequest } from '../components/delivery.tsx';
-import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
-import { fieldErrors, noticeOf } from '../form.ts';
-import { wholeDelivery } from '../queries/deliveries.ts';
+import { sign, signatureHeader } from '../../webhooks/signature.ts';
+import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../components/exchange.tsx';
+import { ActionButton } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { clipped, Text } from '../components/text.tsx';
+import { Facts, Time } from '../components/values.tsx';
+import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { type WholeDelivery, wholeDelivery } from '../queries/deliveries.ts';
 
-const WEBHOOK = '/dashboard/directories/:id/webhook';
-const PATH = `${WEBHOOK}/deliveries/:delivery_id` as const;
+const PATH = '/dashboard/directories/:id/webhook/deliveries/:delivery_id';
 
 const DONE = {
   replayed: 'This is the new delivery, with the same body.',
   announced: 'This is the new delivery, about the file as it is now.',
 };
+const PROBLEMS = {
+  webhook_url: 'There is nowhere to send it: save a webhook URL first.',
+  delivery_id: 'It is still pending, and is sent again by itself.',
+};
 
 export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void {
-  const { reads } = rules.database;
+  const deliveryOf = (c: PageContext) =>
+    wholeDelivery(rules.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
+  const listOf = (c: PageContext) => `${pathOf(c)}/webhook/deliveries`;
 
-  async function page(c: PageContext<typeof PATH>, errors?: FieldErrors) {
-    const directory = await liveDirectory(reads, targetOf(c, c.req.param('id')));
-    const delivery = await wholeDelivery(reads, directory.id, c.req.param('delivery_id'));
-    const notice = errors ? undefined : noticeOf(c, DONE);
-    if (errors) c.status(422);
+  async function page(c: PageContext) {
+    const delivery = await deliveryOf(c);
     return c.render(
-      <DirectoryLayout directory={directory} tab="Webhook" notice={notice} problem={errors && inWords(errors)}>
-        <DeliverySummary delivery={delivery} path={pathOf(c)} />
+      <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
+        <Summary of={delivery} list={listOf(c)} />
         <Attempts of={delivery.attempts} />
-        <SentRequest delivery={delivery} secret={directory.webhook_secret} path={pathOf(c)} />
+        <Request of={delivery} list={listOf(c)} secret={c.get('directory').webhook_secret} />
       </DirectoryLayout>,
     );
   }
 
-  app.get(PATH, (c) => page(c));
+  app.get(PATH, page);
 
   app.get(`${PATH}/body`, async (c) => {
-    const { id } = await liveDirectory(reads, targetOf(c, c.req.param('id')));
-    const delivery = await wholeDelivery(reads, id, c.req.param('delivery_id'));
-    const disposition = `attachment; filename="${delivery.id}.json"`;
-    return c.body(new Uint8Array(delivery.body), 200, {
+    const { id, body } = await deliveryOf(c);
+    const disposition = `attachment; filename="${id}.json"`;
+    return c.body(new Uint8Array(body), 200, {
       'content-type': 'application/json',
       'content-disposition': disposition,
     });
   });
 
-  async function again(c: PageContext<typeof PATH>, done: string, make: () => Promise<Delivery>) {
-    let id = '';
-    const errors = await fieldErrors(async () => ({ id } = await make()));
-    return errors ? page(c, errors) : c.redirect(`${pathOf(c)}/deliveries/${id}?done=${done}`, 303);
-  }
-
   app.post(`${PATH}/replay`, (c) =>
-    again(c, 'replayed', () => replay(rules, targetOf(c, c.req.param('id')), c.req.param('delivery_id'))),
+    submitted(c, page, async () => {
+      const { id } = await replay(rules, targetOf(c), c.req.param('delivery_id'));
+      return `${listOf(c)}/${id}?done=replayed`;
+    }),
   );
 
-  app.post(`${PATH}/announce`, async (c) => {
-    const target = targetOf(c, c.req.param('id'));
-    const { id } = await liveDirectory(reads, target);
-    const { upload_id } = await wholeDelivery(reads, id, c.req.param('delivery_id'));
-    return again(c, 'announced', () => announce(rules, target, upload_id ?? ''));
-  });
+  app.post(`${PATH}/announce`, (c) =>
+    submitted(c, page, async () => {
+      const { upload_id } = await deliveryOf(c);
+      const { id } = await announce(rules, targetOf(c), upload_id ?? '');
+      return `${listOf(c)}/${id}?done=announced`;
+    }),
+  );
 }
 
-const pathOf = (c: PageContext<typeof WEBHOOK>): string => `/dashboard/directories/${c.req.param('id')}/webhook`;
-
-function inWords(errors: FieldErrors): string {
-  return 'webhook_url' in errors
-    ? 'There is nowhere to send it: save a webhook URL first.'
-    : 'It is still pending, and is sent again by itself.';
+/** `list`: the address of all deliveries. */
+interface DeliveryProps {
+  readonly of: WholeDelivery;
+  readonly list: string;
 }
+
+const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
+  const { id, state, next_attempt_at, replayed_as } = delivery;
+  return (
+    <Section title="Delivery">
+      <Facts
+        of={{
+          State: <DeliveryState of={state} />,
+          File: <Text of={clipped(delivery.filename, 300)} />,
+          'Sent to': <Text of={delivery.url} />,
+          Created: <Time at={delivery.inserted_at} />,
+          'Next attempt': next_attempt_at === null ? undefined : <Time at={next_attempt_at} />,
+          'Sent again': replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
+        }}
+      />
+      <div class="actions">
+        {state !== 'pending' && <ActionButton action={`${list}/${id}/replay`} label="Replay" />}
+        {delivery.upload_id !== null && (
+          <ActionButton action={`${list}/${id}/announce`} label="Announce the file again" />
+        )}
+        <a href={list}>All deliveries</a>
+      </div>
+      <p class="hint">
+        A replay sends the same body as a new delivery. An announcement tells of the file as it is now.
+      </p>
+    </Section>
+  );
+};
+
+const Attempts: FC<{ of: WholeDelivery['attempts'] }> = ({ of }) => (
+  <Section title="Attempts">
+    {of.length === 0 && <p>None yet.</p>}
+    {of.map((attempt) => (
+      <>
+        <h3>
+          {attempt.number}. <Time at={attempt.started_at} />
+        </h3>
+        <p>
+          <Outcome of={attempt} most={500} /> <Duration of={attempt.latency_us} />
+        </p>
+        {attempt.status !== null && <Excerpt of={attempt.response} />}
+      </>
+    ))}
+  </Section>
+);
+
+/** Without the headers that each attempt has its own of: they are not kept. */
+const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (
+  <Section title="Request" about="The same bytes at every attempt.">
+    <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>
+    <h3>Headers</h3>
+    <pre class="wire">{`content-type: application/json\nwebhook-id: ${id}`}</pre>
+    <p>
+      <code>webhook-timestamp</code> and the signatures are made at each attempt, with the secret of that moment, and
+      are not kept. With today's secret, the body is signed
+    </p>
+    <pre class="wire">x-service-signature: {signatureHeader(sign(body, secret))}</pre>
+  </Section>
+);

@@ -1,22 +1,20 @@
 /** A directory: how one gets in, who may, what it is, and its end. Its forms post to paths below it. */
-import type { Context, Hono } from 'hono';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { Hono } from 'hono';
 import { updateAccess } from '../../directories/access.ts';
 import type { CreateDependencies } from '../../directories/create.ts';
 import { deleteDirectory } from '../../directories/delete.ts';
 import { renewPassword } from '../../directories/password.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../directories/public-keys.ts';
 import { setQuota } from '../../directories/quota.ts';
-import { liveDirectory, type Target } from '../../directories/target.ts';
+import type { Target } from '../../directories/target.ts';
 import { updateAuth, updateBasics } from '../../directories/update.ts';
-import { BerthError, type FieldErrors, ValidationError } from '../../errors.ts';
+import { ValidationError } from '../../errors.ts';
 import type { PublicHostKeys } from '../../sftp/public-host-keys.ts';
 import { DirectoryState } from '../components/directory-state.tsx';
-import { DirectoryLayout } from '../components/directory-tabs.tsx';
-import { Secret } from '../components/secret.tsx';
-import { Copyable } from '../components/values.tsx';
-import { type DashboardEnv, targetOf } from '../environment.ts';
-import { fieldErrors, type FormFields, formFields, noticeOf } from '../form.ts';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Copyable, Secret } from '../components/values.tsx';
+import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
@@ -27,9 +25,7 @@ import { Delete, Details, isNameTyped, Settings, settingsFields } from './direct
 import { SignIn } from './directory/sign-in.tsx';
 
 const PATH = '/dashboard/directories/:id';
-const pathOf = (id: string): string => `/dashboard/directories/${id}`;
 
-/** What has just been done, by the code in the address. */
 const DONE = {
   created: 'The directory is live.',
   saved: 'Saved.',
@@ -40,15 +36,6 @@ const DONE = {
   resumed: 'Resumed. Logins work as before.',
 };
 
-interface Refused {
-  readonly given?: FormFields;
-  readonly errors?: FieldErrors | undefined;
-  readonly problem?: string;
-  readonly status?: ContentfulStatusCode;
-}
-
-type Change = (target: Target, fields: FormFields) => Promise<unknown>;
-
 export function directoryPage(
   app: Hono<DashboardEnv>,
   rules: CreateDependencies,
@@ -56,29 +43,27 @@ export function directoryPage(
 ): void {
   const { reads } = rules.database;
 
-  async function page(c: Context<DashboardEnv>, id: string, refused: Refused = {}) {
-    const { given = {}, errors, problem, status } = refused;
-    const directory = await liveDirectory(reads, targetOf(c, id));
+  async function page(c: PageContext) {
+    const directory = c.get('directory');
     const { inUse, next } = await hostKeys();
     const keys = [...inUse, ...next];
-    const failing = await failingWebhooks(reads, [id]);
-    const isAdmin = c.get('user').principal.role === 'admin';
-    const shown = { directory, path: pathOf(id), isAdmin, given, errors };
+    const failing = await failingWebhooks(reads, [directory.id]);
+    const shown = { directory, path: pathOf(c), isAdmin: isAdmin(c) };
     const { sftp_host: host, sftp_port: port, sftp_username: username } = directory;
-    const command = clientCommands({ host, port, username }, keys)['sftp'] ?? '';
-    if (status) c.status(status);
+    const place = { host, port, username };
+    const commands = clientCommands(place, keys);
     return c.render(
-      <DirectoryLayout directory={directory} tab="Overview" notice={noticeOf(c, DONE)} problem={problem}>
+      <DirectoryLayout tab="Overview" done={DONE}>
         <p>
-          <DirectoryState of={directory} isFailing={failing.has(id)} now={rules.clock.now()} />
+          <DirectoryState of={directory} isFailing={failing.has(directory.id)} now={rules.clock.now()} />
         </p>
-        <Secret secret={takeShownOnce(c)} label="SFTP password">
+        <Secret of={takeShownOnce(c)} label="SFTP password">
           <p>
-            <Copyable text={command} label="Command" />
+            <Copyable text={commands.sftp} label="Command" />
           </p>
         </Secret>
-        <Connection directory={directory} hostKeys={keys} />
-        <SignIn {...shown} keys={await publicKeysOf(reads, id)} />
+        <Connection place={place} hostKeys={keys} commands={commands} />
+        <SignIn {...shown} keys={await publicKeysOf(reads, directory.id)} />
         <Access {...shown} />
         <Settings {...shown} />
         <Details directory={directory} />
@@ -87,74 +72,57 @@ export function directoryPage(
     );
   }
 
-  app.get(PATH, (c) => page(c, c.req.param('id')));
+  app.get(PATH, page);
 
-  /** A form: what it changes, and where it leads then. */
-  const changed = async (c: Context<DashboardEnv>, id: string, change: Change, next: string) => {
-    const given = await formFields(c);
-    try {
-      const errors = await fieldErrors(() => change(targetOf(c, id), given));
-      if (errors) return await page(c, id, { given, errors, status: 422 });
-    } catch (error) {
-      if (!(error instanceof BerthError && error.code === 'quota_unavailable')) throw error;
-      return page(c, id, { given, problem: `${error.message}.`, status: 409 });
-    }
-    return c.redirect(next, 303);
-  };
+  type Change = (c: PageContext, target: Target, given: FormFields) => Promise<unknown>;
 
   /** What members change as well. */
   const action = (name: string, done: string, change: Change): void => {
-    app.post(`${PATH}/${name}`, (c) => {
-      const id = c.req.param('id');
-      return changed(c, id, change, `${pathOf(id)}?done=${done}`);
-    });
+    app.post(`${PATH}/${name}`, (c) =>
+      submitted(c, page, async (given) => {
+        await change(c, targetOf(c), given);
+        return `${pathOf(c)}?done=${done}`;
+      }),
+    );
   };
   const adminAction = (name: string, done: string, change: Change): void => {
     app.use(`${PATH}/${name}`, adminOnly);
     action(name, done, change);
   };
 
-  action('settings', 'saved', async (target, given) => {
-    const fields = settingsFields(given, await liveDirectory(reads, target));
-    return updateBasics(rules, target.accountId, target.id, fields, target.asker);
-  });
-  adminAction('auth-mode', 'saved', ({ accountId, id, asker }, { auth_mode }) =>
+  action('settings', 'saved', (c, { accountId, id, asker }, given) =>
+    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), asker),
+  );
+  adminAction('auth-mode', 'saved', (_, { accountId, id, asker }, { auth_mode }) =>
     updateAuth(rules, accountId, id, { auth_mode }, asker),
   );
-  adminAction('public-keys', 'key-added', ({ accountId, id, asker }, { public_key }) =>
+  adminAction('password', 'password', async (c, { accountId, id, asker }) => {
+    const { password } = await renewPassword(rules, accountId, id, asker);
+    showOnce(c, { kind: 'sftp-password', value: password, page: pathOf(c) });
+  });
+  adminAction('public-keys', 'key-added', (_, { accountId, id, asker }, { public_key }) =>
     addPublicKey(rules, accountId, id, { public_key }, asker),
   );
-  adminAction('public-keys/remove', 'key-removed', async (target, { fingerprint = '' }) => {
-    await liveDirectory(reads, target);
-    return removePublicKey(rules, target.accountId, target.id, fingerprint, target.asker);
-  });
+  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, asker }, { fingerprint = '' }) =>
+    removePublicKey(rules, accountId, id, fingerprint, asker),
+  );
   for (const [name, done, suspended] of [
     ['suspend', 'suspended', true],
     ['resume', 'resumed', false],
   ] as const)
-    adminAction(name, done, ({ accountId, id, asker }) => updateAccess(rules, accountId, id, { suspended }, asker));
-  adminAction('access', 'saved', async (target, given) => {
-    const { expires_at } = await liveDirectory(reads, target);
-    return updateAccess(rules, target.accountId, target.id, accessFields(given, expires_at), target.asker);
-  });
-  adminAction('quota', 'saved', (target, given) => setQuota(rules, target, quotaFields(given)));
+    adminAction(name, done, (_, { accountId, id, asker }) => updateAccess(rules, accountId, id, { suspended }, asker));
+  adminAction('access', 'saved', (c, { accountId, id, asker }, given) =>
+    updateAccess(rules, accountId, id, accessFields(given, c.get('directory').expires_at), asker),
+  );
+  adminAction('quota', 'saved', (_, target, given) => setQuota(rules, target, quotaFields(given)));
 
-  app.post(`${PATH}/password`, adminOnly, (c) => {
-    const id = c.req.param('id');
-    const renew: Change = async ({ accountId, asker }) => {
-      const { password } = await renewPassword(rules, accountId, id, asker);
-      showOnce(c, { kind: 'sftp-password', value: password, page: pathOf(id) });
-    };
-    return changed(c, id, renew, `${pathOf(id)}?done=password`);
-  });
-
-  app.post(`${PATH}/delete`, (c) => {
-    const remove: Change = async (target, { confirmation = '' }) => {
-      const { name } = await liveDirectory(reads, target);
-      if (!isNameTyped(confirmation, name))
+  app.post(`${PATH}/delete`, (c) =>
+    submitted(c, page, async ({ confirmation = '' }) => {
+      if (!isNameTyped(confirmation, c.get('directory').name))
         throw new ValidationError({ confirmation: ['is not the name of this directory'] });
-      await deleteDirectory(rules, target.accountId, target.id, target.asker);
-    };
-    return changed(c, c.req.param('id'), remove, '/dashboard/directories?done=deleted');
-  });
+      const { accountId, id, asker } = targetOf(c);
+      await deleteDirectory(rules, accountId, id, asker);
+      return '/dashboard/directories?done=deleted';
+    }),
+  );
 }

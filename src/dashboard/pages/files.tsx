@@ -3,18 +3,15 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
-import { liveDirectory } from '../../directories/target.ts';
 import { folderPage, prefixPage } from '../../uploads/folders.ts';
 import type { UploadList } from '../../uploads/upload-list.ts';
-import { DirectoryLayout } from '../components/directory-tabs.tsx';
-import { Empty } from '../components/empty.tsx';
 import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Field } from '../components/form.tsx';
-import { Pager } from '../components/pager.tsx';
-import { Tabs } from '../components/tabs.tsx';
-import { type DashboardEnv, targetOf } from '../environment.ts';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Links, Pager } from '../components/navigation.tsx';
+import { Empty } from '../components/section.tsx';
+import type { DashboardEnv } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
-import { noticeOf } from '../form.ts';
 import type { Live } from '../live.ts';
 
 const PAGE = 100;
@@ -29,19 +26,13 @@ export interface FilesDependencies {
 
 export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): void {
   app.get('/dashboard/directories/:id/files', async (c) => {
-    const directory = await liveDirectory(deps.reads, targetOf(c, c.req.param('id')));
     const view = viewIn(c.req.query());
-    const list = await listOf(deps, directory.id, view);
+    const list = await listOf(deps, c.get('directory').id, view);
     return c.render(
-      <DirectoryLayout directory={directory} tab="Files" notice={noticeOf(c, DONE)}>
-        <Tabs label="Views" tabs={VIEWS} current={TITLES[view.kind]} />
+      <DirectoryLayout tab="Files" done={DONE}>
+        <Links class="tabs" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">
-          <Field
-            label="Path begins with"
-            name="prefix"
-            type="search"
-            value={view.kind === 'search' ? view.prefix : undefined}
-          />
+          <Field label="Path begins with" name="prefix" type="search" value={c.req.query('prefix')} />
           <button class="plain">Search</button>
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
@@ -51,7 +42,7 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
   });
 
   app.get('/dashboard/directories/:id/files/events', async (c) => {
-    const { id } = await liveDirectory(deps.reads, targetOf(c, c.req.param('id')));
+    const { id } = c.get('directory');
     const view = viewIn(c.req.query());
     return deps.live(c, id, async () => (await listOf(deps, id, view)).toString());
   });
@@ -69,14 +60,11 @@ const VIEWS = { [TITLES.newest]: '?', [TITLES.folder]: '?folder=' };
 async function listOf(deps: FilesDependencies, directoryId: string, view: FilesView) {
   const { entries, next } = await pageOf(deps, directoryId, view);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
+  const caption = `${TITLES[view.kind]}. New files appear by themselves.`;
   return (
     <>
-      <FileList caption={`${TITLES[view.kind]}. New files appear by themselves.`} entries={entries} view={view} />
-      <Pager
-        of="files"
-        first={view.after === undefined ? undefined : queryOf(view)}
-        next={next === undefined ? undefined : queryOf(view, { after: next })}
-      />
+      <FileList caption={caption} entries={entries} view={view} />
+      <Pager of="files" first={view.after && queryOf(view)} next={next && queryOf(view, { after: next })} />
     </>
   );
 }
@@ -98,13 +86,11 @@ async function pageOf({ reads, uploads }: FilesDependencies, directoryId: string
 const NoFiles: FC<{ view: FilesView }> = ({ view }) =>
   view.kind === 'newest' ? (
     <Empty title="No uploads yet">
-      <p>Connect as the Overview of this directory says, and put a file there: it appears here at once.</p>
+      Connect as the Overview of this directory says, and put a file there: it appears here at once.
     </Empty>
   ) : (
     <Empty title={view.kind === 'folder' ? 'This folder is empty' : 'No file begins so'}>
-      <p>
-        <a href="?">See the newest uploads</a>
-      </p>
+      <a href="?">See the newest uploads</a>
     </Empty>
   );
 

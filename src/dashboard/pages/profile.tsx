@@ -1,18 +1,17 @@
 /** One's own password, second factor and sessions. */
 import type { Hono } from 'hono';
-import type { FieldErrors } from '../../errors.ts';
 import { prove, secondFactorOf, type SecondFactorDependencies } from '../../users/second-factor.ts';
 import { endSession, endSessions, sessionsOf } from '../../users/sessions.ts';
 import { setPassword } from '../../users/set-password.ts';
 import { browserName } from '../browser-name.ts';
-import { ActionButton, Field, Form } from '../components/form.tsx';
+import { ActionButton, Form, PasswordField } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { Row, Table } from '../components/table.tsx';
+import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
 import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { fieldErrors, formFields, noticeOf } from '../form.ts';
+import { submitted } from '../form.ts';
 
 const PATH = '/dashboard/profile';
 
@@ -26,31 +25,29 @@ const DONE = {
 export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependencies): void {
   const { database, clock } = deps;
 
-  async function page(c: PageContext, errors?: FieldErrors) {
+  async function page(c: PageContext) {
     const { userId, sessionId } = c.get('user');
     const { isOn, hasPassword } = await secondFactorOf(database.reads, userId);
     const sessions = await sessionsOf(database.reads, userId, clock.now());
-    if (errors) c.status(422);
     return c.render(
-      <Layout title="Profile" notice={noticeOf(c, DONE)}>
-        {hasPassword && <Password errors={errors} />}
+      <Layout title="Profile" done={DONE}>
+        {hasPassword && <Password />}
         <SecondFactor isOn={isOn} />
         <Sessions sessions={sessions} own={sessionId} />
       </Layout>,
     );
   }
 
-  app.get(PATH, (c) => page(c));
+  app.get(PATH, page);
 
-  app.post(`${PATH}/password`, async (c) => {
-    const { userId: id, email } = c.get('user');
-    const { current_password = '', password = '' } = await formFields(c);
-    const errors = await fieldErrors(async () => {
+  app.post(`${PATH}/password`, (c) =>
+    submitted(c, page, async ({ current_password = '', password = '' }) => {
+      const { userId: id, email } = c.get('user');
       await prove(deps, id, { code: '', current_password });
       await setPassword(deps, { id, email }, password, changeOf(c));
-    });
-    return errors ? page(c, errors) : c.redirect(`${PATH}?done=password`, 303);
-  });
+      return `${PATH}?done=password`;
+    }),
+  );
 
   app.post(`${PATH}/sessions/:id/end`, async (c) => {
     const isMine = await endSession(database.db, c.get('user').userId, c.req.param('id'));
@@ -64,26 +61,11 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
   });
 }
 
-const Password = ({ errors }: { errors?: FieldErrors | undefined }) => (
+const Password = () => (
   <Section title="Password" about="A new one signs you out everywhere else.">
     <Form action={`${PATH}/password`}>
-      <Field
-        label="Current password"
-        name="current_password"
-        type="password"
-        autocomplete="current-password"
-        isRequired
-        errors={errors}
-      />
-      <Field
-        label="New password"
-        name="password"
-        type="password"
-        autocomplete="new-password"
-        hint="At least 12 characters."
-        isRequired
-        errors={errors}
-      />
+      <PasswordField label="Current password" name="current_password" autocomplete="current-password" isRequired />
+      <PasswordField label="New password" name="password" hint="At least 12 characters." isRequired />
       <button>Save</button>
     </Form>
   </Section>
@@ -103,19 +85,14 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
     <Table
       caption="Where you are signed in, last used first"
       columns={['Browser', 'Address', 'Signed in', 'Last used', 'End']}
-    >
-      {sessions.map(({ id, agent, address, inserted_at, seen_at }) => (
-        <Row
-          of={[
-            <Text of={browserName(agent)} />,
-            <Text of={address} />,
-            <Time at={inserted_at} />,
-            <Time at={seen_at} />,
-            id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
-          ]}
-        />
-      ))}
-    </Table>
+      rows={sessions.map(({ id, agent, address, inserted_at, seen_at }) => [
+        <Text of={browserName(agent)} />,
+        <Text of={address} />,
+        <Time at={inserted_at} />,
+        <Time at={seen_at} />,
+        id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+      ])}
+    />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="End all others" />}
   </Section>
 );

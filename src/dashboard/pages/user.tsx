@@ -8,15 +8,17 @@ import * as users from '../../users/users.ts';
 import { INVALID } from '../../validation.ts';
 import { ActionButton, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Secret } from '../components/secret.tsx';
 import { Section } from '../components/section.tsx';
-import { ROLES, UserTable } from '../components/user-table.tsx';
+import { Table } from '../components/table.tsx';
+import { plainText, Text } from '../components/text.tsx';
+import { Badge, Secret, Time } from '../components/values.tsx';
 import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
-import { formFields, noticeOf } from '../form.ts';
+import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
 
 export const TEAM = '/dashboard/team';
+export const ROLES = { member: 'Member', admin: 'Admin' };
 
 export interface TeamDependencies extends users.UserDependencies {
   readonly database: Pick<Database, 'db' | 'reads'>;
@@ -63,9 +65,11 @@ const DONE = {
   enable: 'The user gets in again.',
 };
 
-/** The link is shown on the page of that path, once. */
-export function showLink(c: PageContext, page: string, token: string): void {
+/** The user's page shows the link once. Returns its path. */
+export function showLink(c: PageContext, userId: string, token: string): string {
+  const page = `${TEAM}/${userId}`;
   showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${linkPath(token)}`, page });
+  return page;
 }
 
 export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void {
@@ -74,8 +78,8 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     const user = await users.userById(deps.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
     return c.render(
-      <Layout title={user.email} notice={noticeOf(c, DONE)}>
-        <Secret secret={takeShownOnce(c)} label="Link to hand over">
+      <Layout title={user.email} done={DONE}>
+        <Secret of={takeShownOnce(c)} label="Link to hand over">
           <p>Whoever has it sets a password and signs in as this user. It works once, for 24 hours.</p>
         </Secret>
         <UserTable users={[user]} />
@@ -92,9 +96,9 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
   });
 
   app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
-    const path = `${TEAM}/${c.req.param('id')}`;
-    showLink(c, path, await users.resetPassword(deps, c.req.param('id'), { asker: askerOf(c) }));
-    return c.redirect(path, 303);
+    const id = c.req.param('id');
+    const token = await users.resetPassword(deps, id, { asker: askerOf(c) });
+    return c.redirect(showLink(c, id, token), 303);
   });
 
   for (const [name, { change }] of Object.entries(ACTIONS))
@@ -103,6 +107,21 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
       return c.redirect(name === 'remove' ? `${TEAM}?done=removed` : `${TEAM}/${c.req.param('id')}?done=${name}`, 303);
     });
 }
+
+/** `isLinked`: to the pages on which an admin changes them. */
+export const UserTable = ({ users: list, isLinked }: { users: readonly users.User[]; isLinked?: boolean }) => (
+  <Table
+    caption="Users of your account"
+    columns={['Email', 'Role', 'Last sign-in', 'Second factor', 'State']}
+    rows={list.map(({ id, email, role, signed_in_at, has_second_factor, disabled_at }) => [
+      isLinked ? <a href={`${TEAM}/${id}`}>{plainText(email)}</a> : <Text of={email} />,
+      ROLES[role],
+      <Time at={signed_in_at} />,
+      has_second_factor ? 'on' : 'off',
+      disabled_at === null ? <Badge kind="good" text="enabled" /> : <Badge kind="bad" text="disabled" />,
+    ])}
+  />
+);
 
 const Oneself = () => (
   <p>

@@ -1,79 +1,85 @@
 /** Who may log in beside passwords and keys, and how much the directory may hold. */
 import type { FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../../clock.ts';
+import type { DirectoriesTable } from '../../../db/schema.ts';
 import { ActionButton, Field, Form } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, sizeInWords, Time } from '../../components/values.tsx';
-import type { FormFields } from '../../form.ts';
-import type { Shown } from './shown.ts';
+import type { FormFields } from '../../environment.ts';
+import type { DirectoryProps } from './settings.tsx';
 
 const MIB = 2 ** 20;
 
-export const Access: FC<Shown> = (shown) => {
-  const { directory, path, isAdmin } = shown;
-  const { suspended, expires_at, quota_bytes } = directory;
-  const facts = {
-    Expires: <Time at={expires_at} />,
-    'Allowed networks': networksOf(directory).join(', ') || 'all',
-    Quota: quota_bytes === null ? 'none' : sizeInWords(quota_bytes),
-  };
+/** A member sees what only an admin changes. */
+export const Access: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) => {
+  const { expires_at, quota_bytes } = shown.directory;
+  if (isAdmin)
+    return (
+      <Section title="Access">
+        <Suspension {...shown} />
+        <Limits {...shown} />
+      </Section>
+    );
   return (
-    <Section title="Access" about={isAdmin ? undefined : 'Only an admin of your account changes it.'}>
-      {!isAdmin && <Facts of={facts} />}
-      {isAdmin && suspended === 1 && (
-        <div class="actions">
-          Nobody can log in. <ActionButton action={`${path}/resume`} label="Resume" />
-        </div>
-      )}
-      {isAdmin && suspended === 0 && (
-        <div class="actions">
-          <ActionButton
-            action={`${path}/suspend`}
-            label="Suspend"
-            kind="danger"
-            confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
-          />
-        </div>
-      )}
-      {isAdmin && <Limits {...shown} />}
+    <Section title="Access" about="Only an admin of your account changes it.">
+      <Facts
+        of={{
+          Expires: <Time at={expires_at} />,
+          'Allowed networks': networksOf(shown.directory).join(', ') || 'all',
+          Quota: quota_bytes === null ? 'none' : sizeInWords(quota_bytes),
+        }}
+      />
     </Section>
   );
 };
 
-const Limits: FC<Shown> = ({ directory, path, given, errors }) => {
-  const stored: FormFields = {
-    expires_at: expiryText(directory.expires_at),
-    allowed_networks: networksOf(directory).join('\n'),
-    max_bytes: directory.quota_bytes === null ? '' : String(directory.quota_bytes / MIB),
-  };
-  const of = (name: string) => ({ name, value: given[name] ?? stored[name], errors });
-  return (
-    <>
-      <Form action={`${path}/access`}>
-        <Field
-          label="Expires (UTC)"
-          {...of('expires_at')}
-          type="datetime-local"
-          hint="From then on nobody can log in, and live sessions end. Empty means never."
-        />
-        <Field
-          label="Allowed networks"
-          {...of('allowed_networks')}
-          rows={3}
-          hint="Addresses or CIDRs from which one may log in, one a line. Empty means from everywhere."
-        />
-        <button>Save</button>
-      </Form>
-      <h3>Quota</h3>
-      <Form action={`${path}/quota`}>
-        <Field label="Quota in MiB" {...of('max_bytes')} hint="What it may hold at most. Empty means no limit." />
-        <button>Save</button>
-      </Form>
-    </>
+const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
+  directory.suspended === 1 ? (
+    <div class="actions">
+      Nobody can log in. <ActionButton action={`${path}/resume`} label="Resume" />
+    </div>
+  ) : (
+    <ActionButton
+      action={`${path}/suspend`}
+      label="Suspend"
+      kind="danger"
+      confirm="Live sessions end now, and nobody can log in until you resume it. Files and webhooks stay."
+    />
   );
-};
 
-function networksOf({ allowed_networks }: Shown['directory']): string[] {
+const Limits: FC<DirectoryProps> = ({ directory: { quota_bytes: quota, ...directory }, path }) => (
+  <>
+    <Form action={`${path}/access`}>
+      <Field
+        label="Expires (UTC)"
+        name="expires_at"
+        type="datetime-local"
+        value={expiryText(directory.expires_at)}
+        hint="From then on nobody can log in, and live sessions end. Empty means never."
+      />
+      <Field
+        label="Allowed networks"
+        name="allowed_networks"
+        value={networksOf(directory).join('\n')}
+        rows={3}
+        hint="Addresses or CIDRs from which one may log in, one a line. Empty means from everywhere."
+      />
+      <button>Save</button>
+    </Form>
+    <h3>Quota</h3>
+    <Form action={`${path}/quota`}>
+      <Field
+        label="Quota in MiB"
+        name="max_bytes"
+        value={quota === null ? '' : String(quota / MIB)}
+        hint="What it may hold at most. Empty means no limit."
+      />
+      <button>Save</button>
+    </Form>
+  </>
+);
+
+function networksOf({ allowed_networks }: Pick<DirectoriesTable, 'allowed_networks'>): string[] {
   return JSON.parse(allowed_networks) as string[];
 }
 

@@ -8,10 +8,7 @@ export interface Place {
 }
 
 /** By what a reader calls the client. */
-export function clientCommands(
-  { host, port, username }: Place,
-  hostKeys: readonly PublicHostKey[],
-): Readonly<Record<string, string>> {
+export function clientCommands({ host, port, username }: Place, hostKeys: readonly PublicHostKey[]) {
   const name = host.includes(':') ? `[${host}]` : host;
   const url = `sftp://${username}@${name}:${port}`;
   return {

@@ -1,22 +1,32 @@
 /** What a directory is called, what is to be known of it, and its end. */
 import type { FC } from 'hono/jsx';
+import type { DirectoriesTable } from '../../../db/schema.ts';
 import { MoreFields, NameField } from '../../components/directory-fields.tsx';
 import { Field, Form } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { plainText, Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
-import { type FormFields, numberIn, textOrNull } from '../../form.ts';
-import type { Shown } from './shown.ts';
+import type { FormFields } from '../../environment.ts';
+import { numberIn, textOrNull } from '../../form.ts';
 
-export const Settings: FC<Shown> = ({ directory, path, given, errors }) => {
+export interface DirectoryProps {
+  readonly directory: DirectoriesTable;
+  /** Of the page; its forms post to paths below it. */
+  readonly path: string;
+}
+
+export const Settings: FC<DirectoryProps> = ({ directory, path }) => {
   const { name, description, external_id, max_connections } = directory;
-  const stored = { name, description: description ?? '', external_id: external_id ?? '' };
-  const fields = { given: { ...stored, max_connections: String(max_connections), ...given }, errors };
+  const stored = {
+    description: description ?? '',
+    external_id: external_id ?? '',
+    max_connections: String(max_connections),
+  };
   return (
     <Section title="Settings">
       <Form action={`${path}/settings`}>
-        <NameField {...fields} hint="The slug and the username stay as they are." />
-        <MoreFields {...fields} />
+        <NameField value={name} hint="The slug and the username stay as they are." />
+        <MoreFields stored={stored} />
         <button>Save</button>
       </Form>
     </Section>
@@ -24,7 +34,7 @@ export const Settings: FC<Shown> = ({ directory, path, given, errors }) => {
 };
 
 /** What the form changes: of a field in one line, browsers drop line breaks, which is no change. */
-export function settingsFields(fields: FormFields, directory: Shown['directory']): Record<string, unknown> {
+export function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const { name = '', external_id = '', description, max_connections } = fields;
   const isSame = (text: string, stored: string | null): boolean => text === (stored ?? '').replace(/[\r\n]/g, '');
   return {
@@ -35,7 +45,7 @@ export function settingsFields(fields: FormFields, directory: Shown['directory']
   };
 }
 
-export const Details: FC<Pick<Shown, 'directory'>> = ({ directory }) => {
+export const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
   const { id, slug, storage_bytes, retention_days, inserted_at, updated_at, metadata } = directory;
   return (
     <Section title="Details">
@@ -54,13 +64,12 @@ export const Details: FC<Pick<Shown, 'directory'>> = ({ directory }) => {
   );
 };
 
-export const Delete: FC<Pick<Shown, 'directory' | 'path' | 'errors'>> = ({ directory, path, errors }) => (
+export const Delete: FC<DirectoryProps> = ({ directory, path }) => (
   <Section title="Delete" about="Its files go with it, its logins end at once, and nothing brings it back.">
     <Form action={`${path}/delete`}>
       <Field
         label="Type the name to delete it"
         name="confirmation"
-        errors={errors}
         hint={`Its name is ${plainText(directory.name)}`}
         autocomplete="off"
         isRequired

@@ -1,0 +1,108 @@
+/** The secret that webhooks are signed with: hidden until it is asked for, and replaced in two steps. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { DirectoriesTable } from '../../db/schema.ts';
+import type { ChangeDependencies } from '../../directories/change.ts';
+import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook-secret.ts';
+import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
+import { Section } from '../components/section.tsx';
+import { Copyable, Facts } from '../components/values.tsx';
+import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
+import { submitted } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import { showOnce } from '../shown-once.ts';
+
+const PATH = '/dashboard/directories/:id/webhook/secret';
+
+/** `page`: the Webhook page. */
+export function secretForms(
+  app: Hono<DashboardEnv>,
+  rules: ChangeDependencies,
+  page: (c: PageContext) => Promise<Response>,
+): void {
+  /**
+   * Has the page show the secrets once. Asked for by a POST, they are in no address, in no history and, as any page, in no
+   * cache; the page reads them itself.
+   */
+  function shown(c: PageContext): string {
+    const path = `${pathOf(c)}/webhook`;
+    showOnce(c, { kind: 'webhook-secret', value: '', page: path });
+    return path;
+  }
+
+  app.post(`${PATH}/show`, async (c) => {
+    await noteSecretShown(rules, targetOf(c));
+    return c.redirect(shown(c), 303);
+  });
+
+  app.post(PATH, adminOnly, (c) =>
+    submitted(c, page, async ({ secret = '' }) => {
+      await renewWebhookSecret(rules, targetOf(c), secret === '' ? {} : { secret });
+      return `${shown(c)}?done=renewed`;
+    }),
+  );
+
+  app.post(`${PATH}/activate`, adminOnly, (c) =>
+    submitted(c, page, async () => {
+      await renewWebhookSecret(rules, targetOf(c), { activate: true });
+      return `${pathOf(c)}/webhook?done=activated`;
+    }),
+  );
+}
+
+interface WebhookSecretProps {
+  readonly directory: Pick<DirectoriesTable, 'webhook_secret' | 'next_webhook_secret'>;
+  /** The Webhook page's. */
+  readonly path: string;
+  readonly isShown: boolean;
+  /** Whether the user may replace it, and see the one that is to follow. */
+  readonly mayReplace: boolean;
+}
+
+export const WebhookSecret: FC<WebhookSecretProps> = ({ directory, path, isShown, mayReplace }) => {
+  const next = mayReplace ? directory.next_webhook_secret : null;
+  const value = (secret: string) => (isShown ? <Copyable text={secret} secret="webhook-secret" /> : '••••••••');
+  return (
+    <Section title="Secret" about="Every webhook is signed with it, so that your receiver knows who sent it.">
+      <Facts
+        of={{
+          'Webhook secret': value(directory.webhook_secret),
+          'New secret': next === null ? undefined : value(next),
+        }}
+      />
+      {!isShown && <ActionButton action={`${path}/secret/show`} label="Show secret" />}
+      {next !== null && (
+        <>
+          <p>
+            Step 2 of 2: once your receivers have the new secret, activate it. Both signatures are then made with it
+            alone, and the old one ends.
+          </p>
+          <ActionButton action={`${path}/secret/activate`} label="Activate new secret" />
+        </>
+      )}
+      {mayReplace ? (
+        <Replacement action={`${path}/secret`} isFirst={next === null} />
+      ) : (
+        <p class="quiet">Only an admin of your account replaces the secret.</p>
+      )}
+    </Section>
+  );
+};
+
+const Replacement: FC<{ action: string; isFirst: boolean }> = ({ action, isFirst }) => (
+  <Folded summary={isFirst ? 'Replace the secret' : 'Make another new secret'} fields={['secret']}>
+    <p>
+      Step 1 of 2: berth shows the new secret, and from then on <code>webhook-signature</code> is made with both, so
+      that receivers can be changed one after the other. <code>x-service-signature</code> stays with the old one.
+    </p>
+    <Form action={action}>
+      <Field
+        label="Own secret"
+        name="secret"
+        autocomplete="off"
+        hint="Optional: 16 to 64 characters of printable ASCII. Left empty, berth makes one."
+      />
+      <button>Make new secret</button>
+    </Form>
+  </Folded>
+);

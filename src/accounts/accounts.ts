@@ -1,6 +1,6 @@
 /** Accounts: who owns directories, and on which plan. */
 import { randomUUID } from 'node:crypto';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -74,7 +74,8 @@ export async function markDeleted(
   by: string,
 ): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
-    const account = await tx.selectFrom('accounts').selectAll().where('id', '=', accountId).executeTakeFirst();
+    const one = tx.selectFrom('accounts').selectAll().where('id', '=', accountId);
+    const account = await one.forNoKeyUpdate().executeTakeFirst();
     if (!account) throw unknownAccount(accountId);
     if (account.deleted_at !== null) return;
     const mark = { deleted_at: clock.now(), deleted_by: by };
@@ -84,10 +85,24 @@ export async function markDeleted(
 
 /** @throws {OperatorError} when there is no such account, or it is being deleted. */
 export async function requireAccount(db: Kysely<Tables>, id: string): Promise<Pick<AccountsTable, 'plan'>> {
-  const live = db.selectFrom('accounts').select('plan').where('id', '=', id).where('deleted_at', 'is', null);
-  const account = await live.executeTakeFirst();
+  const account = await live(db, id).executeTakeFirst();
   if (!account) throw unknownAccount(id);
   return account;
+}
+
+/**
+ * The account, which until the transaction ends is this one's alone to decide about: how many directories it has, who is
+ * its last admin. Undefined when there is no such account, or it is being deleted.
+ */
+export async function lockedAccount(
+  tx: Transaction<Tables>,
+  id: string,
+): Promise<Pick<AccountsTable, 'plan'> | undefined> {
+  return live(tx, id).forNoKeyUpdate().executeTakeFirst();
+}
+
+function live(db: Kysely<Tables>, id: string) {
+  return db.selectFrom('accounts').select('plan').where('id', '=', id).where('deleted_at', 'is', null);
 }
 
 export function unknownAccount(id: string): OperatorError {

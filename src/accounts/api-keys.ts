@@ -9,7 +9,7 @@ import { BerthError, OperatorError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from '../last-used.ts';
 import { checked, INVALID } from '../validation.ts';
-import { GivenName, requireAccount } from './accounts.ts';
+import { GivenName, lockedAccount, requireAccount, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 import { allowsApi } from './plans.ts';
 
@@ -47,8 +47,9 @@ export async function createKey(
     created_by: asker?.keyId ?? null,
   };
   await database.db.transaction().execute(async (tx) => {
-    const { plan } = await requireAccount(tx, accountId);
-    if (asker?.accountId !== undefined && !allowsApi(plan))
+    const account = await lockedAccount(tx, accountId);
+    if (!account) throw unknownAccount(accountId);
+    if (asker?.accountId !== undefined && !allowsApi(account.plan))
       throw new BerthError('plan_required', 'API keys need the Pro or Business plan.');
     await tx
       .insertInto('api_keys')
@@ -104,7 +105,7 @@ export async function revokeKey(
   asker?: KeyAsker,
 ): Promise<ApiKey> {
   return database.db.transaction().execute(async (tx) => {
-    const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).executeTakeFirst();
+    const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
     if (!key || (asker?.accountId ?? key.account_id) !== key.account_id)
       throw new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`);
     if (key.revoked_at !== null) return key;

@@ -11,10 +11,12 @@ import {
   type Driver,
   Kysely,
   type QueryResult,
+  type SelectQueryNode,
   SqliteAdapter,
   SqliteDialect,
   type SqliteDialectConfig,
   SqliteDriver,
+  SqliteQueryCompiler,
 } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import { errorCode } from '../errors.ts';
@@ -87,6 +89,14 @@ class TransactionalDdlAdapter extends SqliteAdapter {
   }
 }
 
+/** Without row locks (`for update`): a transaction that writes is the only one. */
+class LocklessCompiler extends SqliteQueryCompiler {
+  protected override visitSelectQuery(node: SelectQueryNode): void {
+    const { endModifiers: _locks, ...query } = node;
+    super.visitSelectQuery(query);
+  }
+}
+
 /** Queries on a connection. Closing it is the opener's: of one that was never used, Kysely knows nothing to close. */
 export function queriesOn<T = Tables>(sqlite: Sqlite.Database): Kysely<T> {
   return new Kysely<T>({ dialect: new BerthSqliteDialect(sqlite) });
@@ -108,6 +118,10 @@ class BerthSqliteDialect extends SqliteDialect {
     });
     const database = { prepare: (sql: string) => statements.memo(sql), close: () => undefined };
     return new ImmediateDriver({ database }, sqlite);
+  }
+
+  override createQueryCompiler(): SqliteQueryCompiler {
+    return new LocklessCompiler();
   }
 
   override createAdapter(): SqliteAdapter {

@@ -11,7 +11,7 @@ import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
-import { liveDirectory, notFound, type Target } from './target.ts';
+import { lockedDirectory, notFound, type Target } from './target.ts';
 import { type Applying, markUnapplied } from './unapplied.ts';
 
 export interface ChangeDependencies extends Applying {
@@ -68,7 +68,7 @@ async function changeOnce(
 ): Promise<DirectoriesTable> {
   const { id, asker } = target;
   const done = await database.db.transaction().execute(async (tx) => {
-    const before = await liveDirectory(tx, target);
+    const before = await lockedDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));

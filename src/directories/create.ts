@@ -5,8 +5,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
+import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
+import { nextUid } from '../db/shared.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { KeptAnswer, Removal } from '../history/kept-answers.ts';
@@ -95,14 +97,9 @@ export async function createDirectory(
   return { directory, password };
 }
 
-/** The count is taken in the transaction, and these wait for each other: simultaneous creates cannot pass the limit. */
+/** Creates of an account wait for each other's transactions, so simultaneous ones cannot pass the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
-  const account = await tx
-    .selectFrom('accounts')
-    .select('plan')
-    .where('id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
+  const account = await lockedAccount(tx, accountId);
   // It was deleted while this request was under way: as the next one is answered.
   if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
   const limit = DIRECTORY_LIMITS[account.plan];
@@ -120,20 +117,14 @@ async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<v
 
 /** A UID and a username that were never used before; the row that says so is never removed. */
 async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
-  const { last } = await tx
-    .selectFrom('principals')
-    .select(({ fn }) => fn.max('uid').as('last'))
-    .executeTakeFirstOrThrow();
-  // The maximum of no rows is null, whatever the type says.
-  const uid = ((last as number | null) ?? FIRST_UID - 1) + 1;
   for (;;) {
-    const principal = { uid, username: generateUsername(slug) };
-    const { numInsertedOrUpdatedRows } = await tx
+    const principal = await tx
       .insertInto('principals')
-      .values(principal)
-      .onConflict((conflict) => conflict.column('username').doNothing())
+      .values({ uid: nextUid(tx, FIRST_UID), username: generateUsername(slug) })
+      .onConflict((conflict) => conflict.doNothing())
+      .returningAll()
       .executeTakeFirst();
-    if (numInsertedOrUpdatedRows === 1n) return principal;
+    if (principal) return principal;
   }
 }
 

@@ -53,6 +53,8 @@ async function deleteDirectories(
 /** The rows of its directories go in the background (`row-removal.ts`): until then it stays. */
 async function removeAccount({ database }: Dependencies, id: string): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
+    // A create that is under way ends before it is looked for.
+    await tx.selectFrom('accounts').select('id').where('id', '=', id).forUpdate().execute();
     const directory = await tx.selectFrom('directories').select('id').where('account_id', '=', id).executeTakeFirst();
     if (directory) return;
     await tx.deleteFrom('kept_answers').where('account_id', '=', id).execute();

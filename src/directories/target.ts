@@ -1,5 +1,5 @@
 /** The directory that a request is about. */
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import type { Asker } from '../history/audit.ts';
@@ -11,19 +11,25 @@ export interface Target {
   readonly asker?: Asker | undefined;
 }
 
+type OfAccount = Pick<Target, 'accountId' | 'id'>;
+
 /** @throws {BerthError} `directory_not_found` for one that is unknown, deleted or another account's. */
-export async function liveDirectory(
-  db: Kysely<Tables>,
-  { accountId, id }: Pick<Target, 'accountId' | 'id'>,
-): Promise<DirectoriesTable> {
-  const directory = await db
+export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Promise<DirectoriesTable> {
+  return (await live(db, target).executeTakeFirst()) ?? notFound();
+}
+
+/** The same for who decides by what it finds: other changes of the directory wait until the transaction ends. */
+export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoriesTable> {
+  return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
+}
+
+function live(db: Kysely<Tables>, { accountId, id }: OfAccount) {
+  return db
     .selectFrom('directories')
     .selectAll()
     .where('id', '=', id)
     .where('account_id', '=', accountId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
-  return directory ?? notFound();
+    .where('deleted_at', 'is', null);
 }
 
 /** @param cause what the system said, if that tells. */

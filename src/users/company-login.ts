@@ -4,6 +4,7 @@
  * Promises: nobody takes over a user of another account, or one of another person of that login. A disabled user stays out.
  */
 import type { Transaction } from 'kysely';
+import { lockedAccount } from '../accounts/accounts.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { CompanyLogin } from '../config.ts';
 import type { Database } from '../db/open.ts';
@@ -65,8 +66,7 @@ async function userOf(
   { subject, email, accountId, role }: Person,
   { now, ...request }: { readonly now: Micros } & Request,
 ): Promise<{ id: string } | Refusal> {
-  const account = tx.selectFrom('accounts').select('id').where('id', '=', accountId).where('deleted_at', 'is', null);
-  if (!(await account.executeTakeFirst())) return 'no-account';
+  if (!(await lockedAccount(tx, accountId))) return 'no-account';
   const users = tx.selectFrom('users').select(['id', 'account_id', 'email', 'role', 'oidc_subject', 'disabled_at']);
   const known = await users.where('oidc_subject', '=', subject).executeTakeFirst();
   const namesake = await users.where('email', '=', email).executeTakeFirst();

@@ -203,7 +203,7 @@ async function trying<T>(tries: Tries, userId: string, code: string, work: () =>
 /** @throws {ValidationError} when it is no code of the user's, or was taken before. */
 async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
   const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
-  const { totp_secret: secret, totp_step: last } = await user.executeTakeFirstOrThrow();
+  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow();
   if (secret === null) throw wrongCode();
   const text = plain(code);
   const step = stepOf(secret, text, now);

@@ -66,6 +66,7 @@ export function createSignIn({ database, clock, passwords, networkOf, limits }: 
         .where('u.password_hash', '=', user.password_hash)
         .where('u.disabled_at', 'is', null)
         .where('a.deleted_at', 'is', null)
+        .forNoKeyUpdate('u')
         .executeTakeFirst();
       return live && enter(tx, live.id, { now: clock.now(), visit });
     });

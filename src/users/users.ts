@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { requireAccount } from '../accounts/accounts.ts';
+import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { AuditAction, Role, Tables } from '../db/schema.ts';
@@ -103,14 +103,16 @@ export async function insertUser(
   { asker, now }: { readonly asker: Asker; readonly now: Micros },
 ): Promise<{ id: string; email: string }> {
   const { email, role } = checked(NewUser, fields);
-  await requireAccount(tx, asker.accountId);
-  if (await userByEmail(tx, email)) throw new ValidationError({ email: ['has already been taken'] });
+  if (!(await lockedAccount(tx, asker.accountId))) throw unknownAccount(asker.accountId);
   const id = randomUUID();
   const oidc_subject = fields.oidcSubject ?? null;
-  await tx
+  const made = await tx
     .insertInto('users')
     .values({ id, account_id: asker.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
-    .execute();
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (!made) throw new ValidationError({ email: ['has already been taken'] });
   const details = { email: { from: null, to: email }, role: { from: null, to: role } };
   await insertAccountAudit(tx, asker, { at: now, action: 'create-user', details });
   return { id, email };
@@ -180,6 +182,8 @@ export async function changing<T>(
   work: (changing: Changing) => Promise<T>,
 ): Promise<T> {
   return database.db.transaction().execute(async (tx) => {
+    // Whether another admin is left is decided by one change after the other.
+    await lockedAccount(tx, asker.accountId);
     const mine = users(tx).where('id', '=', userId).where('account_id', '=', asker.accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');

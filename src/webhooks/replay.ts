@@ -9,7 +9,7 @@ import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import { type Delivery, deliveryOf } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
-import { liveDirectory, type Target } from '../directories/target.ts';
+import { lockedDirectory, type Target } from '../directories/target.ts';
 import { receiverOf, type WebhookRules } from './receiver-of.ts';
 
 /**
@@ -24,12 +24,13 @@ export async function replay(
   answer?: KeptAnswer<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
-    const directory = await liveDirectory(tx, target);
+    const directory = await lockedDirectory(tx, target);
     const old = await tx
       .selectFrom('deliveries')
       .selectAll()
       .where('id', '=', deliveryId)
       .where('directory_id', '=', directory.id)
+      .forUpdate()
       .executeTakeFirst();
     if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
     if (old.finished_at === null) throw new ValidationError({ delivery_id: ['is still pending'] });
@@ -58,7 +59,7 @@ export async function replayFailed(
   answer?: KeptAnswer<{ count: number }>,
 ): Promise<{ count: number }> {
   const asked = await database.db.transaction().execute(async (tx) => {
-    const directory = await liveDirectory(tx, target);
+    const directory = await lockedDirectory(tx, target);
     receiverOf(directory);
     const now = clock.now();
     const { numUpdatedRows } = await tx

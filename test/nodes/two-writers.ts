@@ -1,0 +1,73 @@
+/** Two nodes' rules on one database, without their machines. The second one's clock is five minutes ahead. */
+import { mkdirSync } from 'node:fs';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import type { Plan } from '../../src/db/schema.ts';
+import type { CreateDependencies } from '../../src/directories/create.ts';
+import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { createLog } from '../../src/log.ts';
+import { createPasswordHashing } from '../../src/users/password-hashing.ts';
+import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
+import { createTries, type Tries } from '../../src/users/tries.ts';
+import { movedClock } from '../support/moved-clock.ts';
+import { recordingHost } from '../support/recording-host.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+
+const APART = 300_000_000;
+
+export interface Writer extends CreateDependencies {
+  readonly clock: Clock;
+  readonly passwords: Passwords;
+  readonly tries: Tries;
+}
+
+export interface TwoWriters extends AsyncDisposable {
+  readonly place: Scratch;
+  readonly one: Writer;
+  readonly other: Writer;
+  /** What is committed. */
+  readonly reads: Database['reads'];
+  /** A new account's id. */
+  account(plan?: Plan): Promise<string>;
+}
+
+export async function twoWriters(): Promise<TwoWriters> {
+  await using parts = new AsyncDisposableStack();
+  const place = parts.use(scratch());
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const log = createLog('silent');
+  const writer = async (offset: number): Promise<Writer> => {
+    const database = parts.adopt(await openDatabase(place.config.database), (opened) => opened.close());
+    const host = recordingHost();
+    const removal = parts.adopt(createRowRemoval({ database, log, host }), (made) => made.close());
+    return {
+      database,
+      host,
+      removal,
+      clock: Object.assign(movedClock(), { offset }),
+      sftp: { host: 'sftp.example.com', port: 2222 },
+      passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
+      tries: createTries(() => performance.now()),
+    };
+  };
+  const one = await writer(0);
+  const other = await writer(APART);
+  const owned = parts.move();
+  return {
+    place,
+    one,
+    other,
+    reads: one.database.reads,
+    account: async (plan = 'business') =>
+      (await createAccount({ database: one.database, clock: systemClock() }, { name: 'Acme', plan })).id,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** How many of these have succeeded; the others were refused in that way. */
+export async function succeeded(asked: readonly Promise<unknown>[], isRefusal: (error: unknown) => boolean) {
+  const results = await Promise.allSettled(asked);
+  for (const each of results) if (each.status === 'rejected' && !isRefusal(each.reason)) throw each.reason;
+  return results.filter(({ status }) => status === 'fulfilled').length;
+}

@@ -68,7 +68,7 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
 export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }) => (
   <>
     <Section title="Request">
-      <pre class="wire" tabindex={0}>
+      <pre tabindex={0}>
         POST <Text of={request.url} />
         {request.headers.map(([name, value]) => [`\n${name}: `, <Text of={value} />])}
       </pre>

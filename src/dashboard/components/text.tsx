@@ -43,7 +43,7 @@ export function clipped(text: string, most: number): string {
  * @param most as for `clipped`; all of it when left out.
  */
 export const Bytes: FC<{ of: Uint8Array; most?: number }> = ({ of, most = Infinity }) => (
-  <pre class="wire" tabindex={0}>
+  <pre tabindex={0}>
     {clipped(Buffer.from(of).toString(), most)
       .split(/\r?\n/)
       .flatMap((line, index) => [index > 0 && '\n', <Text of={line} />])}

@@ -125,11 +125,11 @@ const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, lis
   <Section title="Request" about="The same bytes at every attempt.">
     <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>
     <h3>Headers</h3>
-    <pre class="wire">{`content-type: application/json\nwebhook-id: ${id}`}</pre>
+    <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
     <p>
       <code>webhook-timestamp</code> and the signatures are made at each attempt, with the secret of that moment, and
       are not kept. With today's secret, the body is signed
     </p>
-    <pre class="wire">x-service-signature: {signatureHeader(sign(body, secret))}</pre>
+    <pre>x-service-signature: {signatureHeader(sign(body, secret))}</pre>
   </Section>
 );

@@ -3,7 +3,7 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { type DashboardEnv, pathOf } from '../environment.ts';
 import { ActionButton } from './form.tsx';
-import { Links } from './navigation.tsx';
+import { Links } from './section.tsx';
 import { plainText, Text } from './text.tsx';
 
 const NAVIGATION = {

@@ -7,8 +7,7 @@ import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Pager } from '../components/navigation.tsx';
-import { Empty, Section } from '../components/section.tsx';
+import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Facts, Size, Time } from '../components/values.tsx';

@@ -6,8 +6,7 @@ import { endSession, type EndSessionDependencies, type LiveSession } from '../..
 import { type ActivityPage, createActivity, type Place, type Topic, TOPICS } from '../../reports/activity.ts';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
-import { capitalized, Links, Pager } from '../components/navigation.tsx';
-import { Empty, Section } from '../components/section.tsx';
+import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';

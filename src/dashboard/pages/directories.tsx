@@ -2,12 +2,10 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { type CreateDependencies, createDirectory } from '../../directories/create.ts';
-import { MoreFields, NameField } from '../components/directory-fields.tsx';
-import { DirectoryState } from '../components/directory-state.tsx';
+import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Pager } from '../components/navigation.tsx';
-import { Empty, Section } from '../components/section.tsx';
+import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Size, Time } from '../components/values.tsx';

@@ -10,7 +10,7 @@ import type { Target } from '../../directories/target.ts';
 import { updateAuth, updateBasics } from '../../directories/update.ts';
 import { ValidationError } from '../../errors.ts';
 import type { PublicHostKeys } from '../../sftp/public-host-keys.ts';
-import { DirectoryState } from '../components/directory-state.tsx';
+import { DirectoryState } from '../components/directory.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Copyable, Secret } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';

@@ -1,14 +1,21 @@
-/** Where people sign in: with email and password, or on to their company's login. */
+/** Getting in and out: by email and password or on to the company's login, then a code; and the end of a session. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
 import { ValidationError } from '../../errors.ts';
+import { type SecondFactorDependencies, signInWithCode } from '../../users/second-factor.ts';
+import { endSession } from '../../users/sessions.ts';
 import type { SignIn } from '../../users/sign-in.ts';
 import { INVALID } from '../../validation.ts';
-import { Field, Form, PasswordField } from '../components/form.tsx';
+import { ActionButton, CodeField, Field, Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
 import { type DashboardEnv, type PageContext, visitorOf } from '../environment.ts';
 import { submitted } from '../form.ts';
+import { clearSession } from '../session-cookie.ts';
 import { nextPage, startSession, withNext } from '../start-session.ts';
+
+const SIGN_IN = '/dashboard/sign-in';
+const CODE = `${SIGN_IN}/code`;
+const SIGN_OUT = '/dashboard/sign-out';
 
 const PROBLEMS = { entry: 'The email or the password is wrong.' };
 
@@ -28,7 +35,7 @@ export function signInPage(
     c.render(
       <NarrowLayout title="Sign in" problems={PROBLEMS}>
         {signIn && (
-          <Form action={withNext('/dashboard/sign-in', nextPage(c))}>
+          <Form action={withNext(SIGN_IN, nextPage(c))}>
             <Field label="Email" name="email" type="email" autocomplete="username" isRequired />
             <PasswordField label="Password" name="password" autocomplete="current-password" isRequired />
             <button>Sign in</button>
@@ -43,18 +50,55 @@ export function signInPage(
       </NarrowLayout>,
     );
 
-  app.get('/dashboard/sign-in', (c) => {
+  app.get(SIGN_IN, (c) => {
     const visitor = visitorOf(c);
     return visitor && !visitor.awaitsCode ? c.redirect(nextPage(c), 303) : page(c);
   });
 
   if (!signIn) return;
 
-  app.post('/dashboard/sign-in', (c) =>
+  app.post(SIGN_IN, (c) =>
     submitted(c, page, async ({ email = '', password = '' }) => {
       const entered = await signIn({ email, password }, c.get('visit'));
       if (!entered) throw new ValidationError({ entry: [INVALID] });
       return startSession(c, database, entered, nextPage(c));
     }),
   );
+}
+
+/** The second step, after which the session is a new one. */
+export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDependencies): void {
+  const page = (c: PageContext) =>
+    c.render(
+      <NarrowLayout title="Enter your code">
+        <Form>
+          <CodeField hint="The six digits in your app, or one of your recovery codes." isRequired />
+          <button>Sign in</button>
+        </Form>
+        <p class="quiet">
+          Lost both? Another admin of your account can reset your second factor, or ask whoever runs this berth.
+        </p>
+        <ActionButton action={SIGN_OUT} label="Use another account" />
+      </NarrowLayout>,
+    );
+
+  app.get(CODE, (c) => (c.get('user').awaitsCode ? page(c) : c.redirect(nextPage(c), 303)));
+
+  app.post(CODE, (c) =>
+    submitted(c, page, async ({ code = '' }) => {
+      const user = c.get('user');
+      if (!user.awaitsCode) return nextPage(c);
+      const token = await signInWithCode(deps, user, code, c.get('visit'));
+      return startSession(c, deps.database, { token, awaitsCode: false }, nextPage(c));
+    }),
+  );
+}
+
+export function signOut(app: Hono<DashboardEnv>, { db }: Pick<Database, 'db'>): void {
+  app.post(SIGN_OUT, async (c) => {
+    const { userId, sessionId } = c.get('user');
+    await endSession(db, userId, sessionId);
+    clearSession(c);
+    return c.redirect(SIGN_IN, 303);
+  });
 }

@@ -1,13 +1,13 @@
 /**
- * Whose webhooks fail now: the newest delivery that came to an end was given up, and none after it was delivered. So a test
- * is no sign of life, but a replay is. What it costs is bounded for each directory, however many deliveries it has.
+ * Whose webhooks fail now: a delivery was given up, and none after it was delivered. So a test is no sign of life, but a
+ * replay is. An index answers each question, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export interface FailingWebhook {
-  /** How many were given up since the last one that was delivered, as far as `LOOKED_AT` goes. */
+  /** How many were given up since the last one that was delivered, up to `COUNTED`. */
   readonly failed: number;
   /** When the oldest of them was asked for. */
   readonly since: Micros;
@@ -18,8 +18,7 @@ export interface FailingDirectory extends FailingWebhook {
   readonly name: string;
 }
 
-/** Deliveries of one directory that are looked at, before its newest failed one and after it. */
-const LOOKED_AT = 100;
+const COUNTED = 100;
 
 /** Directories of an account that have a failed delivery, of which the failing ones are sought. */
 const CANDIDATES = 1000;
@@ -61,37 +60,19 @@ async function failing(
   candidates: RawBuilder<unknown>,
   limit: number,
 ): Promise<FailingDirectory[]> {
+  const failed = sql`deliveries where state = 'failed' and directory_id = c.id and inserted_at > c.delivered_at`;
   const { rows } = await sql<FailingDirectory>`
     with candidate as materialized (
-      select id, name, (select max(inserted_at) from deliveries where state = 'failed' and directory_id = d.id) as at
+      select id, name, coalesce((
+        select max(inserted_at) from deliveries where state = 'delivered' and directory_id = d.id
+      ), 0) as delivered_at
       from directories as d
       where id in (${candidates}) and deleted_at is null and webhook_url is not null
-    ), failing as materialized (
-      select id, name, (
-        select max(inserted_at) from (
-          select state, inserted_at from deliveries
-          where directory_id = c.id and inserted_at < c.at order by inserted_at desc limit ${LOOKED_AT}
-        ) where state = 'delivered'
-      ) as delivered_at
-      from candidate as c
-      where at is not null and not exists (
-        select 1 from (
-          select state from deliveries
-          where directory_id = c.id and inserted_at > c.at order by inserted_at limit ${LOOKED_AT}
-        ) where state = 'delivered'
-      )
-    ), run as (
-      select id, name, (
-        select json_array(count(*), min(inserted_at)) from (
-          select inserted_at from deliveries
-          where state = 'failed' and directory_id = f.id and inserted_at > coalesce(f.delivered_at, 0)
-          order by inserted_at desc limit ${LOOKED_AT}
-        )
-      ) as counted
-      from failing as f
     )
-    select id, name, counted ->> 0 as failed, counted ->> 1 as since from run order by since, id limit ${limit}`.execute(
-    reads,
-  );
+    select id, name,
+      (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) as failed,
+      (select min(inserted_at) from ${failed}) as since
+    from candidate as c where exists (select 1 from ${failed})
+    order by since, id limit ${limit}`.execute(reads);
   return rows;
 }

@@ -1,7 +1,7 @@
 /** What a directory is called, what is to be known of it, and its end. */
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../../db/schema.ts';
-import { MoreFields, NameField } from '../../components/directory-fields.tsx';
+import { MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { plainText, Text } from '../../components/text.tsx';

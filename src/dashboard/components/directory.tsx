@@ -1,8 +1,10 @@
-/** Who gets in to a directory now, and whether its webhook gets through. */
+/** What lists and pages of directories have in common. */
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../clock.ts';
 import type { DirectoriesTable } from '../../db/schema.ts';
 import { hasExpired } from '../../directories/access.ts';
+import type { FormFields } from '../environment.ts';
+import { Field } from './form.tsx';
 import { Badge } from './values.tsx';
 
 interface DirectoryStateProps {
@@ -11,6 +13,7 @@ interface DirectoryStateProps {
   readonly now: Micros;
 }
 
+/** Who gets in now, and whether the webhook gets through. */
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
   const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);
@@ -20,6 +23,21 @@ export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFaili
       {isExpired && <Badge kind="waiting" text="expired" />}
       {!isSuspended && !isExpired && <Badge kind="good" text="live" />}
       {isFailing && <Badge kind="bad" text="webhook failing" />}
+    </>
+  );
+};
+
+export const NameField: FC<{ value?: string; hint: string }> = (props) => (
+  <Field label="Name" name="name" isRequired {...props} />
+);
+
+export const MoreFields: FC<{ stored: FormFields }> = ({ stored }) => {
+  const of = (name: string) => ({ name, value: stored[name] });
+  return (
+    <>
+      <Field label="Description" {...of('description')} rows={3} />
+      <Field label="External id" {...of('external_id')} hint="Your own reference. Webhooks carry it." />
+      <Field label="Max connections" {...of('max_connections')} type="number" hint="At a time, 1 to 1000." />
     </>
   );
 };

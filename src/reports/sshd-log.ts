@@ -1,9 +1,11 @@
 /**
  * Who logged in to a directory, who was refused and why, from sshd's log at LogLevel INFO.
  *
- * sshd writes a user name that a client made up as it is, with line ends in it: so a client can write lines of its own. Each
- * line here comes with the process that wrote it, and sshd has one for each connection. A process whose lines tell of more
- * than one client is believed in nothing. openssh/admit says why it refused in a process of its own, which says nothing else.
+ * sshd writes what a client says as it is, line ends and all (log.c: VIS_SAFE on standard error): a made-up user name, an offer
+ * of algorithms, the words of a disconnect. So a client can write lines of its own. Each line here comes with the process that
+ * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
+ * of a right password or key after a line that may hold a client's words: sshd itself lets nobody in after such a line.
+ * openssh/admit says why it refused in a process of its own, which says nothing else.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../clock.ts';
@@ -46,6 +48,18 @@ const LEFT =
   /^(?:Disconnected from|Connection (?:closed|reset) by) authenticating user ([a-z0-9-]+) (\S+) port \d+(?: \[preauth\])?$/;
 const OLD_SIGNATURE = /^userauth_pubkey: signature algorithm (\S+) not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/;
 
+/** What sshd may say before it lets somebody in, without a word of the client's. */
+const OWN_WORDS = [
+  DECISION,
+  NOT_ADMITTED,
+  OLD_SIGNATURE,
+  /^(?:Postponed|Partial) \S+ for [a-z0-9-]+ from \S+ port \d+ ssh2(?: \[preauth\])?$/,
+  /^userauth_pubkey: key type \S+ not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/,
+  /^error: AuthorizedKeysCommand \S+ \S+ \S+ failed, status \d+(?: \[preauth\])?$/,
+  // By syslog, whose messages are not split at line ends.
+  /^pam_\w+\(sshd:\w+\): /,
+];
+
 export interface Attempts {
   readonly attempts: readonly LoginAttempt[];
   /** How many connections wrote lines of their own. */
@@ -55,7 +69,7 @@ export interface Attempts {
 /** The attempts to log in as that user. The lines are in the order in which they were written. */
 export function attemptsIn(lines: readonly LogLine[], username: string): Attempts {
   const connections = byConnection(lines);
-  const honest = connections.filter((connection) => clientsIn(connection).size <= 1);
+  const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
   const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
   const reasons = honest.flatMap((connection) => (connection.length === 1 ? reasonsIn(connection, username) : []));
   const all = withReasons(attempts, reasons);
@@ -102,6 +116,16 @@ function byConnection(lines: readonly LogLine[]): LogLine[][] {
 function clientsIn(lines: readonly LogLine[]): Set<string> {
   const named = lines.flatMap(({ message }) => [...message.matchAll(/(\S+) port (\d+)/g)]);
   return new Set(named.filter(([, address = '']) => isIP(address) !== 0).map(([client]) => client));
+}
+
+/** Whether a password or key is said to be right after a line that may hold a client's words. */
+function isOutOfTurn(lines: readonly LogLine[]): boolean {
+  const first = lines.findIndex(({ message }) => !OWN_WORDS.some((form) => form.test(message)));
+  return first !== -1 && lines.slice(first).some(({ message }) => saysRight(message));
+}
+
+function saysRight(message: string): boolean {
+  return DECISION.exec(message)?.[1] === 'Accepted' || NOT_ADMITTED.test(message);
 }
 
 function attemptsOf(lines: readonly LogLine[], username: string): LoginAttempt[] {

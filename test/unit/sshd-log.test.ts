@@ -102,6 +102,69 @@ test('a user name that imitates the log is believed in nothing, however many lin
   assert.deepEqual(told(attemptsIn(left, USER)), []);
 });
 
+test('nor is a client believed that forges its own address, in a name, an offer or the words of a disconnect', () => {
+  const accepted = `Accepted password for ${USER} from 127.0.0.1 port 5000 ssh2`;
+  const admitted = [
+    `Failed password for ${USER} from 127.0.0.1 port 5000 ssh2`,
+    `Access denied for user ${USER} by PAM account configuration [preauth]`,
+  ].join('\n');
+  for (const words of [accepted, `y\n${accepted}\nz`, `${accepted}\n`, admitted, `bye [preauth]\n${admitted}\n`]) {
+    const ways = {
+      'a user name': [
+        `Invalid user x\n${words} from 127.0.0.1 port 5000`,
+        `Failed password for invalid user x\n${words} from 127.0.0.1 port 5000 ssh2`,
+      ],
+      'another name': [
+        `Disconnecting authenticating user other 127.0.0.1 port 5000: Change of username or service not allowed: ` +
+          `(other,ssh-connection) -> (x\n${words},ssh-connection) [preauth]`,
+      ],
+      'an offer of algorithms': [
+        'Unable to negotiate with 127.0.0.1 port 5000: no matching key exchange method found. ' +
+          `Their offer: x\n${words} [preauth]`,
+      ],
+      'a disconnect before the login': [`Received disconnect from 127.0.0.1 port 5000:11: bye\n${words} [preauth]`],
+      'a disconnect after failures': [
+        `Failed password for ${USER} from 127.0.0.1 port 5000 ssh2`,
+        `Received disconnect from 127.0.0.1 port 5000:11: bye\n${words} [preauth]`,
+      ],
+      'a disconnect after its own login': [
+        'Accepted password for other from 127.0.0.1 port 5000 ssh2',
+        `Received disconnect from 127.0.0.1 port 5000:11: bye\n${words}`,
+      ],
+    };
+    for (const [way, messages] of Object.entries(ways)) {
+      const found = attemptsIn(from(20, ...messages), USER);
+      // Whoever forges a wrong password could as well send one.
+      const believed = told(found).filter((text) => text !== 'refused 127.0.0.1: wrong password');
+      assert.deepEqual(believed, [], `${way}: ${words}`);
+      if (words.endsWith('\n')) assert.equal(found.forged, 1, `${way}: ${words}`);
+    }
+  }
+  // Long after its own login, when the number of the process may seem to be used again.
+  const late = [
+    { at: 0, pid: '7', message: 'Accepted password for other from 127.0.0.1 port 5000 ssh2' },
+    { at: 300e6, pid: '7', message: 'Received disconnect from 127.0.0.1 port 5000:11: bye' },
+    { at: 300e6, pid: '7', message: accepted },
+  ];
+  assert.deepEqual(told(attemptsIn(late, USER)), []);
+});
+
+test('what sshd and PAM say of failed tries does not hide the login after them', () => {
+  const found = attemptsIn(
+    from(
+      20,
+      'userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]',
+      `pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=127.0.0.1  user=${USER}`,
+      `Failed password for ${USER} from 127.0.0.1 port 5000 ssh2`,
+      `Postponed publickey for ${USER} from 127.0.0.1 port 5000 ssh2 [preauth]`,
+      `Accepted publickey for ${USER} from 127.0.0.1 port 5000 ssh2: ED25519 ${KEY}`,
+      'Received disconnect from 127.0.0.1 port 5000:11: bye',
+    ),
+    USER,
+  );
+  assert.deepEqual(told(found), ['refused 127.0.0.1: wrong password', `login 127.0.0.1: by key ${KEY} (ED25519)`]);
+});
+
 test('a process number that is used again is another connection', () => {
   const first = { at: 0, pid: '7', message: `Failed password for ${USER} from 127.0.0.1 port 1000 ssh2` };
   const second = { at: 3600e6, pid: '7', message: `Accepted password for ${USER} from 127.0.0.2 port 2000 ssh2` };

@@ -14,7 +14,7 @@ import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { scratch } from '../support/scratch.ts';
 import { loopDisk } from './loop-disk.ts';
-import { type Known, powerPlace } from './power-place.ts';
+import { type Contents, type Known, powerPlace } from './power-place.ts';
 
 const ROUNDS = 3;
 
@@ -45,6 +45,43 @@ test('the power goes at random moments: the last answers count at once, and what
       assert.equal(place.fileOf(name), content.slice(0, size), name);
     }
   }
+});
+
+test('the power goes while files come and go by the API: what was answered with 201, 200 or 204 stays so', async (t) => {
+  const seed = Number(process.env['POWER_CUT_SEED'] ?? randomInt(1e6));
+  t.diagnostic(`POWER_CUT_SEED=${seed}`);
+  // On one disk, the database's commits would take the files with them.
+  await using place = await powerPlace(seed, { of: 'jails' });
+  const put = [new Map<string, Contents>(), new Map<string, Contents>()];
+  const names = (): string[] => put.flatMap((files) => [...files.keys()]);
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const uploads = await place.handleFilesUntilTheCut(round, put);
+    const deleted = [...uploads.values()].filter(({ state }) => state === 'deleted');
+    t.diagnostic(`round ${round}: ${names().length} put, ${deleted.length} of ${uploads.size} deleted`);
+    assert.ok(names().length > 0 && deleted.length > 0);
+    const present = (): Map<string, string | undefined> =>
+      new Map(names().map((name) => [name, place.contentAt(name)]));
+    const before = present();
+    for (const [name, contents] of put.flatMap((files) => [...files]))
+      assert.ok(contents.includes(before.get(name)), `${name} is what was put there`);
+    for (const { name } of deleted) assert.equal(place.contentAt(name), undefined, `${name} was answered with 204`);
+
+    await place.startSshd();
+    await place.startServe();
+    assert.deepEqual(present(), before);
+    assert.deepEqual(place.inTransit(), []);
+    const listed = new Set((await place.listed()).map(({ filename }) => filename));
+    for (const { name, state } of uploads.values()) {
+      if (state === 'live') assert.ok(listed.has(name), `${name} is listed`);
+      if (state === 'deleted') assert.ok(!listed.has(name), `${name} is not listed`);
+      // Both or neither, whether or not the answer came.
+      assert.equal(place.contentAt(name), listed.has(name) ? `${name}\n`.repeat(200) : undefined, name);
+    }
+    for (const name of names()) assert.ok(!listed.has(name), `${name} is no upload`);
+    // What the cut has decided is what is known from now on.
+    for (const files of put) for (const name of files.keys()) files.set(name, [before.get(name)]);
+  }
+  assert.ok(place.announced().every(({ name }) => !name.startsWith('put/')));
 });
 
 async function checkLogins(getsIn: (login: object) => Promise<boolean>, directory: Known): Promise<void> {

@@ -1,5 +1,5 @@
 /** A berth on a disk of its own, with clients that keep it busy until its power is cut, and who remember what they were told. */
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pathsOf } from '../../src/sftp/paths.ts';
@@ -19,6 +19,8 @@ import { runSshd, type Sshd } from '../support/sshd.ts';
 import { loopDisk } from './loop-disk.ts';
 
 const CLIENTS = 4;
+/** Uploads that a round may remove. */
+const REMOVABLE = 20;
 
 interface Secret {
   readonly password?: string;
@@ -37,9 +39,16 @@ export interface Known {
   readonly revoked: Secret[];
 }
 
+/** What may be in a file by the answers: one content, or two while an answer is out. Undefined: no file. */
+export type Contents = readonly (string | undefined)[];
+
+/** Uploads that a client of the API removes, by their ids. */
+type Removable = ReadonlyMap<string, { readonly name: string; state: 'live' | 'deleted' | 'unsure' }>;
+
 export type PowerPlace = Awaited<ReturnType<typeof powerPlace>>;
 
-export async function powerPlace(seed: number) {
+/** `of`: what is on the disk whose power goes. Where the jails are alone on it, the database cannot be behind them. */
+export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'jails' } = {}) {
   await using parts = new AsyncDisposableStack();
   const outside = parts.use(scratch());
   const run = join(outside.dir, 'run'); // as /run is, it is gone after a cut
@@ -47,7 +56,9 @@ export async function powerPlace(seed: number) {
   const place = parts.use(
     scratch({ BERTH_RUNTIME_DIR: run, BERTH_SFTP_PORT: String(port), BERTH_LOG_LEVEL: 'silent' }),
   );
-  const disk = parts.use(loopDisk(place.dir, { image: join(outside.dir, 'image'), mib: 128 }));
+  const disk = parts.use(
+    loopDisk(of === 'all' ? place.dir : place.config.jailDir, { image: join(outside.dir, 'image'), mib: 128 }),
+  );
   const hook = parts.use(await receiver());
   const { config, environment } = await fixedPorts(place, undefined, {
     BERTH_SFTP_PORT: String(port),
@@ -116,6 +127,61 @@ export async function powerPlace(seed: number) {
     }
   }
 
+  /** Puts new files and replaces them, in folders that are new as well, until it is told no more. */
+  async function putFiles(send: Send, round: string, files: Map<string, Contents>): Promise<void> {
+    for (let count = 1; ; count += 1) {
+      const names = [...files.keys()];
+      const old = names[Math.floor(random() * names.length)];
+      const name = old !== undefined && random() < 0.4 ? old : `put/${round}-${count % 5}/${count}`;
+      const content = `${round} ${count}\n`.repeat(1 + Math.floor(random() * 20_000));
+      const before = files.get(name) ?? [undefined];
+      files.set(name, [...before, content]);
+      const { status } = await send('PUT', `/directories/${uploads.id}/files/${name}`, { body: content });
+      if (status !== 200 && status !== 201) return;
+      files.set(name, [content]);
+    }
+  }
+
+  async function removeFiles(send: Send, known: Removable): Promise<void> {
+    for (const [id, file] of known) {
+      file.state = 'unsure';
+      const { status } = await send('DELETE', `/directories/${uploads.id}/uploads/${id}`);
+      if (status !== 204) return;
+      file.state = 'deleted';
+      await wait(random() * 100);
+    }
+  }
+
+  async function uploadSome(round: number): Promise<Removable> {
+    await using connection = await connect({ port, username: uploads.username, ...uploads.login });
+    const session = await sftpSession(connection);
+    for (let count = 1; count <= REMOVABLE; count += 1) {
+      const name = `some-${round}-${count}`;
+      await session.put(name, contentOf(name));
+    }
+    const isOfRound = ({ filename }: ListedUpload): boolean => filename.startsWith(`some-${round}-`);
+    await until('they are listed', async () => (await listed()).filter(isOfRound).length === REMOVABLE);
+    const own = (await listed()).filter(isOfRound);
+    return new Map(own.map(({ id, filename: name }) => [id, { name, state: 'live' }]));
+  }
+
+  async function listed(): Promise<ListedUpload[]> {
+    using client = clientOf(config, apiKey);
+    const { json } = await client.send('GET', `/directories/${uploads.id}/uploads`);
+    return (json as { data: ListedUpload[] }).data;
+  }
+
+  async function cut(): Promise<void> {
+    disk.cutPower();
+    await serve?.kill();
+    await sshd?.kill();
+  }
+
+  function mendDisk(): void {
+    rmSync(run, { recursive: true });
+    disk.mountAgain();
+  }
+
   async function upload(round: number): Promise<void> {
     await using connection = await connect({ port, username: uploads.username, ...uploads.login });
     const session = await sftpSession(connection);
@@ -139,14 +205,30 @@ export async function powerPlace(seed: number) {
       const ended = Promise.allSettled([...working, upload(round)]);
       await until('every client has made a directory', () => known.length >= CLIENTS);
       await wait(random() * 2000);
-      disk.cutPower();
-      await serve?.kill();
-      await sshd?.kill();
+      await cut();
       await ended;
-      rmSync(run, { recursive: true });
-      disk.mountAgain();
+      mendDisk();
       return known;
     },
+    /** As before, for files by the API: a client for each of `put`, which goes on from round to round, and one that removes. */
+    async handleFilesUntilTheCut(round: number, put: readonly Map<string, Contents>[]): Promise<Removable> {
+      const removable = await uploadSome(round);
+      const client = (): Send => clientOf(config, apiKey).send;
+      const putting = put.map((files, index) => putFiles(client(), `${round}-${index}`, files));
+      const ended = Promise.allSettled([...putting, removeFiles(client(), removable)]);
+      await wait(300 + random() * 1500);
+      await cut();
+      await ended;
+      mendDisk();
+      return removable;
+    },
+    listed,
+    /** Undefined when it is not there. */
+    contentAt(name: string): string | undefined {
+      const file = join(paths.jail(uploads.username), 'files', name);
+      return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+    },
+    inTransit: () => readdirSync(paths.transit),
     async list(): Promise<string[]> {
       using client = clientOf(config, apiKey);
       const { json } = await client.send('GET', '/directories');
@@ -170,6 +252,12 @@ async function create(send: Send, settings?: object): Promise<Known> {
   const { id = '', sftp_username: username = '', sftp_password: password = '' } = (json as Created).data;
   if (settings) await send('PATCH', `/directories/${id}`, { json: { directory: settings } });
   return { id, username, state: 'live', login: { password }, revoked: [] };
+}
+
+interface ListedUpload {
+  readonly id: string;
+  readonly filename: string;
+  readonly size_bytes: number;
 }
 
 interface Created {

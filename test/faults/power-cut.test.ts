@@ -55,7 +55,8 @@ test('the power goes while files come and go by the API: what was answered with 
   const put = [new Map<string, Contents>(), new Map<string, Contents>()];
   const names = (): string[] => put.flatMap((files) => [...files.keys()]);
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const uploads = await place.handleFilesUntilTheCut(round, put);
+    // Once without those who put: their syncs take the removals along.
+    const uploads = await place.handleFilesUntilTheCut(round, round === 2 ? [] : put);
     const deleted = [...uploads.values()].filter(({ state }) => state === 'deleted');
     t.diagnostic(`round ${round}: ${names().length} put, ${deleted.length} of ${uploads.size} deleted`);
     assert.ok(names().length > 0 && deleted.length > 0);

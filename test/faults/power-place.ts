@@ -216,7 +216,10 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
       const client = (): Send => clientOf(config, apiKey).send;
       const putting = put.map((files, index) => putFiles(client(), `${round}-${index}`, files));
       const ended = Promise.allSettled([...putting, removeFiles(client(), removable)]);
-      await wait(300 + random() * 1500);
+      const isPut = (files: Map<string, Contents>): boolean => [...files.values()].some(({ length }) => length === 1);
+      const isDeleted = (): boolean => [...removable.values()].some(({ state }) => state === 'deleted');
+      await until('each has had an answer', () => put.every(isPut) && isDeleted());
+      await wait(random() * 1500);
       await cut();
       await ended;
       mendDisk();

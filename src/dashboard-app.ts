@@ -1,17 +1,21 @@
 /** The dashboard as an app of its own, if it is on, and how it shares a port with the API. */
+import type { Background } from './background.ts';
 import type { Config } from './config.ts';
 import type { DashboardDependencies } from './dashboard/start.tsx';
 import type { HttpServerOptions } from './http/server.ts';
+import { followLogins } from './reports/login-log.ts';
 
 /** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
 export async function dashboardOf(
   { dashboard, environment, api, tls }: Config,
-  deps: Omit<DashboardDependencies, 'environment' | 'apiHost' | 'settings'>,
+  deps: Omit<DashboardDependencies, 'environment' | 'apiHost' | 'settings' | 'logins'> & { background: Background },
+  parts: AsyncDisposableStack,
 ) {
   if (!dashboard.isOn) return undefined;
   const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
   const apiHost = dashboard.own && `${tls.name}:${api.port}`;
-  return { app: createDashboard({ ...deps, environment, apiHost, settings: dashboard }), isDashboard };
+  const logins = parts.adopt(followLogins({ ...deps.rules, ...deps }), (each) => each.close());
+  return { app: createDashboard({ ...deps, environment, apiHost, settings: dashboard, logins }), isDashboard };
 }
 
 /** One port for both. */

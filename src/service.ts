@@ -248,7 +248,8 @@ async function openApi(
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const app = observed(createApp({ ...shared, identify }), asked);
   const closing = new AbortController();
-  const pages = await dashboardOf(config, { ...shared, clientAddress: address, addressLimit, closing: closing.signal });
+  const visited = { clientAddress: address, addressLimit, closing: closing.signal, background };
+  const pages = await dashboardOf(config, { ...shared, ...visited }, parts);
   const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
   const listening = { nameRequest, tls: first ? (first.pair ?? 'pending') : 'proxy' } as const;
   const { own: place } = config.dashboard;

@@ -1,4 +1,4 @@
-/** The upkeep of a running service: the disk is compared with the database and mended, and old history removed. */
+/** The upkeep of a running service: the disk is compared with the database and mended, old history removed, storage noted. */
 import { once } from 'node:events';
 import type { Background } from './background.ts';
 import type { Clock } from './clock.ts';
@@ -7,6 +7,7 @@ import { type DirectoryHost, hostedAfter } from './directories/host.ts';
 import { startExpiry } from './directories/expiry.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
 import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
+import { noteStorage } from './history/daily-storage.ts';
 import { pruneHistory, type PruningOptions } from './history/prune.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
@@ -51,6 +52,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   const history = background.start('history', { every: HOUR }, async (signal) => {
     await pruneHistory(options, signal);
     await removeExpired(options, signal);
+    await noteStorage(options);
   });
   const clock = background.start('clock', { every: CLOCK, atOnce: true }, async () => void (await options.clockLead()));
   const accounts = background.start('accounts', { every: ACCOUNTS, atOnce: true }, (signal) =>

@@ -10,6 +10,7 @@ import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { MayReach } from '../http/warnings.ts';
 import type { Log } from '../log.ts';
+import type { LoginLog } from '../reports/login-log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
@@ -56,6 +57,7 @@ export interface DashboardDependencies {
   readonly changes: FileChanges;
   readonly hostKeys: () => Promise<PublicHostKeys>;
   readonly sessions: LiveSessions;
+  readonly logins: LoginLog;
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly testTurn: Turn;

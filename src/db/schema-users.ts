@@ -1,4 +1,5 @@
-/** What the dashboard needs beside the others' tables: its users, and sums for its overview (`schema.ts`). */
+/** What the dashboard needs beside the others' tables: its users, sums for its overview, and logins (`schema.ts`). */
+import type { Generated } from 'kysely';
 import type { Micros } from '../clock.ts';
 
 /** What keys and users may do: a member changes nothing about how one gets in. */
@@ -65,10 +66,46 @@ export interface DailyUploadsTable {
   bytes: number;
 }
 
+/** What the account's directories held when that day was last looked at (`upkeep.ts`). */
+export interface DailyStorageTable {
+  account_id: string;
+  day: Micros;
+  bytes: number;
+}
+
+/** Logins that sshd refused on a day. */
+export interface DailyRefusalsTable {
+  account_id: string;
+  day: Micros;
+  refusals: number;
+}
+
+/** The newest logins and refusals of each directory, by sshd's log (`reports/login-log.ts`). */
+export interface LoginsTable {
+  id: Generated<number>;
+  directory_id: string;
+  at: Micros;
+  kind: 'login' | 'refused';
+  address: string | null;
+  /** By what, or why not. */
+  text: string;
+}
+
+/** One row, once something of sshd's log was found. */
+export interface LoginLogTable {
+  id: 1;
+  /** Until when what it tells is in the tables above. */
+  read_until: Micros;
+}
+
 export interface UserTables {
   users: UsersTable;
   user_links: UserLinksTable;
   user_sessions: UserSessionsTable;
   recovery_codes: RecoveryCodesTable;
   daily_uploads: DailyUploadsTable;
+  daily_storage: DailyStorageTable;
+  daily_refusals: DailyRefusalsTable;
+  logins: LoginsTable;
+  login_log: LoginLogTable;
 }

@@ -1,6 +1,6 @@
 /**
- * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, audit rows, and deliveries that are finished, with their
- * attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
+ * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, audit rows, logins, sums by day, and deliveries that are
+ * finished, with their attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
  */
 import { DAY, type Micros } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
@@ -24,16 +24,18 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
   const rows =
     (await all(() => remove(database, 'transfers', before))) +
     (await all(() => remove(database, 'audit', before))) +
+    (await all(() => remove(database, 'logins', before))) +
     (await all(() => removeDeliveries(database, before)));
-  await database.db
-    .deleteFrom('daily_uploads')
-    .where('day', '<', before - DAY)
-    .execute();
+  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals'] as const)
+    await database.db
+      .deleteFrom(table)
+      .where('day', '<', before - DAY)
+      .execute();
   if (rows > 0) log.info({ rows, days }, 'old history removed');
   await all(() => removeAnswers(database, now - ANSWER_LIFE));
 }
 
-async function remove({ db }: Database, table: 'transfers' | 'audit', before: Micros): Promise<number> {
+async function remove({ db }: Database, table: 'transfers' | 'audit' | 'logins', before: Micros): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom(table)
     .where('id', 'in', (from) =>

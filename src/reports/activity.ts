@@ -1,11 +1,13 @@
 /**
  * What happened to a directory, newest first and page by page: what `berth explain` tells in one go, with each webhook as one
- * line. A page reads so many rows of each history by its index, and sshd's log for the time that it covers.
+ * line. A page reads so many rows of each history by its index. Only where nobody follows sshd's log does it read that, for
+ * the time that it covers.
  */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
 import type { DeliveryState, Tables } from '../db/schema.ts';
 import type { LogSpan } from './journal.ts';
+import type { LoginLog } from './login-log.ts';
 import { type Logins, loginsOf } from './logins.ts';
 import { type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
 import { aboutOf, type Happening, ofChange, ofTransfer } from './timeline.ts';
@@ -49,21 +51,43 @@ const LOG_PATIENCE = 3000;
 /** Readings of it at once, and lines that tell of one login, at most. */
 const LOG_READINGS = 2;
 const LINES_A_LOGIN = 5;
+/** How long a machine without a journal is believed to have none, in ms. */
+const SOUGHT_AGAIN = 60_000;
 
 export type Activity = (options: ActivityOptions) => Promise<ActivityPage>;
 
-export function createActivity(reads: Kysely<Tables>): Activity {
+export function createActivity(reads: Kysely<Tables>, log?: Pick<LoginLog, 'recent'>): Activity {
   let underWay = 0;
+  let soughtAgainAt = 0;
 
   /** Each reading of the journal is a process or two. */
   async function fromLog(username: string, span: LogSpan): Promise<Logins> {
+    if (performance.now() < soughtAgainAt) return { logins: [], missing: 'no journal', forged: 0 };
     if (underWay >= LOG_READINGS) return { logins: [], missing: new Error('others read it'), forged: 0 };
     underWay += 1;
     try {
-      return await loginsOf(username, span);
+      const found = await loginsOf(username, span);
+      if (found.missing === 'no journal') soughtAgainAt = performance.now() + SOUGHT_AGAIN;
+      return found;
     } finally {
       underWay -= 1;
     }
+  }
+
+  async function loginsIn(directory: ActivityOptions['directory'], span: Required<LogSpan>): Promise<Logins> {
+    const recent = log?.recent(directory.sftp_username);
+    if (!recent) return fromLog(directory.sftp_username, span);
+    const rows = await reads
+      .selectFrom('logins')
+      .select(['at', 'kind', 'address', 'text'])
+      .where('directory_id', '=', directory.id)
+      .where('at', '>=', span.since)
+      .where('at', '<=', Math.min(span.until, recent.since - 1))
+      .orderBy('at', 'desc')
+      .limit(span.limit)
+      .execute();
+    const unwritten = recent.attempts.filter(({ at }) => at >= span.since && at <= span.until);
+    return { logins: [...rows, ...unwritten], forged: 0 };
   }
 
   return async ({ directory, topic, from, limit }) => {
@@ -75,7 +99,7 @@ export function createActivity(reads: Kysely<Tables>): Activity {
     const known = read.filter(({ kind }) => kinds.has(kind));
     const furthest = read.length < most ? undefined : read.at(-1);
     const { logins, missing } = kinds.has('login')
-      ? await fromLog(directory.sftp_username, {
+      ? await loginsIn(directory, {
           since: (known[end - 1] ?? furthest)?.at ?? from.at - LOG_SPAN,
           until: from.at,
           limit: end * LINES_A_LOGIN,

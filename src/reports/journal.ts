@@ -46,9 +46,23 @@ export async function linesNaming(
   return lines.toSorted((a, b) => a.at - b.at);
 }
 
+/** What berth's sshd has written since then, and whatever it writes, until the signal. Ends at once without a journal. */
+export async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
+  const args = ['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT];
+  const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'ignore'], signal });
+  // There is none, or it was told to end.
+  child.on('error', () => undefined);
+  try {
+    for await (const line of createInterface({ input: child.stdout })) yield entryOf(line);
+  } finally {
+    child.kill();
+  }
+}
+
+const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
+
 async function entriesOf(args: readonly string[], timeout: number | undefined): Promise<LogLine[]> {
-  const form = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
-  const child = spawn('journalctl', [...form, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
+  const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
   try {
     const complaint = text(child.stderr);
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);

@@ -27,7 +27,7 @@ export interface LoginAttempt {
 }
 
 /** Lines of one process further apart than a login may take are of two connections: its number was used again. */
-const APART = 60 * SECOND;
+export const APART = 60 * SECOND;
 
 /** From its reason to what sshd makes of it. */
 const LOGIN = 10 * SECOND;
@@ -74,6 +74,12 @@ export function attemptsIn(lines: readonly LogLine[], username: string): Attempt
   const reasons = honest.flatMap((connection) => (connection.length === 1 ? reasonsIn(connection, username) : []));
   const all = withReasons(attempts, reasons);
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+/** Whose attempt to log in a line tells of, if it does. */
+export function userIn({ message }: LogLine): string | undefined {
+  const named = [NOT_ADMITTED, REASON, TOO_MANY_TRIES, LEFT].map((form) => form.exec(message)?.[1]);
+  return DECISION.exec(message)?.[3] ?? named.find((user) => user !== undefined);
 }
 
 function reasonsIn(lines: readonly LogLine[], username: string): LoginAttempt[] {

@@ -5,11 +5,14 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { DAY, systemClock } from '../../src/clock.ts';
-import { storedIn, uploadsByDay } from '../../src/dashboard/queries/overview.ts';
+import { storageByDay, storedIn, uploadsByDay } from '../../src/dashboard/queries/overview.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { noteStorage } from '../../src/history/daily-storage.ts';
 import { insertTransfers, type Transfer } from '../../src/history/transfers.ts';
 import { startBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
+import { hosted } from '../support/hosted.ts';
+import { movedClock } from '../support/moved-clock.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { plansOf } from '../support/query-plan.ts';
@@ -106,4 +109,88 @@ test('days are counted as they are recorded, whole days in UTC, and found by the
   );
   assert.match(plans[1]?.join() ?? '', /^SEARCH directories USING (?:COVERING )?INDEX \S+ \(account_id=\?\)$/);
   await database.close();
+});
+
+test('refused logins and storage are drawn by day, each with its table, and what is not known is said', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+  const database = await openDatabase(berth.config.databaseFile);
+  const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
+  const now = systemClock().now();
+  const day = (ago: number): number => now - (now % DAY) - ago * DAY;
+  const date = (ago: number): string => new Date(day(ago) / 1000).toISOString().slice(0, 10);
+  const directory = await berth.directory();
+  await database.db.updateTable('directories').set({ storage_bytes: 5120 }).where('id', '=', directory.id).execute();
+  for (const [account_id, factor] of [
+    [berth.accountId, 1],
+    [other.id, 100],
+  ] as const) {
+    await database.db
+      .insertInto('daily_storage')
+      .values([
+        { account_id, day: day(1), bytes: 2048 * factor },
+        { account_id, day: day(40), bytes: 1 },
+      ])
+      .execute();
+    await database.db
+      .insertInto('daily_refusals')
+      .values([
+        { account_id, day: day(0), refusals: 7 * factor },
+        { account_id, day: day(2), refusals: 5 * factor },
+        { account_id, day: day(40), refusals: 1 },
+      ])
+      .execute();
+  }
+  using user = await signedIn(place, berth.accountId);
+  const page = async (): Promise<string> => (await user.get('/dashboard')).text;
+  const without = await page();
+  const row = (ago: number, text: string): string => `<th scope="row">${date(ago)}</th><td class="number">${text}</td>`;
+  const sectionOf = (text: string, title: string): string =>
+    new RegExp(`<h2[^>]*>${title}</h2>.*?</section>`, 's').exec(text)?.[0] ?? '';
+  assert.match(sectionOf(without, 'Refused logins'), /Not known: sshd’s log is in no journal here\./);
+  const storage = sectionOf(without, 'Storage');
+  assert.match(storage, /5\.0 KiB.*1 directory</s);
+  for (const each of [row(0, '5.0 KiB'), row(1, '2.0 KiB'), row(2, 'not known')])
+    assert.ok(storage.includes(each), each);
+  assert.ok(storage.includes(`<title>${date(1)}: 2.0 KiB</title>`));
+
+  const readUntil = (at: number) =>
+    database.db
+      .insertInto('login_log')
+      .values({ id: 1, read_until: at })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ read_until: at }))
+      .execute();
+  await readUntil(now - 60_000_000);
+  const text = await page();
+  const refused = sectionOf(text, 'Refused logins');
+  assert.match(refused, /class="figure">12</);
+  for (const each of [row(0, '7'), row(1, '0'), row(2, '5')]) assert.ok(refused.includes(each), each);
+  assert.doesNotMatch(refused, /has not been read/);
+  assert.ok(Buffer.byteLength(text) <= 60_000, `${Buffer.byteLength(text)} bytes`);
+  await readUntil(now - DAY);
+  assert.match(sectionOf(await page(), 'Refused logins'), /sshd’s log has not been read since/);
+  await database.close();
+});
+
+test('what is stored is noted for the day by one pass over an index', async () => {
+  using files = scratch();
+  await using api = await hosted(files);
+  const { db, reads } = api.database;
+  const { accountId } = api.tenant;
+  const clock = movedClock();
+  const { id } = await api.directory();
+  await api.directory();
+  await db.updateTable('directories').set({ storage_bytes: 100 }).execute();
+  await noteStorage({ database: api.database, clock });
+  await db.updateTable('directories').set({ storage_bytes: 40 }).where('id', '=', id).execute();
+  const look = () => storageByDay(reads, accountId, { now: clock.now(), days: 3 });
+  assert.deepEqual(await look(), [undefined, undefined, 200]);
+  const [plan] = await plansOf(db, (watched) => noteStorage({ database: { db: watched }, clock }));
+  assert.match(plan?.join('\n') ?? '', /SCAN directories USING COVERING INDEX directories_listed_by_storage/);
+  assert.doesNotMatch(plan?.join('\n') ?? '', /TEMP B-TREE/);
+  assert.deepEqual(await look(), [undefined, undefined, 140]);
+  clock.offset = DAY;
+  await noteStorage({ database: api.database, clock });
+  assert.deepEqual(await look(), [undefined, 140, 140]);
 });

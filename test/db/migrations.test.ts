@@ -38,6 +38,7 @@ const VALUES: Record<string, unknown> = {
   auth_mode: 'both',
   state: 'waiting',
   source: 'log',
+  kind: 'login',
   attempts: 2,
   number: 1,
   account_id: 'id',

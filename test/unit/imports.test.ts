@@ -76,6 +76,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/turns.ts',
     'http/warnings.ts',
     'reports/activity.ts',
+    'reports/login-log.ts',
     'sftp/public-host-keys.ts',
     'uploads/announce.ts',
     'uploads/content.ts',

@@ -4,6 +4,7 @@ import type { FC } from 'hono/jsx';
 import { DAY } from '../../clock.ts';
 import { endSession, type EndSessionDependencies, type LiveSession } from '../../directories/end-session.ts';
 import { type ActivityPage, createActivity, type Place, type Topic, TOPICS } from '../../reports/activity.ts';
+import type { LoginLog } from '../../reports/login-log.ts';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
@@ -21,9 +22,9 @@ const DONE = { ended: 'The session has ended. Its client may connect again.' };
 /** Characters of one line: two whole names, and what was done with them. */
 const MOST = 600;
 
-export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependencies): void {
+export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependencies & { logins: LoginLog }): void {
   const { database, clock, sessions } = deps;
-  const activity = createActivity(database.reads);
+  const activity = createActivity(database.reads, deps.logins);
 
   app.get('/dashboard/directories/:id/activity', async (c) => {
     const directory = c.get('directory');

@@ -1,7 +1,7 @@
-/** How the account is doing: what came in, what is stored, whose webhooks fail. For those who begin, what to do first. */
+/** How the account is doing: what came in, what is stored, who was refused, whose webhooks fail. For those who begin, what to do first. */
 import type { Hono } from 'hono';
-import type { FC } from 'hono/jsx';
-import { type Clock, formatMicros } from '../../clock.ts';
+import type { FC, PropsWithChildren } from 'hono/jsx';
+import { type Clock, formatMicros, type Micros, SECOND } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
 import { BarChart } from '../components/chart.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -10,18 +10,32 @@ import { Text } from '../components/text.tsx';
 import { Badge, sizeInWords, Time } from '../components/values.tsx';
 import type { DashboardEnv } from '../environment.ts';
 import { type FailingDirectory, failingDirectories } from '../queries/failing-webhooks.ts';
-import { type DayOfUploads, newestDirectory, type Stored, storedIn, uploadsByDay } from '../queries/overview.ts';
+import {
+  type DayOfUploads,
+  newestDirectory,
+  type Refusals,
+  refusalsByDay,
+  storageByDay,
+  type Stored,
+  storedIn,
+  uploadsByDay,
+} from '../queries/overview.ts';
 
 const DAYS = 30;
+/** After how long it is said that sshd's log is not read: a quiet one is noted each ten minutes. */
+const UNREAD = 1200 * SECOND;
 /** Directories with failing webhooks that are named. */
 const NAMED = 5;
 
 export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clock }: OverviewDependencies): void {
   app.get('/dashboard', async (c) => {
     const { accountId } = c.get('user').principal;
-    const [days, stored, failing, newest] = await Promise.all([
-      uploadsByDay(reads, accountId, { now: clock.now(), days: DAYS }),
+    const span = { now: clock.now(), days: DAYS };
+    const [days, stored, held, refusals, failing, newest] = await Promise.all([
+      uploadsByDay(reads, accountId, span),
       storedIn(reads, accountId),
+      storageByDay(reads, accountId, span),
+      refusalsByDay(reads, accountId, span),
       failingDirectories(reads, accountId, NAMED + 1),
       newestDirectory(reads, accountId),
     ]);
@@ -32,7 +46,9 @@ export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clo
         {isNew ? (
           <FirstSteps newest={newest} />
         ) : (
-          <Numbers days={days} stored={stored} hasFailing={failing.length > 0} />
+          <Numbers days={days} stored={stored} held={held} hasFailing={failing.length > 0}>
+            <RefusedLogins refusals={refusals} days={days} now={span.now} />
+          </Numbers>
         )}
       </Layout>,
     );
@@ -82,31 +98,29 @@ const FailingWebhooks: FC<{ failing: readonly FailingDirectory[] }> = ({ failing
   </Section>
 );
 
-const Numbers: FC<{ days: readonly DayOfUploads[]; stored: Stored; hasFailing: boolean }> = ({
-  days,
-  stored,
-  hasFailing,
-}) => {
-  const sum = (values: number[]): number => values.reduce((a, b) => a + b, 0);
-  const named = days.map((day) => ({ ...day, name: formatMicros(day.day).slice(0, 10) }));
-  const counted = (count: number): string => count.toLocaleString('en');
+interface NumbersProps {
+  readonly days: readonly DayOfUploads[];
+  readonly stored: Stored;
+  readonly held: readonly (number | undefined)[];
+  readonly hasFailing: boolean;
+}
+
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
+const counted = (count: number): string => count.toLocaleString('en');
+
+const Numbers: FC<PropsWithChildren<NumbersProps>> = ({ days, stored, held, hasFailing, children }) => {
+  const [uploads, bytes] = [days.map((day) => day.uploads), days.map((day) => day.bytes)];
+  // Of today, what is there now.
+  const storage = [...held.slice(0, -1), stored.bytes];
   return (
     <div class="cards">
       <Section title="Uploads" about={`Files received in the last ${DAYS} days, by day in UTC.`}>
-        <p class="figure">{counted(sum(days.map(({ uploads }) => uploads)))}</p>
-        <BarChart
-          title="Uploads per day"
-          of="Day"
-          bars={named.map(({ name, uploads }) => ({ name, value: uploads, text: counted(uploads) }))}
-        />
+        <p class="figure">{counted(sum(uploads))}</p>
+        <DayChart title="Uploads per day" days={days} values={uploads} inWords={counted} />
       </Section>
       <Section title="Data received" about={`Bytes in those files, by day in UTC.`}>
-        <p class="figure">{sizeInWords(sum(days.map(({ bytes }) => bytes)))}</p>
-        <BarChart
-          title="Data per day"
-          of="Day"
-          bars={named.map(({ name, bytes }) => ({ name, value: bytes, text: sizeInWords(bytes) }))}
-        />
+        <p class="figure">{sizeInWords(sum(bytes))}</p>
+        <DayChart title="Data per day" days={days} values={bytes} inWords={sizeInWords} />
       </Section>
       <Section title="Storage">
         <p class="figure">{sizeInWords(stored.bytes)}</p>
@@ -116,13 +130,55 @@ const Numbers: FC<{ days: readonly DayOfUploads[]; stored: Stored; hasFailing: b
             {counted(stored.directories)} {stored.directories === 1 ? 'directory' : 'directories'}
           </a>
         </p>
+        <DayChart title="Storage per day" days={days} values={storage} inWords={sizeInWords} />
       </Section>
+      {children}
       <Section title="Health">
         <p>{hasFailing ? 'Some webhooks fail: see above.' : 'No webhook is failing.'}</p>
         <p class="quiet">Refused logins, with their reasons, are on the Activity page of each directory.</p>
       </Section>
     </div>
   );
+};
+
+interface RefusedLoginsProps {
+  readonly refusals: Refusals;
+  readonly days: readonly DayOfUploads[];
+  readonly now: Micros;
+}
+
+const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }, days, now }) =>
+  knownUntil === undefined ? (
+    <Section title="Refused logins">
+      <p>Not known: sshd’s log is in no journal here.</p>
+    </Section>
+  ) : (
+    <Section title="Refused logins" about={`In the last ${DAYS} days, by day in UTC.`}>
+      <p class="figure">{counted(sum(byDay))}</p>
+      {now - knownUntil > UNREAD && (
+        <p>
+          sshd’s log has not been read since <Time at={knownUntil} />.
+        </p>
+      )}
+      <DayChart title="Refused logins per day" days={days} values={byDay} inWords={counted} />
+    </Section>
+  );
+
+interface DayChartProps {
+  readonly title: string;
+  readonly days: readonly DayOfUploads[];
+  /** Of each day; undefined where nothing is known. */
+  readonly values: readonly (number | undefined)[];
+  inWords(value: number): string;
+}
+
+const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) => {
+  const bars = days.map(({ day }, index) => {
+    const value = values[index];
+    const text = value === undefined ? 'not known' : inWords(value);
+    return { name: formatMicros(day).slice(0, 10), value: value ?? 0, text };
+  });
+  return <BarChart title={title} of="Day" bars={bars} />;
 };
 
 const FirstSteps: FC<{ newest: { id: string; webhook_url: string | null } | undefined }> = ({ newest }) => {

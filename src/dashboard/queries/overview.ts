@@ -10,24 +10,60 @@ export interface DayOfUploads {
   readonly bytes: number;
 }
 
-/** The last `days` days, today the last; those without uploads too. */
-export async function uploadsByDay(
+/** The last `days` days, today the last. */
+interface Span {
+  readonly now: Micros;
+  readonly days: number;
+}
+
+/** Days without uploads, too. */
+export async function uploadsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<DayOfUploads[]> {
+  const rows = await rowsByDay(reads, 'daily_uploads', accountId, span);
+  return rows.map(({ day, row }) => ({ day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0 }));
+}
+
+/** What the account held on each day; undefined where nobody looked. */
+export async function storageByDay(
   reads: Kysely<Tables>,
   accountId: string,
-  { now, days }: { now: Micros; days: number },
-): Promise<DayOfUploads[]> {
+  span: Span,
+): Promise<(number | undefined)[]> {
+  return (await rowsByDay(reads, 'daily_storage', accountId, span)).map(({ row }) => row?.bytes);
+}
+
+export interface Refusals {
+  readonly byDay: readonly number[];
+  /** Until when sshd's log has been read; undefined where nothing of it was found. */
+  readonly knownUntil: Micros | undefined;
+}
+
+/** Logins that were refused on each day. */
+export async function refusalsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<Refusals> {
+  const log = await reads.selectFrom('login_log').select('read_until').executeTakeFirst();
+  const rows = await rowsByDay(reads, 'daily_refusals', accountId, span);
+  return { byDay: rows.map(({ row }) => row?.refusals ?? 0), knownUntil: log?.read_until };
+}
+
+type DailyTable = 'daily_uploads' | 'daily_storage' | 'daily_refusals';
+
+async function rowsByDay<T extends DailyTable>(
+  reads: Kysely<Tables>,
+  table: T,
+  accountId: string,
+  { now, days }: Span,
+): Promise<{ day: Micros; row: Tables[T] | undefined }[]> {
   const today = now - (now % DAY);
   const first = today - (days - 1) * DAY;
   const rows = await reads
-    .selectFrom('daily_uploads')
-    .select(['day', 'uploads', 'bytes'])
+    .selectFrom<DailyTable>(table)
+    .selectAll()
     .where('account_id', '=', accountId)
     .where((eb) => eb.between('day', first, today))
     .execute();
-  const known = new Map(rows.map((row) => [row.day, row]));
+  const known = new Map(rows.map((row) => [row.day, row as Tables[T]]));
   return Array.from({ length: days }, (_, index) => {
     const day = first + index * DAY;
-    return known.get(day) ?? { day, uploads: 0, bytes: 0 };
+    return { day, row: known.get(day) };
   });
 }
 

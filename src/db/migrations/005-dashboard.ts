@@ -123,6 +123,38 @@ async function listDirectories(db: Kysely<unknown>): Promise<void> {
       .where(sql.ref('deleted_at'), 'is', null)
       .execute();
   await findDirectories(db);
+  await keepLogins(db);
+}
+
+/** And how much is stored, both by day and with the directory or account. */
+async function keepLogins({ schema }: Kysely<unknown>): Promise<void> {
+  for (const [table, value] of [
+    ['daily_storage', 'bytes'],
+    ['daily_refusals', 'refusals'],
+  ] as const)
+    await schema
+      .createTable(table)
+      .addColumn('account_id', 'text', (c) => c.notNull().references('accounts.id').onDelete('cascade'))
+      .addColumn('day', 'bigint', (c) => c.notNull())
+      .addColumn(value, 'bigint', (c) => c.notNull())
+      .addPrimaryKeyConstraint(`${table}_pk`, ['account_id', 'day'])
+      .execute();
+  await schema
+    .createTable('logins')
+    .addColumn('id', 'integer', (c) => c.primaryKey().autoIncrement())
+    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id').onDelete('cascade'))
+    .addColumn('at', 'bigint', (c) => c.notNull())
+    .addColumn('kind', 'text', (c) => c.notNull().check(sql`kind in ('login', 'refused')`))
+    .addColumn('address', 'text')
+    .addColumn('text', 'text', (c) => c.notNull())
+    .execute();
+  await schema.createIndex('logins_by_directory').on('logins').columns(['directory_id', 'at']).execute();
+  await schema.createIndex('logins_by_age').on('logins').column('at').execute();
+  await schema
+    .createTable('login_log')
+    .addColumn('id', 'integer', (c) => c.primaryKey())
+    .addColumn('read_until', 'bigint', (c) => c.notNull())
+    .execute();
 }
 
 /** Which directories have three letters in `search`, by their uid: a rowid may change. 50 bytes of each (`db/search.ts`). */

@@ -1,0 +1,155 @@
+/**
+ * sshd's log as it is written to systemd's journal, where there is one. Each attempt to log in becomes a row of its directory
+ * when its connection is over, and refusals are counted by day: so no page reads the journal. A crash loses none, since it
+ * is read on from where the rows end. A flood of attempts costs their lines and a transaction every few seconds.
+ */
+import type { Transaction } from 'kysely';
+import type { Background } from '../background.ts';
+import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { Tables } from '../db/schema.ts';
+import { linesSince } from './journal.ts';
+import { APART, attemptsIn, type LogLine, type LoginAttempt, userIn } from './sshd-log.ts';
+
+/** In ms: between looks for a journal, and between transactions; and after which silence all that there is has been read. */
+const [RETRY, SETTLE, SILENCE] = [30_000, 5000, 2000];
+/** How far back the first reading goes, and one after a longer downtime. */
+const FURTHEST = DAY;
+/** Lines in memory. With more within a minute, connections are judged before they are over. */
+const MOST_LINES = 20_000;
+/** Rows that are kept of a directory: the newest. */
+const KEPT = 1000;
+/** How long nothing is written while nobody logs in: the overview tells by it whether the log is read. */
+const REMINDER = 600 * SECOND;
+
+export interface LoginLog {
+  /** The attempts of a user that are in no row yet, and since when; undefined while nothing was heard of sshd. */
+  recent(username: string): { readonly since: Micros; readonly attempts: readonly LoginAttempt[] } | undefined;
+  close(): Promise<void>;
+}
+
+export interface LoginLogOptions {
+  readonly background: Background;
+  readonly database: Database;
+  readonly clock: Clock;
+}
+
+export function followLogins({ background, database, clock }: LoginLogOptions): LoginLog {
+  let isFollowing = false;
+  let lines: LogLine[] = [];
+  let heardAt = 0;
+  /** Until when attempts have become rows; undefined while nothing was heard. */
+  let settled: Micros | undefined;
+  /** What the database has of that. */
+  let written: Micros = 0;
+
+  const settling = background.start('logins', { every: SETTLE }, async () => {
+    if (!isFollowing || settled === undefined) return;
+    const isBehind = performance.now() - heardAt < SILENCE;
+    const over = Math.min(clock.now(), isBehind ? (lines.at(-1)?.at ?? 0) : Infinity) - APART;
+    const until = lines.length < MOST_LINES ? over : (lines[MOST_LINES / 2]?.at ?? over);
+    if (until <= settled) return;
+    const attempts = attemptsByUser(lines, settled, until);
+    if (attempts.size > 0 || until - written > REMINDER) {
+      await write(database, attempts, until);
+      written = until;
+    }
+    settled = until;
+    lines = lines.filter(({ at }) => at >= until - APART);
+  });
+
+  const follower = background.start('sshd-log', { every: RETRY, atOnce: true }, async (signal) => {
+    const row = await database.reads.selectFrom('login_log').select('read_until').executeTakeFirst();
+    const since = Math.max(row?.read_until ?? 0, clock.now() - FURTHEST);
+    lines = [];
+    settled = row && since;
+    written = row?.read_until ?? 0;
+    isFollowing = true;
+    try {
+      for await (const line of linesSince(since - APART, signal)) {
+        settled ??= since;
+        lines.push(line);
+        heardAt = performance.now();
+        if (lines.length >= MOST_LINES) await settling.run();
+      }
+    } finally {
+      isFollowing = false;
+    }
+  });
+
+  return {
+    recent(username) {
+      if (!isFollowing || settled === undefined) return undefined;
+      return { since: settled, attempts: attemptsByUser(lines, settled, Infinity, username).get(username) ?? [] };
+    },
+    async close() {
+      await follower.close();
+      await settling.close();
+    },
+  };
+}
+
+/** The attempts in that time, by the names that they were made for, or for one name. */
+function attemptsByUser(
+  lines: readonly LogLine[],
+  since: Micros,
+  until: Micros,
+  only?: string,
+): Map<string, LoginAttempt[]> {
+  const processes = new Map<string, Set<string>>();
+  for (const line of lines) {
+    const user = userIn(line);
+    if (user === undefined || line.at < since || line.at >= until || (only ?? user) !== user) continue;
+    processes.set(user, (processes.get(user) ?? new Set()).add(line.pid));
+  }
+  if (processes.size === 0) return new Map();
+  const byProcess = Map.groupBy(lines, ({ pid }) => pid);
+  return new Map(
+    Array.from(processes, ([user, pids]) => {
+      const own = [...pids].flatMap((pid) => byProcess.get(pid) ?? []).toSorted((a, b) => a.at - b.at);
+      const { attempts } = attemptsIn(own, user);
+      return [user, attempts.filter(({ at }) => at >= since && at < until)];
+    }),
+  );
+}
+
+async function write(database: Database, attempts: Map<string, LoginAttempt[]>, until: Micros): Promise<void> {
+  await database.db.transaction().execute(async (tx) => {
+    for (const [username, made] of attempts) await writeOf(tx, username, made);
+    await tx
+      .insertInto('login_log')
+      .values({ id: 1, read_until: until })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ read_until: until }))
+      .execute();
+  });
+}
+
+async function writeOf(tx: Transaction<Tables>, username: string, attempts: readonly LoginAttempt[]): Promise<void> {
+  const directory = await tx
+    .selectFrom('directories')
+    .select(['id', 'account_id'])
+    .where('sftp_username', '=', username)
+    .executeTakeFirst();
+  // A client may have made the name up.
+  if (!directory) return;
+  const { id: directory_id, account_id } = directory;
+  for (const { at, kind, address, text } of attempts.slice(-KEPT))
+    await tx.insertInto('logins').values({ directory_id, at, kind, address, text }).execute();
+  const newest = tx.selectFrom('logins').select('at').where('directory_id', '=', directory_id).orderBy('at', 'desc');
+  await tx
+    .deleteFrom('logins')
+    .where('directory_id', '=', directory_id)
+    .where('at', '<', newest.limit(1).offset(KEPT))
+    .execute();
+  const refused = attempts.filter(({ kind }) => kind === 'refused');
+  for (const [day, { length }] of Map.groupBy(refused, ({ at }) => at - (at % DAY)))
+    await tx
+      .insertInto('daily_refusals')
+      .values({ account_id, day, refusals: length })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['account_id', 'day'])
+          .doUpdateSet((eb) => ({ refusals: eb('daily_refusals.refusals', '+', length) })),
+      )
+      .execute();
+}

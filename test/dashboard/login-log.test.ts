@@ -1,0 +1,197 @@
+/** sshd's log as it is followed: rows and counts of what it tells, each once, whatever is in it and however it ends. */
+import assert from 'node:assert/strict';
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createBackground } from '../../src/background.ts';
+import { DAY, SECOND, systemClock } from '../../src/clock.ts';
+import { refusalsByDay } from '../../src/dashboard/queries/overview.ts';
+import { createLog } from '../../src/log.ts';
+import { createActivity } from '../../src/reports/activity.ts';
+import { followLogins } from '../../src/reports/login-log.ts';
+import { type Hosted, hosted } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
+import { plansOf } from '../support/query-plan.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
+
+const PATH = process.env['PATH'];
+const clock = systemClock();
+
+interface Entry {
+  readonly at: number;
+  readonly pid: number;
+  readonly message: string;
+}
+
+/** A `journalctl` that prints these entries and waits for more when it is asked to, and notes what it was asked. */
+function journal(place: Scratch) {
+  const folder = join(place.dir, 'bin');
+  mkdirSync(folder);
+  const [entries, asked, pid] = ['entries', 'asked', 'pid'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(entries, '');
+  writeFileSync(asked, '');
+  const script = `echo "$*" >>${asked}\ncase "$*" in *--follow*) echo $$ >${pid}; exec tail -n +1 -f ${entries};; esac\ncat ${entries}`;
+  writeFileSync(join(folder, 'journalctl'), `#!/bin/sh\n${script}\n`);
+  chmodSync(join(folder, 'journalctl'), 0o755);
+  process.env['PATH'] = `${folder}:${PATH}`;
+  return {
+    write: (lines: readonly Entry[]): void =>
+      appendFileSync(
+        entries,
+        lines
+          .map(
+            ({ at, pid: of, message }) =>
+              `${JSON.stringify({ MESSAGE: message, _PID: String(of), __REALTIME_TIMESTAMP: String(at) })}\n`,
+          )
+          .join(''),
+      ),
+    asked: () => readFileSync(asked, 'utf8').split('\n').slice(0, -1),
+    isFollowed: () => existsSync(pid) && existsSync(`/proc/${readFileSync(pid, 'utf8').trim()}`),
+    [Symbol.dispose]: () => void (process.env['PATH'] = PATH),
+  };
+}
+
+const follow = ({ database }: Hosted) =>
+  followLogins({ database, clock, background: createBackground(createLog('silent')) });
+
+const wrong = (user: string, at: number, pid: number, port = pid): Entry => ({
+  at,
+  pid,
+  message: `Failed password for ${user} from 192.0.2.1 port ${port} ssh2`,
+});
+
+const rowsOf = async ({ database }: Hosted) =>
+  (await database.reads.selectFrom('logins').select(['kind', 'address', 'text']).orderBy('id').execute()).map(
+    ({ kind, address, text }) => `${kind} ${address} ${text}`,
+  );
+
+const refusedBy = async (api: Hosted, days = 2) =>
+  (await refusalsByDay(api.database.reads, api.tenant.accountId, { now: clock.now(), days })).byDay;
+
+test('attempts become rows once they are over, are counted by day, and a restart repeats and misses none', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  using log = journal(place);
+  const { id, sftp_username: user } = await api.directory();
+  const now = clock.now();
+  const ago = now - 600 * SECOND;
+  log.write([
+    wrong(user, ago, 100),
+    { at: ago + 1, pid: 100, message: `Failed password for ${user} from 192.0.2.1 port 100 ssh2` },
+    { at: ago + 2, pid: 101, message: `Accepted password for ${user} from 192.0.2.2 port 101 ssh2` },
+    { at: ago + 3, pid: 102, message: `Failed password for ${user} from 192.0.2.3 port 102 ssh2` },
+    { at: ago + 4, pid: 102, message: `Access denied for user ${user} by PAM account configuration [preauth]` },
+    { at: ago + 5, pid: 103, message: `Login of ${user} from 192.0.2.3 refused: suspended` },
+    // Names of lines that a client made up: with another's address in them, and of nobody.
+    { at: ago + 6, pid: 104, message: 'Failed password for invalid user x from 192.0.2.4 port 104 ssh2' },
+    wrong(user, ago + 7, 104, 999),
+    wrong('nobody-here', ago + 8, 105),
+    // The newest is not over yet.
+    wrong(user, now, 106),
+  ]);
+  const { database } = api;
+  const known = () => refusalsByDay(database.reads, api.tenant.accountId, { now, days: 1 });
+  assert.equal((await known()).knownUntil, undefined);
+  const first = follow(api);
+  await until('rows are written', async () => (await rowsOf(api)).length > 0);
+  const rows = [
+    'refused 192.0.2.1 wrong password',
+    'refused 192.0.2.1 wrong password',
+    'login 192.0.2.2 by password',
+    'refused 192.0.2.3 right password, but suspended',
+  ];
+  assert.deepEqual(await rowsOf(api), rows);
+  assert.equal(
+    (await refusedBy(api)).reduce((a, b) => a + b),
+    3,
+  );
+  assert.ok(((await known()).knownUntil ?? 0) > ago);
+  assert.deepEqual(first.recent(user)?.attempts, [
+    { at: now, kind: 'refused', address: '192.0.2.1', text: 'wrong password' },
+  ]);
+  const activity = createActivity(database.reads, first);
+  const started = log.asked().length;
+  const shown = async () => {
+    const options = { directory: { id, sftp_username: user }, topic: 'logins', limit: 3 } as const;
+    const page = await activity({ ...options, from: { at: now + DAY, skip: 0 } });
+    const rest = page.next && (await activity({ ...options, from: page.next }));
+    return [...page.happenings, ...(rest?.happenings ?? [])].map(({ kind, address }) => `${kind} ${address}`);
+  };
+  const expected = [
+    'refused 192.0.2.1',
+    'refused 192.0.2.3',
+    'login 192.0.2.2',
+    'refused 192.0.2.1',
+    'refused 192.0.2.1',
+  ];
+  assert.deepEqual(await shown(), expected, 'each once, in a row yet or not');
+  assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
+  const plans = await plansOf(database.reads, (reads) =>
+    createActivity(
+      reads,
+      first,
+    )({
+      directory: { id, sftp_username: user },
+      topic: 'logins',
+      from: { at: now, skip: 0 },
+      limit: 3,
+    }),
+  );
+  assert.match(plans.at(-1)?.join() ?? '', /^SEARCH logins USING INDEX logins_by_directory \(directory_id=\? AND at>/);
+
+  await first.close();
+  await until('journalctl has ended', () => !log.isFollowed());
+  assert.equal(first.recent(user), undefined);
+  const second = follow(api);
+  await until('it is read again', () => second.recent(user)?.attempts.length === 1);
+  log.write([wrong(user, ago + 10, 107), wrong(user, now - 100 * SECOND, 108)]);
+  await until('what came later is written', async () => (await rowsOf(api)).length > rows.length);
+  await second.close();
+  assert.deepEqual((await rowsOf(api)).slice(rows.length), ['refused 192.0.2.1 wrong password']);
+});
+
+test('a flood of refusals is counted, but costs a bounded number of rows', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  using log = journal(place);
+  const [flooded, quiet] = [await api.directory(), await api.directory()];
+  const ago = clock.now() - 3600 * SECOND;
+  const count = 30_000;
+  log.write([wrong(quiet.sftp_username, ago - SECOND, 1)]);
+  log.write(Array.from({ length: count }, (_, n) => wrong(flooded.sftp_username, ago + n * 50_000, 100 + n)));
+  const before = process.cpuUsage();
+  await using stack = new AsyncDisposableStack();
+  stack.adopt(follow(api), (each) => each.close());
+  await until('all are counted', async () => (await refusedBy(api)).reduce((a, b) => a + b) === count + 1);
+  const { user, system } = process.cpuUsage(before);
+  assert.ok(user + system < 10 * SECOND, `${user + system} us of CPU`);
+  const rows = await api.database.reads
+    .selectFrom('logins')
+    .select(['directory_id', ({ fn }) => fn.countAll<number>().as('count')])
+    .groupBy('directory_id')
+    .execute();
+  const kept = new Map(rows.map((row) => [row.directory_id, row.count]));
+  assert.equal(kept.get(quiet.id), 1, 'a neighbour keeps its own');
+  assert.ok((kept.get(flooded.id) ?? 0) <= 1001, `${kept.get(flooded.id)} rows`);
+  assert.equal((await api.send('DELETE', `/directories/${flooded.id}`)).status, 204);
+  await until('they go with their directory', async () => (await rowsOf(api)).length === 1);
+});
+
+test('without a journal nothing is known, and a journal without sshd says nothing either', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  process.env['PATH'] = '/nowhere';
+  const without = follow(api);
+  using log = journal(place);
+  await without.close();
+  const empty = follow(api);
+  await until('it is followed', () => log.isFollowed());
+  assert.equal(empty.recent('anybody'), undefined);
+  await empty.close();
+  const { knownUntil } = await refusalsByDay(api.database.reads, api.tenant.accountId, { now: clock.now(), days: 1 });
+  assert.equal(knownUntil, undefined);
+});

@@ -7,14 +7,14 @@ import { followLogins } from './reports/login-log.ts';
 
 /** Undefined when there is none. Loaded only then: commands and an API alone need nothing of it. */
 export async function dashboardOf(
-  { dashboard, environment, api, tls }: Config,
+  { dashboard, environment, api, tls, node }: Config,
   deps: Omit<DashboardDependencies, 'environment' | 'apiHost' | 'settings' | 'logins'> & { background: Background },
   parts: AsyncDisposableStack,
 ) {
   if (!dashboard.isOn) return undefined;
   const { createDashboard, isDashboard } = await import('./dashboard/start.tsx');
   const apiHost = dashboard.own && `${tls.name}:${api.port}`;
-  const logins = parts.adopt(followLogins({ ...deps.rules, ...deps }), (each) => each.close());
+  const logins = parts.adopt(followLogins({ ...deps.rules, ...deps, node }), (each) => each.close());
   return { app: createDashboard({ ...deps, environment, apiHost, settings: dashboard, logins }), isDashboard };
 }
 

@@ -91,9 +91,9 @@ export interface LoginsTable {
   text: string;
 }
 
-/** One row, once something of sshd's log was found. */
+/** One row for each machine, once something of its sshd's log was found. */
 export interface LoginLogTable {
-  id: 1;
+  node: string;
   /** Until when what it tells is in the tables above. */
   read_until: Micros;
 }

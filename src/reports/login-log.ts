@@ -8,6 +8,7 @@ import type { Background } from '../background.ts';
 import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
+import type { LoginLogTable } from '../db/schema-users.ts';
 import { linesSince } from './journal.ts';
 import { APART, attemptsIn, type LogLine, type LoginAttempt, userIn } from './sshd-log.ts';
 
@@ -32,9 +33,11 @@ export interface LoginLogOptions {
   readonly background: Background;
   readonly database: Database;
   readonly clock: Clock;
+  /** Whose log it is, where several machines share a database. */
+  readonly node: string;
 }
 
-export function followLogins({ background, database, clock }: LoginLogOptions): LoginLog {
+export function followLogins({ background, database, clock, node }: LoginLogOptions): LoginLog {
   let isFollowing = false;
   let lines: LogLine[] = [];
   let heardAt = 0;
@@ -51,7 +54,7 @@ export function followLogins({ background, database, clock }: LoginLogOptions): 
     if (until <= settled) return;
     const attempts = attemptsByUser(lines, settled, until);
     if (attempts.size > 0 || until - written > REMINDER) {
-      await write(database, attempts, until);
+      await write(database, attempts, { node, read_until: until });
       written = until;
     }
     settled = until;
@@ -59,7 +62,11 @@ export function followLogins({ background, database, clock }: LoginLogOptions): 
   });
 
   const follower = background.start('sshd-log', { every: RETRY, atOnce: true }, async (signal) => {
-    const row = await database.reads.selectFrom('login_log').select('read_until').executeTakeFirst();
+    const row = await database.reads
+      .selectFrom('login_log')
+      .select('read_until')
+      .where('node', '=', node)
+      .executeTakeFirst();
     const since = Math.max(row?.read_until ?? 0, clock.now() - FURTHEST);
     lines = [];
     settled = row && since;
@@ -113,13 +120,13 @@ function attemptsByUser(
   );
 }
 
-async function write(database: Database, attempts: Map<string, LoginAttempt[]>, until: Micros): Promise<void> {
+async function write(database: Database, attempts: Map<string, LoginAttempt[]>, log: LoginLogTable): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
     for (const [username, made] of attempts) await writeOf(tx, username, made);
     await tx
       .insertInto('login_log')
-      .values({ id: 1, read_until: until })
-      .onConflict((conflict) => conflict.column('id').doUpdateSet({ read_until: until }))
+      .values(log)
+      .onConflict((conflict) => conflict.column('node').doUpdateSet(log))
       .execute();
   });
 }

@@ -56,7 +56,7 @@ function journal(place: Scratch) {
 }
 
 const follow = ({ database }: Hosted) =>
-  followLogins({ database, clock, background: createBackground(createLog('silent')) });
+  followLogins({ database, clock, node: '', background: createBackground(createLog('silent')) });
 
 const wrong = (user: string, at: number, pid: number, port = pid): Entry => ({
   at,

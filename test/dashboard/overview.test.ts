@@ -158,8 +158,8 @@ test('refused logins and storage are drawn by day, each with its table, and what
   const readUntil = (at: number) =>
     database.db
       .insertInto('login_log')
-      .values({ id: 1, read_until: at })
-      .onConflict((conflict) => conflict.column('id').doUpdateSet({ read_until: at }))
+      .values({ node: '', read_until: at })
+      .onConflict((conflict) => conflict.column('node').doUpdateSet({ read_until: at }))
       .execute();
   await readUntil(now - 60_000_000);
   const text = await page();

@@ -39,9 +39,12 @@ export interface Refusals {
 
 /** Logins that were refused on each day. */
 export async function refusalsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<Refusals> {
-  const log = await reads.selectFrom('login_log').select('read_until').executeTakeFirst();
+  const { at } = await reads
+    .selectFrom('login_log')
+    .select(({ fn }) => fn.max<Micros | null>('read_until').as('at'))
+    .executeTakeFirstOrThrow();
   const rows = await rowsByDay(reads, 'daily_refusals', accountId, span);
-  return { byDay: rows.map(({ row }) => row?.refusals ?? 0), knownUntil: log?.read_until };
+  return { byDay: rows.map(({ row }) => row?.refusals ?? 0), knownUntil: at ?? undefined };
 }
 
 type DailyTable = 'daily_uploads' | 'daily_storage' | 'daily_refusals';

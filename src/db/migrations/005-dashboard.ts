@@ -152,7 +152,7 @@ async function keepLogins({ schema }: Kysely<unknown>): Promise<void> {
   await schema.createIndex('logins_by_age').on('logins').column('at').execute();
   await schema
     .createTable('login_log')
-    .addColumn('id', 'integer', (c) => c.primaryKey())
+    .addColumn('node', 'text', (c) => c.primaryKey())
     .addColumn('read_until', 'bigint', (c) => c.notNull())
     .execute();
 }

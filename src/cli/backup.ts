@@ -5,7 +5,7 @@ import { escaped } from '../terminal.ts';
 import type { Invocation } from './invocation.ts';
 
 /** Where an installed berth has its configuration. */
-const SETTINGS = '/etc/berth/berth.env';
+export const SETTINGS = '/etc/berth/berth.env';
 
 interface Options {
   readonly settings: string;

@@ -17,6 +17,7 @@ import { Interruption, type Invocation } from './invocation.ts';
 import { keyCommand } from './key.ts';
 import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
+import { migrateToCommand } from './migrate-to.ts';
 import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
 import { userCommand } from './user.ts';
@@ -49,6 +50,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(clockCommand(invocation))
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))
+    .addCommand(migrateToCommand(invocation))
     .addCommand(accountCommand(invocation))
     .addCommand(keyCommand(invocation))
     .addCommand(userCommand(invocation))

@@ -5,12 +5,12 @@
  * be reached, and one that does not let berth in are refused with a line that says so.
  */
 import { Kysely } from 'kysely';
-import { errorMessage, OperatorError } from '../errors.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import type { Database, OpenOptions, Reads } from './open.ts';
 import { shownPlace } from './place.ts';
 import { BerthPostgresDialect, poolOf } from './postgres.ts';
+import { explained, refuseUnsuitable } from './postgres-server.ts';
 import type { Tables } from './schema.ts';
 
 /** Requests that read at once; more wait for their turn. */
@@ -24,11 +24,11 @@ export async function openPostgres(url: string, { known = migrations }: OpenOpti
     await Promise.all([db.destroy(), reads.destroy()]);
   };
   try {
+    await refuseUnsuitable(db, url);
     await migrate({ db, name: shownPlace(url) }, known);
   } catch (error) {
     await close();
-    if (error instanceof OperatorError) throw error;
-    throw new OperatorError(`cannot use the database ${shownPlace(url)}: ${errorMessage(error)}`, { cause: error });
+    throw explained(error, url);
   }
   return { db, reads, reserve: NO_RESERVE, emptyLog: async () => undefined, close };
 }

@@ -8,7 +8,8 @@ export function isPostgresUrl(place: string): boolean {
 /** For messages and logs: the URL without its password. */
 export function shownPlace(place: string): string {
   if (!isPostgresUrl(place)) return place;
-  return place.replace(/^(\w+:\/\/[^:@/]*):[^@]*@/, '$1@').replace(/([?&]password=)[^&]*/, '$1…');
+  // To the last @: a password may hold characters that should have been encoded.
+  return place.replace(/^(\w+:\/\/[^:@/]*):.*@/, '$1@').replace(/([?&]password=)[^&]*/, '$1…');
 }
 
 /** Whether there is no such file yet. What a PostgreSQL server has, only it can tell. */

@@ -8,7 +8,7 @@ import pg from 'pg';
 /** Types of results that are numbers here; the driver gives them as text. */
 const NUMBERS: ReadonlySet<number> = new Set([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
-const types: pg.CustomTypesConfig = {
+export const types: pg.CustomTypesConfig = {
   getTypeParser: ((...asked: Parameters<typeof pg.types.getTypeParser>) =>
     NUMBERS.has(asked[0]) ? Number : pg.types.getTypeParser(...asked)) as typeof pg.types.getTypeParser,
 };
@@ -21,7 +21,7 @@ export interface PoolOptions {
 }
 
 /** How long a connection may take to be made, and a statement to answer, in ms: then the database counts as away. */
-const CONNECT_PATIENCE = 3000;
+export const CONNECT_PATIENCE = 3000;
 const QUERY_PATIENCE = 10_000;
 
 export function poolOf(url: string, { max, name }: PoolOptions): pg.Pool {

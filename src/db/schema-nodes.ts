@@ -44,7 +44,15 @@ export interface RequestCountsTable {
   requests: number;
 }
 
+/** One row, which goes with the data wherever they are copied: tells whether a backup and a database belong together. */
+export interface InstallationTable {
+  id: string;
+  /** PostgreSQL only: backups of machines that have been made. */
+  backups: number;
+}
+
 export interface NodeTables {
+  installation: InstallationTable;
   nodes: NodesTable;
   unapplied: UnappliedTable;
   request_counts: RequestCountsTable;

@@ -16,19 +16,32 @@ export const TEMPLATE = 'berth_template';
 /** For a test of what only SQLite has: its file, its lock, its log. */
 export const sqliteOnly = { skip: onPostgres ? 'of the SQLite file' : false };
 
+/** For a test of PostgreSQL itself, whose other side is SQLite. */
+export const postgresOnly = { skip: onPostgres ? false : 'needs BERTH_TEST_DATABASE=postgres' };
+
 export function urlOf(name: string): string {
   const socket = process.env[SOCKET];
   if (socket === undefined) throw new Error('needs --test-global-setup=test/support/postgres-cluster.ts');
   return `postgres://postgres@/${name}?host=${socket}`;
 }
 
-/** A database with the schema and nothing in it. */
-export function freshDatabase(): { readonly url: string; drop(): void } {
+export interface TestDatabase {
+  readonly url: string;
+  drop(): void;
+}
+
+/** A database with the schema and nothing in it; of another template, what that one has. */
+export function freshDatabase(template = TEMPLATE): TestDatabase {
   const name = `t_${randomBytes(6).toString('hex')}`;
-  run(`create database ${name} template ${TEMPLATE} strategy file_copy`);
+  run(`create database ${name} template ${template} strategy file_copy`);
   return { url: urlOf(name), drop: () => run(`drop database if exists ${name} with (force)`) };
 }
 
+/** What an operator does by hand. */
+export function psql(url: string, statement: string): string {
+  return execFileSync('psql', ['-qXAt', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statement], { encoding: 'utf8' });
+}
+
 function run(statement: string): void {
-  execFileSync('psql', ['-qX', '-v', 'ON_ERROR_STOP=1', '-d', urlOf('postgres'), '-c', statement]);
+  psql(urlOf('postgres'), statement);
 }

@@ -123,6 +123,8 @@ const PACKAGES: Record<string, readonly string[]> = {
   commander: ['cli'],
   pino: ['log.ts'],
   'prom-client': ['metrics'],
+  pg: ['db'],
+  'pg-copy-streams': ['db'],
 };
 
 interface Import {

@@ -1,4 +1,5 @@
 /** What several machines on one database need: who they are, where each directory is at home, and what its home has yet to do. */
+import { randomUUID } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import { isPostgres } from '../dialect.ts';
 
@@ -14,6 +15,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .addColumn('drained_at', 'bigint')
     .addColumn('inserted_at', 'bigint', (c) => c.notNull())
     .execute();
+
+  await schema
+    .createTable('installation')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('backups', 'bigint', (c) => c.notNull())
+    .execute();
+  await sql`insert into installation (id, backups) values (${randomUUID()}, 0)`.execute(db);
 
   const column = (table: string, name: string, type: ReturnType<typeof sql>) =>
     schema.alterTable(table).addColumn(name, type).execute();

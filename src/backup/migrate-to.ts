@@ -1,0 +1,84 @@
+/**
+ * `berth migrate-to`: takes what is in SQLite's file to PostgreSQL, while `berth serve` is stopped. sshd goes on.
+ *
+ * Wherever it is interrupted, one database counts and has everything, and the same command does what is left:
+ *
+ * 1. The copy, one transaction. Until the settings name it nothing uses it, and berth goes on with SQLite's file.
+ * 2. The settings name PostgreSQL. From here on that is what counts.
+ * 3. SQLite's file is renamed.
+ */
+import { existsSync, renameSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Config, readConfig } from '../config.ts';
+import { tryLock } from '../db/instance-lock.ts';
+import { openDatabase } from '../db/open.ts';
+import { isPostgresUrl, shownPlace } from '../db/place.ts';
+import { refuseUnfinished } from '../db/unfinished-restore.ts';
+import { OperatorError } from '../errors.ts';
+import { sync } from '../sync.ts';
+import { refuseUnwritable, writeSetting } from './settings-file.ts';
+
+export interface MigrateOptions {
+  /** Where to, with the password. */
+  readonly url: string;
+  /** What berth is configured by, the database aside. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** The file that the environment is set from. */
+  readonly settings: string;
+  progress(line: string): void;
+  /** Ends it as long as nothing has changed. */
+  readonly stop: AbortSignal;
+}
+
+export interface MovedDatabase {
+  /** Without the password. */
+  readonly database: string;
+  readonly node: string;
+  /** The rows by table; undefined when an earlier run had done this. */
+  readonly tables: Readonly<Record<string, number>> | undefined;
+  /** Whether the settings' file was there to be changed. */
+  readonly isSet: boolean;
+  /** What SQLite's file is called now; undefined when it had been renamed already. */
+  readonly kept: string | undefined;
+}
+
+/** @throws {OperatorError} while berth serve runs, or when either database cannot be used: nothing has changed then. */
+export async function migrateTo(config: Config, options: MigrateOptions): Promise<MovedDatabase> {
+  const { url, environment, settings, progress, stop } = options;
+  if (!isPostgresUrl(url)) throw new OperatorError('the URL must be postgres://user:password@host/name');
+  const { node } = readConfig({ ...environment, BERTH_DATABASE_URL: url });
+  refuseUnwritable('BERTH_DATABASE_URL', url);
+  using lock = tryLock(join(config.stateDir, 'serve.lock'));
+  if (!lock) {
+    throw new OperatorError(
+      'berth serve runs: stop it first (systemctl stop berth); logins and uploads go on meanwhile',
+    );
+  }
+  refuseUnfinished(config);
+  const about = { database: shownPlace(url), node };
+  if (isPostgresUrl(config.database)) {
+    if (config.database !== url) {
+      throw new OperatorError(`berth uses ${shownPlace(config.database)} already: move that with pg_dump and psql`);
+    }
+    return { ...about, tables: undefined, isSet: true, kept: keepBeside(config.databaseFile) };
+  }
+  const file = config.databaseFile;
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) {
+    throw new OperatorError(`there is no database ${file}: is BERTH_STATE_DIR the service's?`);
+  }
+  // Damage is found, and the schema is that of PostgreSQL's.
+  await (await openDatabase(file, { check: true })).close();
+  const { copyToPostgres } = await import('../db/copy-to-postgres.ts');
+  using copied = await copyToPostgres({ file, url, node, progress, stop });
+  const isSet = writeSetting(settings, 'BERTH_DATABASE_URL', url);
+  return { ...about, tables: copied.tables, isSet, kept: keepBeside(file) };
+}
+
+/** @returns its new name; undefined when there is none. */
+function keepBeside(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const kept = `${file}.migrated-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+  renameSync(file, kept);
+  sync(dirname(file));
+  return kept;
+}

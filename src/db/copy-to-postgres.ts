@@ -1,0 +1,255 @@
+/**
+ * Copies an SQLite database into an empty one of PostgreSQL. All of it is one transaction, which compares counts and sums
+ * before it commits: after a crash or an error the other database is as empty as it was, or it has everything.
+ */
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import pg from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { errorCode, OperatorError } from '../errors.ts';
+import { type CopiedTable, sumsIn } from './copied-tables.ts';
+import { openPostgres } from './open-postgres.ts';
+import { shownPlace } from './place.ts';
+import { CONNECT_PATIENCE, types } from './postgres.ts';
+import { explained } from './postgres-server.ts';
+import { openSource, type Source } from './sqlite-source.ts';
+
+export interface Copying {
+  /** SQLite's file, of this berth's schema. Nobody else may have it open. */
+  readonly file: string;
+  readonly url: string;
+  /** Whose jails the directories have. */
+  readonly node: string;
+  /** Told after each piece, and of the steps that take a while. */
+  progress(line: string): void;
+  readonly stop: AbortSignal;
+}
+
+export interface Copied extends Disposable {
+  /** The rows by table. */
+  readonly tables: Readonly<Record<string, number>>;
+  /** An earlier run had copied everything. */
+  readonly wasThere: boolean;
+}
+
+/** Tables that have rows of their own in a new database, and those that SQLite's has no use for. */
+const OWN_ROWS = ['clock', 'installation'];
+const NOT_COPIED = ['nodes'];
+
+/** A text with a NUL (its manual, appendix A: character_not_in_repertoire). */
+const NOT_STORABLE = '22021';
+
+/**
+ * @returns what was copied. The file stays closed to others until that is disposed of.
+ * @throws {OperatorError} when the database is not empty, or cannot be used, or does not take something.
+ */
+export async function copyToPostgres({ file, url, node, progress, stop }: Copying): Promise<Copied> {
+  const client = new pg.Client({
+    connectionString: url,
+    types,
+    application_name: 'berth migrate-to',
+    connectionTimeoutMillis: CONNECT_PATIENCE,
+  });
+  client.on('error', () => undefined); // the next statement says it, too
+  using closing = new DisposableStack();
+  try {
+    await refuseForeign(client, url);
+    const source = closing.use(openSource(file));
+    // Makes the schema, or finds that of an earlier run.
+    await (await openPostgres(url)).close();
+    const tables = await tablesFor(client, source, node);
+    const rows = Object.fromEntries(tables.map(({ name }) => [name, source.count(name)]));
+    const wasThere = await isCopied(client, source, url, tables);
+    if (!wasThere) await copyAll({ client, source, tables, rows, progress, stop });
+    const held = closing.move();
+    return { tables: rows, wasThere, [Symbol.dispose]: () => held.dispose() };
+  } catch (error) {
+    stop.throwIfAborted();
+    throw explained(error, url);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Connects, and makes sure that nothing else lives there. */
+async function refuseForeign(client: pg.Client, url: string): Promise<void> {
+  await client.connect();
+  const names = await tablesOf(client);
+  if (names.length === 0 || names.includes('kysely_migration')) return;
+  throw new OperatorError(
+    `the database ${shownPlace(url)} is not empty: it has tables of something else (${names.slice(0, 3).join(', ')}); give berth one of its own`,
+  );
+}
+
+async function tablesOf(client: pg.Client): Promise<string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** The tables with their columns but the generated ones. */
+async function tablesFor(client: pg.Client, source: Source, node: string): Promise<CopiedTable[]> {
+  const names = source.tables().filter((name) => !NOT_COPIED.includes(name));
+  const { rows } = await client.query<{ table: string; name: string; type: string }>(
+    `select table_name as table, column_name as name, data_type as type from information_schema.columns
+     where table_schema = current_schema() and is_generated = 'NEVER' order by ordinal_position`,
+  );
+  return names.map((name) => ({
+    name,
+    columns: rows
+      .filter(({ table }) => table === name)
+      .map((column) => (name === 'directories' && column.name === 'node' ? { ...column, value: node } : column)),
+  }));
+}
+
+/**
+ * Whether an earlier run has copied all of it, and nothing has changed since.
+ * @throws {OperatorError} when it has rows of anything else.
+ */
+async function isCopied(client: pg.Client, source: Source, url: string, tables: CopiedTable[]): Promise<boolean> {
+  const filled: string[] = [];
+  for (const name of await tablesOf(client)) {
+    if (OWN_ROWS.includes(name) || name.startsWith('kysely_')) continue;
+    const { rowCount } = await client.query(`select from ${name} limit 1`);
+    if (rowCount !== 0) filled.push(name);
+  }
+  if (filled.length === 0) return false;
+  const where = shownPlace(url);
+  const { rows } = await client.query<{ id: string }>('select id from installation');
+  if (rows[0]?.id !== source.installation()) {
+    throw new OperatorError(`the database ${where} is not empty: ${filled.slice(0, 3).join(', ')} have rows`);
+  }
+  const difference = await firstDifference(client, source, tables);
+  if (difference === undefined) return true;
+  throw new OperatorError(
+    `the database ${where} has an earlier copy, and one of the two has changed since (${difference}): make it anew with drop database and create database`,
+  );
+}
+
+interface CopyingAll extends Pick<Copying, 'progress' | 'stop'> {
+  readonly client: pg.Client;
+  readonly source: Source;
+  readonly tables: readonly CopiedTable[];
+  readonly rows: Readonly<Record<string, number>>;
+}
+
+async function copyAll({ client, source, tables, rows, progress, stop }: CopyingAll): Promise<void> {
+  const names = tables.map(({ name }) => name).join(', ');
+  await client.query('begin');
+  // Whoever starts on it now waits for the end.
+  await client.query(`lock table ${names} in access exclusive mode`);
+  for (const setting of ["synchronous_commit = 'on'", "maintenance_work_mem = '128MB'"])
+    await client.query(`set local ${setting}`);
+  const putBack = await takeDown(client, tables);
+  for (const name of OWN_ROWS) await client.query(`delete from ${name}`);
+  for (const table of tables) {
+    await copyOne({ client, source, table, rows: rows[table.name] ?? 0, progress, stop });
+  }
+  for (const [what, statement] of putBack) {
+    stop.throwIfAborted();
+    progress(what);
+    await client.query(statement);
+  }
+  await setIdentities(client, source);
+  progress('comparing');
+  const difference = await firstDifference(client, source, tables);
+  if (difference !== undefined) {
+    throw new OperatorError(`the copy is not what was copied (${difference}): nothing has changed; this is a bug`);
+  }
+  stop.throwIfAborted();
+  await client.query('commit');
+  progress('gathering statistics');
+  await client.query('analyze');
+}
+
+/**
+ * Removes what would be kept up row by row: indexes and constraints that have one or look into another table.
+ * @returns the statements that make them again, with what they make.
+ */
+async function takeDown(client: pg.Client, tables: readonly CopiedTable[]): Promise<[string, string][]> {
+  const names = [tables.map(({ name }) => name)];
+  const constraints = await client.query<{ table: string; name: string; definition: string; kind: string }>(
+    `select conrelid::regclass::text as table, conname as name, pg_get_constraintdef(oid) as definition, contype as kind
+     from pg_constraint where contype in ('p', 'u', 'f') and connamespace = current_schema()::regnamespace
+     and conrelid::regclass::text = any($1) order by contype = 'f'`,
+    names,
+  );
+  const indexes = await client.query<{ name: string; definition: string }>(
+    `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
+     where indrelid::regclass::text = any($1) and not exists (select from pg_constraint where conindid = indexrelid)`,
+    names,
+  );
+  for (const { table, name } of constraints.rows.toReversed())
+    await client.query(`alter table ${table} drop constraint ${name}`);
+  for (const { name } of indexes.rows) await client.query(`drop index ${name}`);
+
+  const constrained = constraints.rows.map(
+    ({ table, name, definition, kind }) =>
+      [kind, `index ${name}`, `alter table ${table} add constraint ${name} ${definition}`] as const,
+  );
+  const isForeign = ([kind]: readonly [string, ...unknown[]]): boolean => kind === 'f';
+  return [
+    ...constrained.filter((each) => !isForeign(each)),
+    ...indexes.rows.map(({ name, definition }) => ['i', `index ${name}`, definition] as const),
+    ...constrained.filter(isForeign),
+  ].map(([, what, statement]) => [what, statement]);
+}
+
+interface CopyingOne extends Pick<CopyingAll, 'client' | 'source' | 'progress' | 'stop'> {
+  readonly table: CopiedTable;
+  readonly rows: number;
+}
+
+async function copyOne({ client, source, table, rows, progress, stop }: CopyingOne): Promise<void> {
+  let done = 0;
+  const pieces = function* (): Generator<Buffer> {
+    for (const piece of source.text(table)) {
+      yield piece.text;
+      done += piece.rows;
+      progress(`${table.name}: ${done} of ${rows}`);
+    }
+  };
+  const columns = table.columns.map(({ name }) => name).join(', ');
+  const sink = client.query(copyFrom(`copy ${table.name} (${columns}) from stdin`));
+  try {
+    await pipeline(Readable.from(pieces(), { objectMode: true, highWaterMark: 1 }), sink, { signal: stop });
+  } catch (error) {
+    if (errorCode(error) !== NOT_STORABLE) throw error;
+    const found = source.nul(table);
+    if (found === undefined) throw error;
+    throw new OperatorError(
+      `PostgreSQL cannot store a NUL: ${found.column} in ${table.name} has one, in the row ${found.key}; change it first`,
+      { cause: error },
+    );
+  }
+}
+
+/** The next row gets a number that no row had. */
+async function setIdentities(client: pg.Client, source: Source): Promise<void> {
+  const { rows } = await client.query<{ table: string; name: string }>(
+    `select table_name as table, column_name as name from information_schema.columns
+     where table_schema = current_schema() and is_identity = 'YES'`,
+  );
+  for (const { table, name } of rows) {
+    const highest = source.highest(table, name);
+    if (highest > 0) await client.query('select setval(pg_get_serial_sequence($1, $2), $3)', [table, name, highest]);
+  }
+}
+
+/** The first count or sum that is not the same on both sides, in words. */
+async function firstDifference(
+  client: pg.Client,
+  source: Source,
+  tables: readonly CopiedTable[],
+): Promise<string | undefined> {
+  const checksum = (column: string): string => `coalesce(sum(('x' || left(md5(${column}), 6))::bit(24)::int), 0)`;
+  for (const table of tables) {
+    const { rows } = await client.query<Record<string, number>>(sumsIn(table, checksum));
+    for (const [what, sum] of Object.entries(source.sums(table))) {
+      const found = rows[0]?.[what];
+      if (found !== sum) return `${table.name}, ${what}: ${found} where there were ${sum}`;
+    }
+  }
+  return undefined;
+}

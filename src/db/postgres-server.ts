@@ -1,0 +1,66 @@
+/** What can be wrong with a PostgreSQL server, said in one line that never holds a password. */
+import { type Kysely, sql } from 'kysely';
+import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { shownPlace } from './place.ts';
+
+/** The oldest that is supported: Debian 12's. */
+const OLDEST_SERVER = 15;
+
+/** Codes of Node and of PostgreSQL (its manual, appendix A) of a server that is down, starting, full or not the primary. */
+const AWAY = /^(ECONN\w+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|E(HOST|NET)UNREACH|08\w{3}|57P0[1-3]|53300|25006)$/;
+
+/** The driver has no codes for these. */
+const AWAY_TEXT = /^(timeout expired|timeout exceeded|Query read timeout|Connection terminated|Client has encountered)/;
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  '28P01': 'the user or the password in the URL is wrong',
+  '28000': 'see pg_hba.conf on the server',
+  '3D000': 'make it there: create database NAME owner USER',
+  '42501': 'the user has to own the database: alter database NAME owner to USER',
+};
+
+/** What an error of the driver or the server means to an operator. Other errors are of `berth` itself. */
+export function explained(error: unknown, place: string): OperatorError {
+  if (error instanceof OperatorError) return error;
+  const code = errorCode(error) ?? '';
+  const [said, where] = [textOf(error), shownPlace(place)];
+  if (AWAY.test(code) || AWAY_TEXT.test(said) || isMissingSocket(error)) {
+    return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
+  }
+  const remedy = REMEDIES[code] ?? (isOfTls(code, said) ? 'see sslmode and sslrootcert in the URL' : undefined);
+  const line = /client password must be/.test(said) ? 'the server asks for a password, and the URL has none' : said;
+  const problem = remedy === undefined ? line : `${line} (${remedy})`;
+  return new OperatorError(`the database ${where} cannot be used: ${problem}`, { cause: error });
+}
+
+function isMissingSocket(error: unknown): boolean {
+  return errorCode(error) === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect';
+}
+
+function isOfTls(code: string, said: string): boolean {
+  return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(said);
+}
+
+/** Of a host with several addresses, the first one's error speaks for all. */
+function textOf(error: unknown): string {
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  return errorMessage(first).replaceAll(/\s+/g, ' ');
+}
+
+/** @throws {OperatorError} when berth cannot work with this server. */
+export async function refuseUnsuitable<T>(db: Kysely<T>, place: string): Promise<void> {
+  const { rows } = await sql<{ version: string; major: number; encoding: string; is_standby: boolean }>`
+    select current_setting('server_version') as version, current_setting('server_version_num')::int / 10000 as major,
+      current_setting('server_encoding') as encoding, pg_is_in_recovery() as is_standby`.execute(db);
+  const [state] = rows;
+  if (state === undefined) return;
+  const { version, major, encoding, is_standby: isStandby } = state;
+  const where = shownPlace(place);
+  if (major < OLDEST_SERVER) {
+    throw new OperatorError(`the database ${where} is PostgreSQL ${version}: berth needs ${OLDEST_SERVER} or newer`);
+  }
+  if (encoding !== 'UTF8') {
+    throw new OperatorError(`the database ${where} is encoded in ${encoding}: make one with encoding UTF8`);
+  }
+  if (isStandby) throw new OperatorError(`the database ${where} is a standby, which takes no writes`);
+}

@@ -22,7 +22,8 @@ export type ErrorCode =
   | 'incomplete_body'
   | 'body_too_large'
   | 'unsupported_media_type'
-  | 'storage_full';
+  | 'storage_full'
+  | 'home_unavailable';
 
 /** A refusal with one reason. `message` is fit to be read by the caller. */
 export class BerthError extends Error {

@@ -23,7 +23,7 @@ export async function prepare(config: Config, log: Log): Promise<void> {
   if (!lock) return;
   try {
     await using look = await lookAt(config.database);
-    applyCredentials({ paths: pathsOf(config), log }, await hostedUnapplied(look.db));
+    applyCredentials({ paths: pathsOf(config), log }, await hostedUnapplied(look.db, config.node));
   } catch (error) {
     const reason = errorMessage(error);
     log.error({ reason }, 'the database cannot be read: sshd goes on with the credentials that are on the disk');

@@ -18,9 +18,10 @@ import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
-import { applyUnapplied } from './directories/unapplied.ts';
+import { applyRequested, applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
 import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
+import { onlyHome } from './directories/homes.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { byApiKey } from './http/access.ts';
@@ -34,6 +35,7 @@ import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
+import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { offeredKey } from './sftp/offered-key.ts';
@@ -109,7 +111,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const database = parts.adopt(await openDatabase(config.database, { check: true }), closed);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
-  applyCredentials({ paths, log }, await hostedUnapplied(database.reads));
+  applyCredentials({ paths, log }, await hostedUnapplied(database.reads, config.node));
+  const nodes =
+    config.node === '' ? undefined : parts.adopt(await joinNodes({ config, ...database, background, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
@@ -119,12 +123,16 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, changes, roundPause }), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
-  const host = watched(local, uploads);
+  const homes = nodes?.homes ?? onlyHome(config);
+  const own = watched(local, uploads);
+  const host = nodes?.hostOf(own) ?? own;
   await local.relinkLiveSessions();
   await uploads.adoptSessions();
-  await applyUnapplied({ database, host, removal, log });
+  const following = { database, host, homes, removal, log };
+  await applyUnapplied(following);
+  await nodes?.begin({ apply: (id) => applyRequested(following, id), applyAll: () => applyUnapplied(following) });
 
-  const rules = { database, clock, host, removal, sftp: config.sftp };
+  const rules = { database, clock, host, homes, removal };
   const checkHealth = (): Promise<void> => health(ground, uploads);
   const replays = parts.adopt(startReplayQueue({ ...ground, transact: dispatcher.transact }), closed);
   const wake = (): void => {
@@ -145,7 +153,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;
-  const upkeep = parts.adopt(startUpkeep({ ...ground, host, local, removal, uploads, historyDays }), closed);
+  const upkeep = parts.adopt(startUpkeep({ ...ground, host, homes, local, removal, uploads, historyDays }), closed);
   const { port, dashboardPort, reload } = api;
   log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');
 
@@ -192,6 +200,7 @@ function openUploads(
   return startUploads({
     ...ground,
     databasePlace: config.database,
+    node: config.node,
     jailDir: config.jailDir,
     logFolder: paths.corner,
     transitFolder: paths.transit,
@@ -265,6 +274,11 @@ async function openApi(
   const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
   return { ...ports, reload: follower.look };
+}
+
+/** PostgreSQL's client takes memory that who uses SQLite need not spend. */
+async function joinNodes(options: NodesOptions): Promise<Nodes> {
+  return (await import('./nodes/start.ts')).startNodes(options);
 }
 
 /** The host with the watcher told of each directory that comes or goes. */

@@ -4,6 +4,7 @@ import type { Background } from './background.ts';
 import type { Clock } from './clock.ts';
 import { finishDeletions } from './directories/delete-accounts.ts';
 import { type DirectoryHost, hostedAfter } from './directories/host.ts';
+import type { Homes } from './directories/homes.ts';
 import { startExpiry } from './directories/expiry.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
 import { applyCurrent, applyUnapplied } from './directories/unapplied.ts';
@@ -32,6 +33,7 @@ export interface UpkeepOptions extends PruningOptions {
   readonly paths: Paths;
   /** The host that the rules use. */
   readonly host: DirectoryHost;
+  readonly homes: Homes;
   readonly local: LocalHost;
   readonly removal: RowRemoval;
   readonly uploads: Uploads;
@@ -81,14 +83,14 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
  * whatever the scans will run into; then every file is looked at and watched.
  */
 async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
-  const { database, host, local, log, paths, removal, uploads } = options;
+  const { database, homes, host, local, log, paths, removal, uploads } = options;
   const disk = {
     paths,
     log,
     host: local,
     signal,
-    rows: (after: string, limit: number) => hostedAfter(database.reads, after, limit),
-    reapply: async (id: string) => void (await applyCurrent({ database, host, removal }, id)),
+    rows: (after: string, limit: number) => hostedAfter(database.reads, homes.here, after, limit),
+    reapply: async (id: string) => void (await applyCurrent({ database, host, homes, removal }, id)),
   };
   const directories = await linkAll(disk);
   const { checked, mended } = await reconcile(disk);

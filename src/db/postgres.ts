@@ -18,20 +18,22 @@ export interface PoolOptions {
   readonly max: number;
   /** What pg_stat_activity calls them. */
   readonly name: string;
+  /** How long a statement may take, in ms; ten seconds when left out. */
+  readonly patience?: number;
 }
 
 /** How long a connection may take to be made, and a statement to answer, in ms: then the database counts as away. */
 export const CONNECT_PATIENCE = 3000;
 const QUERY_PATIENCE = 10_000;
 
-export function poolOf(url: string, { max, name }: PoolOptions): pg.Pool {
+export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     types,
     application_name: name,
     connectionTimeoutMillis: CONNECT_PATIENCE,
-    query_timeout: QUERY_PATIENCE,
+    query_timeout: patience,
     keepAlive: true,
     idleTimeoutMillis: 0,
   });

@@ -19,9 +19,9 @@ export interface NodesTable {
 /** Columns of a directory. */
 export interface AtHome {
   /** The node that has its jail. */
-  node: Generated<string>;
+  node: string;
   /** Counts its changes, which the clocks of several machines cannot put in order. */
-  version: Generated<number>;
+  version: number;
 }
 
 /**

@@ -41,7 +41,7 @@ export interface PrincipalsTable {
   username: string;
 }
 
-export interface DirectoriesTable {
+export interface DirectoriesTable extends AtHome {
   id: string;
   account_id: string;
   name: string;
@@ -279,7 +279,9 @@ export interface Tables extends UserTables, NodeTables {
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
   /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
-  directories: DirectoriesTable & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> } & AtHome;
+  directories: Omit<DirectoriesTable, keyof AtHome> & {
+    [column in keyof AtHome]: Generated<AtHome[column]>;
+  } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
   public_keys: PublicKeysTable;
   files: FilesTable;
   deliveries: DeliveriesTable;

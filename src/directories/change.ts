@@ -5,7 +5,7 @@
  * When the host fails after the commit, the caller gets the error, and the host follows as soon as it can (`unapplied.ts`).
  * Repeating the request applies it anew.
  */
-import type { Transaction, Updateable } from 'kysely';
+import { sql, type Transaction, type Updateable } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
@@ -72,14 +72,20 @@ async function changeOnce(
     const now = clock.now();
     const changes = await plan(tx, now, before);
     const applies = HOSTED.some((column) => Object.hasOwn(changes, column));
-    if (applies) await markUnapplied(tx, id);
     const isRepeated = Object.entries(changes).every(([column, value]) => before[column as keyof Changes] === value);
-    if (isRepeated) return { directory: before, forHost: applies };
-    const changed = { ...changes, updated_at: now };
-    await tx.updateTable('directories').set(changed).where('id', '=', id).execute();
+    if (isRepeated && !applies) return { directory: before, forHost: false };
+    const changed = isRepeated ? {} : { ...changes, updated_at: now };
+    const { version } = await tx
+      .updateTable('directories')
+      .set({ ...changed, version: sql`version + 1` })
+      .where('id', '=', id)
+      .returning('version')
+      .executeTakeFirstOrThrow();
+    if (applies) await markUnapplied(tx, { id, version });
+    if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoriesTable>;
     if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
-    const directory = { ...before, ...changed } as DirectoriesTable;
+    const directory = { ...before, ...changed, version } as DirectoriesTable;
     await also?.(tx, directory);
     return { directory, forHost: applies };
   });

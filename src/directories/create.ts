@@ -24,10 +24,7 @@ export const FIRST_UID = 1_879_048_192;
 /** Defaults, which the audit leaves out. */
 const BLANK = { metadata: '{}', retention_days: 0, suspended: 0, allowed_networks: '[]' } as const;
 
-export interface CreateDependencies extends DeleteDependencies {
-  /** The address that clients are told. */
-  readonly sftp: { readonly host: string; readonly port: number };
-}
+export type CreateDependencies = DeleteDependencies;
 
 export interface Created {
   readonly directory: DirectoriesTable;
@@ -61,8 +58,8 @@ export async function createDirectory(
         id: randomUUID(),
         account_id: accountId,
         slug,
-        sftp_host: deps.sftp.host,
-        sftp_port: deps.sftp.port,
+        ...(await deps.homes.choose(tx)),
+        version: 1,
         sftp_username: principal.username,
         uid: principal.uid,
         password_hash,
@@ -82,14 +79,14 @@ export async function createDirectory(
         deleted_at: null,
       };
       await tx.insertInto('directories').values(row).execute();
-      await markUnapplied(tx, row.id);
+      await markUnapplied(tx, row);
       if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       await answer?.keep(tx, { directory: row, password });
       return row;
     }),
   );
   try {
-    await refusingWhenFull(() => deps.host.apply(directory));
+    await refusingWhenFull(() => deps.host.apply(directory, true));
   } catch (error) {
     await undo(deps, directory, asker, answer?.withdraw());
     throw error;
@@ -142,7 +139,7 @@ async function undo(
     const audited = asker && ({ asker, action: 'undo-create' } as const);
     await takeAway(deps, directory.account_id, directory.id, audited, removeAnswer);
   } catch {
-    deps.removal.add(directory.id, removeAnswer);
+    if (directory.node === deps.homes.here) deps.removal.add(directory.id, removeAnswer);
     await deps.host.remove(directory).catch(() => undefined);
   }
 }

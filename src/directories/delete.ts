@@ -3,6 +3,7 @@
  * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
+import { sql } from 'kysely';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { Removal } from '../history/kept-answers.ts';
 import type { ChangeDependencies } from './change.ts';
@@ -30,7 +31,7 @@ export async function deleteDirectory(
     evenWhenFull(deps, { accountId, id }, work, async (directory) => {
       // It goes as soon as there is room for that, unless this process ends before.
       await deps.host.remove(directory);
-      deps.removal.add(id);
+      if (directory.node === deps.homes.here) deps.removal.add(id);
     }),
   );
 }
@@ -50,18 +51,19 @@ export async function takeAway(
     const now = deps.clock.now();
     const deleted = await tx
       .updateTable('directories')
-      .set({ deleted_at: now })
+      .set({ deleted_at: now, version: sql`version + 1` })
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .where('deleted_at', 'is', null)
-      .returning(['id', 'sftp_username', 'uid'])
+      .returning(['id', 'sftp_username', 'uid', 'node', 'version'])
       .executeTakeFirst();
     if (!deleted) return notFound();
-    await markUnapplied(tx, id);
+    await markUnapplied(tx, deleted);
     if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
   });
   await deps.host.remove(directory);
-  deps.removal.add(directory.id);
+  // Another home removes the rows, too.
+  if (directory.node === deps.homes.here) deps.removal.add(directory.id);
 }

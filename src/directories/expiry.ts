@@ -3,6 +3,7 @@ import type { Background, Loop } from '../background.ts';
 import { type Clock, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { yielder } from '../event-loop.ts';
+import type { Homes } from './homes.ts';
 import type { DirectoryHost } from './host.ts';
 
 /** In ms. */
@@ -15,18 +16,20 @@ export interface ExpiryOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly host: Pick<DirectoryHost, 'endSessions'>;
+  readonly homes: Pick<Homes, 'here'>;
   readonly background: Background;
 }
 
 /** Looks each second at those that have expired since it looked, at first at all: they may have while berth was down. */
-export function startExpiry({ database, clock, host, background }: ExpiryOptions): Loop {
+export function startExpiry({ database, clock, host, homes, background }: ExpiryOptions): Loop {
   let seen: Micros = 0;
   return background.start('expiry', { every: EVERY, atOnce: true }, async (signal) => {
     const yieldNow = yielder();
     const now = clock.now();
     const expired = await database.reads
       .selectFrom('directories')
-      .select('sftp_username')
+      .select(['sftp_username', 'node'])
+      .where('node', '=', homes.here)
       .where('expires_at', '>', Math.min(seen, now) - OVERLAP)
       .where('expires_at', '<=', now)
       .where('deleted_at', 'is', null)

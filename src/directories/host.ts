@@ -18,6 +18,8 @@ export const HOSTED = [
   'suspended',
   'expires_at',
   'allowed_networks',
+  'node',
+  'version',
 ] as const satisfies readonly (keyof DirectoriesTable)[];
 
 export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
@@ -26,34 +28,38 @@ export interface DirectoryHost {
   /**
    * Makes the jail, the credentials and the limits agree with the row, whatever was there: live when it returns. Of a
    * suspended directory it ends the sessions.
-   * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses.
+   * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses, and `home_unavailable`, as all of these do,
+   * when the directory is at home on a node that does not answer.
+   * @param isNew whether it could still go to another node: then one that is away is not waited for.
    */
-  apply(directory: HostedDirectory): Promise<void>;
+  apply(directory: HostedDirectory, isNew?: boolean): Promise<void>;
   /** Why no quota can be set on this machine, in words for the caller; undefined when it can. */
   quotaObstacle(): string | undefined;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
   /** Ends the live sessions of a user whom the limit lets in no more. Repeatable. */
-  endSessions(directory: Pick<HostedDirectory, 'sftp_username'>): Promise<void>;
+  endSessions(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
   /** Takes the credentials away and ends the live sessions: nobody is in there any more. The files stay. Repeatable. */
-  shutOut(directory: Pick<HostedDirectory, 'sftp_username'>): Promise<void>;
+  shutOut(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
   /**
    * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
    */
-  remove(directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid'>): Promise<void>;
+  remove(directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid' | 'node' | 'version'>): Promise<void>;
   /** Resolves when no power cut can undo what was applied to these users, and what was removed of any. */
   settle(usernames: readonly string[]): Promise<void>;
 }
 
-/** The directories that the disk may be behind of (`unapplied.ts`), deleted ones among them. */
+/** The directories at home on a node that its disk may be behind of (`unapplied.ts`), deleted ones among them. */
 export function hostedUnapplied(
   reads: Kysely<Tables>,
+  node: string,
 ): Promise<(HostedDirectory & Pick<DirectoriesTable, 'deleted_at'>)[]> {
   return reads
     .selectFrom('directories')
     .innerJoin('unapplied', 'unapplied.directory_id', 'directories.id')
     .select([...HOSTED, 'deleted_at'])
+    .where('node', '=', node)
     .execute();
 }
 
@@ -68,11 +74,17 @@ export function hostedById(reads: Kysely<Tables>, accountId: string, id: string)
     .executeTakeFirst();
 }
 
-/** Live directories in the order of their ids, after one: for a host to compare with what it has. */
-export function hostedAfter(reads: Kysely<Tables>, after: string, limit: number): Promise<HostedDirectory[]> {
+/** A node's live directories in the order of their ids, after one: for it to compare with what it has. */
+export function hostedAfter(
+  reads: Kysely<Tables>,
+  node: string,
+  after: string,
+  limit: number,
+): Promise<HostedDirectory[]> {
   return reads
     .selectFrom('directories')
     .select(HOSTED)
+    .where('node', '=', node)
     .where('deleted_at', 'is', null)
     .where('id', '>', after)
     .orderBy('id')

@@ -12,6 +12,7 @@ import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
+import type { Homes, Version } from './homes.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
@@ -19,17 +20,19 @@ import type { RowRemoval } from './row-removal.ts';
 export interface Applying {
   readonly database: Database;
   readonly host: DirectoryHost;
+  readonly homes: Homes;
 }
 
 interface Following extends Applying {
   readonly removal: RowRemoval;
 }
 
-export async function markUnapplied(tx: Transaction<Tables>, directoryId: string): Promise<void> {
+/** Asks the directory's home to follow. @param directory as it is after the change. */
+export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
   await tx
     .insertInto('unapplied')
-    .values({ directory_id: directoryId })
-    .onConflict((conflict) => conflict.doNothing())
+    .values({ directory_id: id, version })
+    .onConflict((conflict) => conflict.column('directory_id').doUpdateSet({ version }))
     .execute();
 }
 
@@ -37,10 +40,10 @@ export async function markUnapplied(tx: Transaction<Tables>, directoryId: string
  * Makes the host agree with a directory as it is now: again, when that changed meanwhile.
  * @returns the row that it agrees with, unless that has gone.
  */
-export async function applyCurrent({ database, host, removal }: Following, id: string) {
+export async function applyCurrent({ database, host, homes, removal }: Following, id: string) {
   for (let applied: DirectoriesTable | undefined; ;) {
-    const row = await rowOf(database, id);
-    if (!row || (applied && isSame(row, applied))) return row;
+    const row = await rowOf(database, homes.here, id);
+    if (!row || row.version === applied?.version) return row;
     if (row.deleted_at !== null || removal.has(id)) {
       await host.remove(row);
       removal.add(id);
@@ -52,18 +55,18 @@ export async function applyCurrent({ database, host, removal }: Following, id: s
 }
 
 /**
- * Repeats what is marked, and removes the marks of live directories; a deleted one's goes with its row. One that fails is
+ * Repeats what is marked for this node, and removes the marks of live directories; a deleted one's goes with its row. One that fails is
  * logged, keeps its mark and does not stop the others.
  * @returns how many failed.
  */
 export async function applyUnapplied({ log, ...deps }: Following & { readonly log: Log }): Promise<number> {
-  const marked = await deps.database.reads.selectFrom('unapplied').select('directory_id').execute();
+  const marked = await markedFor(deps.database, deps.homes.here);
   const applied: DirectoriesTable[] = [];
   const yieldNow = yielder();
   let failed = 0;
-  for (const { directory_id: id } of marked) {
+  for (const { id } of marked) {
     try {
-      const row = await applyCurrent(deps, id);
+      const row = await applyRequested(deps, id);
       if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
@@ -80,32 +83,32 @@ export async function applyUnapplied({ log, ...deps }: Following & { readonly lo
   return failed;
 }
 
-/** A change since then has its own mark to keep: it moved updated_at, or deleted the directory. */
+/** The same for a change that somebody on another node may wait for. */
+export async function applyRequested(deps: Following, id: string) {
+  const row = await applyCurrent(deps, id);
+  if (row) await deps.homes.applied(row);
+  return row;
+}
+
+/** A change since then has its own mark to keep: that of another version. */
 async function unmark({ database, host }: Applying, rows: readonly DirectoriesTable[]): Promise<void> {
   await host.settle(rows.map((row) => row.sftp_username));
   await database.db.transaction().execute(async (tx) => {
-    for (const { id, updated_at } of rows) {
-      await tx
-        .deleteFrom('unapplied')
-        .where('directory_id', '=', id)
-        .where(({ exists, selectFrom }) =>
-          exists(
-            selectFrom('directories')
-              .select('id')
-              .where('id', '=', id)
-              .where('updated_at', '=', updated_at)
-              .where('deleted_at', 'is', null),
-          ),
-        )
-        .execute();
+    for (const { id, version } of rows) {
+      await tx.deleteFrom('unapplied').where('directory_id', '=', id).where('version', '<=', version).execute();
     }
   });
 }
 
-function isSame(row: DirectoriesTable, other: DirectoriesTable): boolean {
-  return row.updated_at === other.updated_at && row.deleted_at === other.deleted_at;
+function markedFor({ reads }: Database, node: string): Promise<{ id: string }[]> {
+  return reads
+    .selectFrom('unapplied')
+    .innerJoin('directories', 'directories.id', 'unapplied.directory_id')
+    .select('directories.id')
+    .where('directories.node', '=', node)
+    .execute();
 }
 
-function rowOf({ reads }: Database, id: string): Promise<DirectoriesTable | undefined> {
-  return reads.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirst();
+function rowOf({ reads }: Database, node: string, id: string): Promise<DirectoriesTable | undefined> {
+  return reads.selectFrom('directories').selectAll().where('id', '=', id).where('node', '=', node).executeTakeFirst();
 }

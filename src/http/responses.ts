@@ -28,6 +28,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   unsupported_media_type: 415,
   directory_limit: 422,
   rate_limited: 429,
+  home_unavailable: 503,
   storage_full: 507,
 };
 
@@ -35,6 +36,7 @@ const HEADERS: Partial<Record<ErrorCode, Record<string, string>>> = {
   // RFC 9110, section 11.6.1: a 401 names the scheme.
   unauthenticated: { 'www-authenticate': 'Bearer' },
   in_flight: { 'retry-after': '1' },
+  home_unavailable: { 'retry-after': '5' },
 };
 
 /** `data` is JSON text. */

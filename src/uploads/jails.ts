@@ -8,12 +8,14 @@ export interface Jail {
   readonly sftp_username: string;
 }
 
-/** Reads the live directories. */
+/** Reads the live directories of a node. */
 export class JailQueries {
   readonly #reads: Kysely<Tables>;
+  readonly #node: string;
 
-  constructor(reads: Kysely<Tables>) {
+  constructor(reads: Kysely<Tables>, node: string) {
     this.#reads = reads;
+    this.#node = node;
   }
 
   byUsername(username: string): Promise<Jail | undefined> {
@@ -37,12 +39,17 @@ export class JailQueries {
     const { count } = await this.#reads
       .selectFrom('directories')
       .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('node', '=', this.#node)
       .where('deleted_at', 'is', null)
       .executeTakeFirstOrThrow();
     return count;
   }
 
   #live() {
-    return this.#reads.selectFrom('directories').select(['id', 'sftp_username']).where('deleted_at', 'is', null);
+    return this.#reads
+      .selectFrom('directories')
+      .select(['id', 'sftp_username'])
+      .where('node', '=', this.#node)
+      .where('deleted_at', 'is', null);
   }
 }

@@ -29,6 +29,8 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly filesRoot: FilesRoot;
+  /** Whose directories are looked after. */
+  readonly node: string;
   readonly ledger: { remove(...about: Parameters<Ledger['remove']>): unknown; touch: Ledger['touch'] };
   readonly clockLead: ClockLead;
   isHeld(directoryId: string, inode: number): Promise<boolean>;
@@ -48,6 +50,7 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
     const page = await reads
       .selectFrom('directories')
       .select(['id', 'sftp_username', 'retention_days'])
+      .where('node', '=', options.node)
       .where('deleted_at', 'is', null)
       .where('retention_days', '>', 0)
       .where('id', '>', after)

@@ -44,6 +44,8 @@ export interface UploadsOptions {
   /** Where that is, for the thread that reads it too. */
   readonly databasePlace: string;
   readonly jailDir: string;
+  /** Whose directories these are: this machine's name. */
+  readonly node: string;
   /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
   readonly logFolder: string;
   /** For files on their way into a directory or out of it: likewise. */
@@ -146,7 +148,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 /** The parts, and what each tells the others. */
 function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const { clock, database, log } = options;
-  const jails = new JailQueries(database.reads);
+  const jails = new JailQueries(database.reads, options.node);
   const sessions = new Sessions();
   const held = new HeldInodes();
   const durable = new Durable({ isOn: options.sync });
@@ -169,7 +171,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     rescan: (id) => scanner.request(id),
   });
   const { ledger, notes, recorder, schedule, unmatched } = recording;
-  const waiting = new WaitingFiles({ reads: database.reads, clock, ledger, livePids });
+  const waiting = new WaitingFiles({ reads: database.reads, node: options.node, clock, ledger, livePids });
   const watcher = new Watcher({
     log,
     filesRoot,

@@ -113,11 +113,11 @@ export function lastOf(path: FilePath): Buffer {
  */
 export async function settleTransit(
   transit: Transit,
-  { reads, filesRoot, log }: { reads: Kysely<Tables>; filesRoot: FilesRoot; log: Log },
+  { reads, node, filesRoot, log }: { reads: Kysely<Tables>; node: string; filesRoot: FilesRoot; log: Log },
 ): Promise<void> {
   for (const name of readdirSync(transit.folder)) {
     const left = join(transit.folder, name);
-    const row = name.startsWith(TAKEN) ? await rowOf(reads, name.slice(TAKEN.length)) : undefined;
+    const row = name.startsWith(TAKEN) ? await rowOf(reads, node, name.slice(TAKEN.length)) : undefined;
     try {
       if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
       else rmSync(left, { recursive: true, force: true });
@@ -127,12 +127,13 @@ export async function settleTransit(
   }
 }
 
-function rowOf(reads: Kysely<Tables>, uploadId: string) {
+function rowOf(reads: Kysely<Tables>, node: string, uploadId: string) {
   return reads
     .selectFrom('files')
     .innerJoin('directories', 'directories.id', 'files.directory_id')
     .select(['path', 'sftp_username', 'uid'])
     .where('files.id', '=', uploadId)
+    .where('node', '=', node)
     .where('deleted_at', 'is', null)
     .executeTakeFirst();
 }

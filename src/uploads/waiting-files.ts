@@ -15,6 +15,8 @@ const MANY = 1000;
 
 export interface WaitingFilesOptions {
   readonly reads: Kysely<Tables>;
+  /** Whose directories are looked after. */
+  readonly node: string;
   readonly clock: Clock;
   readonly ledger: Pick<Ledger, 'sessionEnded'>;
   /** The processes that serve the directory's sessions. */
@@ -55,6 +57,7 @@ export class WaitingFiles {
         .select(['directories.id', 'sftp_username', 'files.id as file', 'path', 'session_pid'])
         // A literal, so that the index of just these can be used.
         .where('files.state', '=', sql.lit('waiting'))
+        .where('node', '=', this.#options.node)
         .limit(MANY)
     );
   }

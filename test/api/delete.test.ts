@@ -82,12 +82,12 @@ test('what a stop leaves of a deletion is completed at the next start', async ()
   await addFiles(api.database, id, 1500);
   const stopped = createRowRemoval({ database: api.database, log: createLog('silent'), host: api.host });
   await stopped.close();
-  const { database, clock, host } = api.rules;
-  await deleteDirectory({ database, clock, host, removal: stopped }, api.tenant.accountId, id);
+  const { database, clock, host, homes } = api.rules;
+  await deleteDirectory({ database, clock, host, homes, removal: stopped }, api.tenant.accountId, id);
   assert.equal(await rowsIn(database, 'files'), 1500);
 
   api.host.calls.length = 0;
-  const failed = await applyUnapplied({ database, host, removal: api.rules.removal, log: createLog('silent') });
+  const failed = await applyUnapplied({ database, host, homes, removal: api.rules.removal, log: createLog('silent') });
   assert.equal(failed, 0);
   assert.deepEqual(api.host.calls, [`remove ${sftp_username}`]);
   await api.rules.removal.idle();

@@ -56,6 +56,8 @@ async function fillDirectories(config: Config, accountId: string, directories: n
         suspended: 0,
         expires_at: null,
         allowed_networks: '[]',
+        node: '',
+        version: 0,
       } as const;
       await host.apply({ ...row, ...settings });
     }

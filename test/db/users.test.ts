@@ -9,6 +9,7 @@ import { adaptRestored } from '../../src/backup/restored-rows.ts';
 import { DAY } from '../../src/clock.ts';
 import { confirmClock, createClockLead } from '../../src/clock-lead.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { BerthError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
@@ -143,7 +144,8 @@ test('a deleted account lets none of its users in, and takes them with it', asyn
   const log = createLog('silent');
   const host = recordingHost();
   const removal = createRowRemoval({ database, log, host });
-  await finishDeletions({ database, clock, host, removal, log }, stop);
+  const homes = onlyHome({ node: '', sftp: { host: 'sftp.example.com', port: 2222 } });
+  await finishDeletions({ database, clock, host, homes, removal, log }, stop);
   await removal.close();
   assert.deepEqual(await rowsOf(place), [1, 1, 1, 1]);
   assert.ok(await sessionOf(place, other.session, VISIT));

@@ -9,6 +9,7 @@ import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { updateAccess } from '../../src/directories/access.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import type { Fields } from '../../src/directories/fields.ts';
@@ -44,7 +45,7 @@ function rules(clock: Clock) {
   const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
-  return { database, clock, host: ownOf(host), removal, sftp: { host: 'sftp.example.com', port: 22 } };
+  return { database, clock, host: ownOf(host), removal, homes: onlyHome(config) };
 }
 
 /** Four processes die side by side, where a berth has one: each leaves the directories of the others, and their marks, alone. */
@@ -231,7 +232,7 @@ const operations: Record<string, () => Promise<void>> = {
     const late: Clock = { now: () => clock.now() + 8 * DAY };
     const clockLead = async () => ({ now: late.now(), lead: 0 });
     const drained = (left?: number): Promise<void> => recorder.drained(left);
-    const options = { database, clock: late, clockLead, log, filesRoot, ledger, drained };
+    const options = { database, clock: late, clockLead, log, node: config.node, filesRoot, ledger, drained };
     await applyRetention({ ...options, isHeld: async () => false }, new AbortController().signal);
     await recorder.drained();
     await recorder.close();

@@ -11,6 +11,7 @@ import type { Config } from '../../src/config.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { updateAccess } from '../../src/directories/access.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { addPublicKey } from '../../src/directories/public-keys.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
@@ -83,7 +84,7 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
   const clock = systemClock();
   const removal = createRowRemoval({ database, log: createLog('silent'), host });
   parts.defer(() => removal.close());
-  const rules = { database, clock, host, removal, sftp: config.sftp };
+  const rules = { database, clock, host, removal, homes: onlyHome(config) };
   const account = await createAccount(rules, { name: 'Test', plan: 'business' });
 
   /** Its webhooks go where all of this place do. */

@@ -11,6 +11,7 @@ import { createClockLead } from '../../src/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { byApiKey } from '../../src/http/access.ts';
 import { createApp } from '../../src/http/app.ts';
@@ -123,12 +124,13 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const log = createLog('debug', { write });
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const host = recordingHost();
+  const sftp = { host: 'sftp.example.com', port: 2222 };
   const removal = parts.adopt(createRowRemoval({ database, log, host, retryAfterMs: 50 }), (made) => made.close());
   const lastUsed = parts.adopt(
     createLastUsed({ database, clock, background: createBackground(log), of: USED_API_KEYS }),
     (made) => made.close(),
   );
-  const rules = { database, clock, host, removal, sftp: { host: 'sftp.example.com', port: 2222 } };
+  const rules = { database, clock, host, removal, homes: onlyHome({ node: config.node, sftp }) };
   const sender = createSender(guardedAgents(options.dispatches ? ['127.0.0.0/8'] : []), '1.2.3');
   parts.defer(() => sender.close());
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
@@ -154,7 +156,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     testTurn: turns({ atOnce: 4 }),
     webhooks: { wake, send: sender.send },
     mayReach: addressRule(['10.1.0.0/16']),
-    hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, rules.sftp),
+    hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
     identify: byApiKey({
       authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
       lastUsed,

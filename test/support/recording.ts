@@ -14,6 +14,8 @@ import { startRecording } from '../../src/uploads/record/start.ts';
 
 export interface RecordingOptions {
   readonly database: Database;
+  /** Whose directories are recorded; '' when left out, as the only machine is called. */
+  readonly node?: string;
   readonly filesRoot: FilesRoot;
   readonly clock?: Clock;
   readonly durable?: Durable;
@@ -26,11 +28,12 @@ export interface RecordingOptions {
 
 export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
-  const { isTemporary = () => false, isHeld = () => false, lag = 0 } = options;
+  const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0 } = options;
   const log = createLog('silent');
   const sessions = new Sessions();
   const rescanned: string[] = [];
   const { ledger, recorder, schedule } = startRecording({
+    node,
     clock,
     log,
     durable,

@@ -22,7 +22,7 @@ export function scratch(overrides: Record<string, string> = {}): Scratch {
   const dir = mkdtempSync(join(ROOT, 't-'));
   // mkdtemp makes it 0700, but SFTP users have to pass through.
   chmodSync(dir, 0o755);
-  const database = onPostgres ? freshDatabase() : undefined;
+  const database = onPostgres && overrides['BERTH_DATABASE_URL'] === undefined ? freshDatabase() : undefined;
   const environment = {
     BERTH_STATE_DIR: join(dir, 'state'),
     BERTH_JAIL_DIR: join(dir, 'jails'),

@@ -41,6 +41,8 @@ export function directory(overrides: Partial<HostedDirectory> = {}): HostedDirec
     suspended: 0,
     expires_at: null,
     allowed_networks: '[]',
+    node: '',
+    version: 1,
     ...overrides,
   };
 }

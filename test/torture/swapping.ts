@@ -187,6 +187,7 @@ async function scanAllTheTime(
     clock,
     clockLead: async () => ({ now: clock.now(), lead: 0 }),
     log: createLog('silent'),
+    node: '',
     filesRoot,
     ledger: {
       remove: ignore,

@@ -37,6 +37,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: [],
   metrics: [],
+  nodes: ['directories/homes.ts', 'directories/host.ts'],
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],

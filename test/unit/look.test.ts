@@ -28,6 +28,7 @@ test('the row at its path is no twin of its own, though the file is renamed whil
     placementOf: async () => undefined,
   };
   const sight = await lookAt(new Namespace(JAIL).ensure('a'), files as Files, ROW.uploaded_at, {
+    node: '',
     filesRoot: () => place.dir,
     isTemporary: () => false,
     livePids: () => [],

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/clock.ts';
 import { createClockLead } from '../../src/clock-lead.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createLog } from '../../src/log.ts';
 import type { LocalHost } from '../../src/sftp/host.ts';
 import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
@@ -33,6 +34,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
     clockLead: createClockLead({ database, clock: systemClock(), log }),
     historyDays: 90,
     host: recordingHost(),
+    homes: onlyHome(config),
     local: {} as LocalHost,
     uploads: { adoptSessions: async () => undefined, coverAll } as unknown as Uploads,
   });

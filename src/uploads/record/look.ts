@@ -20,6 +20,8 @@ export const GONE_REST = 3000;
 const FRESH_LOOKS = 5;
 
 export interface LookOptions {
+  /** Whose directories these are. */
+  readonly node: string;
   readonly filesRoot: FilesRoot;
   readonly isTemporary: IsTemporary;
   /** The processes that serve the directory's live sessions. */

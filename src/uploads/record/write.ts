@@ -17,11 +17,12 @@ import type { Unmatched } from './unmatched.ts';
 
 export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
 
-const live = compiled<{ id: string }>()((db, p) =>
+const live = compiled<{ id: string; node: string }>()((db, p) =>
   db
     .selectFrom('directories')
     .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])
     .where('id', '=', p('id'))
+    .where('node', '=', p('node'))
     .where('deleted_at', 'is', null),
 );
 
@@ -48,8 +49,8 @@ export async function lookAndWrite(
   now: Micros,
   options: LookOptions,
 ): Promise<Written[]> {
-  const directory = await live.first(tx, { id: directoryId });
-  // It has been deleted, and nothing in it matters any more.
+  const directory = await live.first(tx, { id: directoryId, node: options.node });
+  // It has been deleted, or moved to another node, and nothing in it matters any more.
   if (!directory) return entries.map((entry) => ({ ...NOTHING, entry, outcome: allDone(entry) }));
   const files = new Files(tx, directoryId);
   const written: Written[] = [];

@@ -1,0 +1,32 @@
+/**
+ * Where directories are at home: on the node that has a directory's jail and lets its user in. Every node changes any
+ * directory in the database; its home alone makes the disk follow.
+ */
+import type { Transaction } from 'kysely';
+import type { Config } from '../config.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+
+/** A node, and the address that its users are told. */
+export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
+
+/** A directory as it was at one of its changes. */
+export type Version = Pick<DirectoriesTable, 'id' | 'version'>;
+
+export interface Homes {
+  /** The node that this process runs on. */
+  readonly here: string;
+  /**
+   * Where a new directory goes, asked in its transaction.
+   * @param tried nodes that are out of the question.
+   * @throws {BerthError} `home_unavailable` when no node takes it.
+   */
+  choose(tx: Transaction<Tables>, tried?: readonly string[]): Promise<Home>;
+  /** This node's disk agrees with that version: tells those that wait for it on other nodes. */
+  applied(directory: Version): Promise<void>;
+}
+
+/** One machine has all. */
+export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
+  const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
+  return { here: node, choose: async () => home, applied: async () => undefined };
+}

@@ -1,0 +1,60 @@
+/**
+ * The host of every directory, wherever it is at home: this machine follows a change of its own ones, and the home of any
+ * other is asked to.
+ *
+ * Promise: what a change made of a directory here is not undone by an earlier one. Changes of other nodes come by another
+ * way than those of this one, so their order is not that of the commits.
+ */
+import { LRUCache } from 'lru-cache';
+import type { DirectoryHost } from '../directories/host.ts';
+import type { Version } from '../directories/homes.ts';
+import type { Requests } from './requests.ts';
+
+export interface HostOfAllOptions {
+  readonly here: string;
+  readonly local: DirectoryHost;
+  readonly requests: Pick<Requests, 'ask'>;
+}
+
+export interface HostOfAll extends DirectoryHost {
+  /** Versions may begin anew: a database that has lost its last commits numbers the next ones like them. */
+  forget(): void;
+}
+
+export function hostOfAll({ here, local, requests }: HostOfAllOptions): HostOfAll {
+  /** Of directories that are at home here. */
+  const latest = new LRUCache<string, number>({ max: 10_000 });
+
+  /** Does it unless a later version has come before. */
+  async function inOrder({ id, version }: Version, follow: () => Promise<void>): Promise<void> {
+    const before = latest.get(id);
+    if (before !== undefined && before > version) return;
+    latest.set(id, version);
+    try {
+      await follow();
+    } catch (error) {
+      if (latest.get(id) === version) latest.delete(id);
+      throw error;
+    }
+  }
+
+  return {
+    ...local,
+    async apply(directory, isNew = false) {
+      if (directory.node !== here) return requests.ask(directory, isNew);
+      return inOrder(directory, () => local.apply(directory));
+    },
+    async remove(directory) {
+      if (directory.node !== here) return requests.ask(directory, false);
+      return inOrder(directory, () => local.remove(directory));
+    },
+    // Elsewhere these follow from the change itself.
+    async shutOut(directory) {
+      if (directory.node === here) await local.shutOut(directory);
+    },
+    async endSessions(directory) {
+      if (directory.node === here) await local.endSessions(directory);
+    },
+    forget: () => latest.clear(),
+  };
+}

@@ -1,0 +1,136 @@
+/**
+ * This machine among the nodes: its name is its own, it says each second that it lives, and it hears what others ask of it.
+ * Cut off from the database it goes on trying; whoever listens is told when it is back, since something was missed.
+ */
+import { createHash } from 'node:crypto';
+import { statfs } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Background } from '../background.ts';
+import type { Config } from '../config.ts';
+import { endHolder, openSession, serverTime, type Session } from '../db/session.ts';
+import type { Tables } from '../db/schema.ts';
+import { errorMessage, OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { isSilent, lockOf } from './live.ts';
+
+/** In ms. */
+const BEAT = 1000;
+const RETRY = 500;
+
+/** How long another process of that name may take to end, in ms. */
+const TAKEOVER = 8000;
+
+/** The channel of what concerns all nodes. */
+const ALL = 'berth nodes';
+
+export interface NodeSessionOptions {
+  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir'>;
+  readonly reads: Kysely<Tables>;
+  readonly background: Background;
+  readonly log: Log;
+}
+
+export interface Listener {
+  heard(message: string): void;
+  /** It is among the nodes, at first or again. */
+  joined(): void;
+}
+
+export interface NodeSession {
+  /** Says something to one node, or to all of them. It may be lost. */
+  tell(node: string | 'all', message: string): Promise<void>;
+  /** Its connection, for what need not survive a crash of the server. @throws while it is cut off. */
+  db(): Kysely<Tables>;
+  /** From then on it counts as live. */
+  begin(listener: Listener): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Takes the node's name. @throws {OperatorError} when another process has it. */
+export async function openNodeSession({ config, reads, background, log }: NodeSessionOptions): Promise<NodeSession> {
+  const { node, sftp, jailDir } = config;
+  let listener: Listener | undefined;
+  let session: Session | undefined;
+
+  /** Undefined while another process has the name. */
+  async function join(): Promise<Session | undefined> {
+    const opened = await openSession(config.database, {
+      name: `berth node ${node}`,
+      lock: lockOf(node),
+      channels: [channelOf(node), ALL],
+      heard: (_channel, message) => listener?.heard(message),
+      lost() {
+        session = undefined;
+        log.warn('the connection to the database is lost');
+      },
+    });
+    // A process that was cut off holds it until the server misses it.
+    if (!opened && (await isSilent(reads, node))) await endHolder(reads, lockOf(node));
+    return opened;
+  }
+
+  async function beat(): Promise<void> {
+    const isNew = session === undefined;
+    session ??= await join();
+    if (!session) throw new Error(`another process is the node ${node}`);
+    const { bavail, bsize } = await statfs(jailDir);
+    const row = { sftp_host: sftp.host, sftp_port: sftp.port, free_bytes: bavail * bsize, seen_at: serverTime };
+    await session.db
+      .insertInto('nodes')
+      .values({ name: node, inserted_at: serverTime, ...row })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet(row))
+      .execute();
+    if (isNew) listener?.joined();
+  }
+
+  const opened = (): Session => {
+    if (!session) throw new Error('this node is cut off from the database');
+    return session;
+  };
+
+  for (const over = performance.now() + TAKEOVER; !session;) {
+    session = await join();
+    if (!session && performance.now() > over) throw taken(node);
+    if (!session) await setTimeout(RETRY);
+  }
+  let heart: ReturnType<Background['start']> | undefined;
+  return {
+    db: () => opened().db,
+    tell: (to, message) => opened().say(to === 'all' ? ALL : channelOf(to), message),
+    async begin(given) {
+      listener = given;
+      await beat();
+      listener.joined();
+      let isCutOff = false;
+      heart = background.start('node', { every: BEAT }, async () => {
+        try {
+          await beat();
+          if (isCutOff) log.info('this node is back among the others');
+          isCutOff = false;
+          return BEAT;
+        } catch (error) {
+          if (!isCutOff) log.error({ reason: errorMessage(error) }, 'this node is cut off from the others');
+          isCutOff = true;
+          const broken = session;
+          session = undefined;
+          void broken?.close().catch(() => undefined);
+          return RETRY;
+        }
+      });
+    },
+    async close() {
+      await heart?.close();
+      await session?.close();
+    },
+  };
+}
+
+/** A name for LISTEN has 63 bytes at most, as much as that of a node alone. */
+function channelOf(node: string): string {
+  return `berth ${createHash('sha256').update(node).digest('hex').slice(0, 32)}`;
+}
+
+function taken(node: string): OperatorError {
+  return new OperatorError(`another machine is the node ${node}: give this one a BERTH_NODE of its own`);
+}

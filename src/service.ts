@@ -20,7 +20,7 @@ import { type Database, openDatabase } from './db/open.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
 import { applyRequested, applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
-import { type DirectoryHost, hostedUnapplied } from './directories/host.ts';
+import { hostedUnapplied } from './directories/host.ts';
 import { onlyHome } from './directories/homes.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
@@ -47,6 +47,7 @@ import { addressOf, liveSessionsOf } from './sftp/sessions.ts';
 import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads } from './uploads/start.ts';
+import { watched } from './uploads/watched-host.ts';
 import { startUpkeep } from './upkeep.ts';
 import { version } from './version.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
@@ -279,21 +280,6 @@ async function openApi(
 /** PostgreSQL's client takes memory that who uses SQLite need not spend. */
 async function joinNodes(options: NodesOptions): Promise<Nodes> {
   return (await import('./nodes/start.ts')).startNodes(options);
-}
-
-/** The host with the watcher told of each directory that comes or goes. */
-function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
-  return {
-    ...host,
-    async apply(directory) {
-      await host.apply(directory);
-      uploads.watch(directory);
-    },
-    async remove(directory) {
-      uploads.unwatch(directory);
-      await host.remove(directory);
-    },
-  };
 }
 
 /** @throws {Error} that says what does not work. */

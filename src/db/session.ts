@@ -79,14 +79,6 @@ export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void>
 /** µs since 1970 by the server's clock, which all nodes share. */
 export const serverTime = sql<number>`(extract(epoch from clock_timestamp()) * 1000000)::bigint`;
 
-/** Names the history that the server goes on with: another one after a standby has taken over. */
-export async function timelineOf(db: Kysely<Tables>): Promise<string> {
-  const { rows } = await sql<{ line: string }>`select left(pg_walfile_name(pg_current_wal_lsn()), 8) as line`.execute(
-    db,
-  );
-  return rows[0]?.line ?? '';
-}
-
 /** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
 function ofLock(lock: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`locktype = 'advisory' and objsubid = 1 and granted

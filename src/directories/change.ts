@@ -85,7 +85,7 @@ async function changeOnce(
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoriesTable>;
     if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
-    const directory = { ...before, ...changed, version } as DirectoriesTable;
+    const directory = { ...before, ...changed, version };
     await also?.(tx, directory);
     return { directory, forHost: applies };
   });

@@ -57,9 +57,9 @@ export function hostedUnapplied(
 ): Promise<(HostedDirectory & Pick<DirectoriesTable, 'deleted_at'>)[]> {
   return reads
     .selectFrom('directories')
-    .innerJoin('unapplied', 'unapplied.directory_id', 'directories.id')
     .select([...HOSTED, 'deleted_at'])
     .where('node', '=', node)
+    .where('id', 'in', (from) => from.selectFrom('unapplied').select('directory_id'))
     .execute();
 }
 

@@ -55,8 +55,8 @@ export async function applyCurrent({ database, host, homes, removal }: Following
 }
 
 /**
- * Repeats what is marked for this node, and removes the marks of live directories; a deleted one's goes with its row. One that fails is
- * logged, keeps its mark and does not stop the others.
+ * Repeats what is marked for this node, and removes the marks of live directories; a deleted one's goes with its row. One
+ * that fails is logged, keeps its mark and does not stop the others.
  * @returns how many failed.
  */
 export async function applyUnapplied({ log, ...deps }: Following & { readonly log: Log }): Promise<number> {

@@ -75,25 +75,6 @@ export async function chooseHome(tx: Transaction<Tables>, here: string, tried: r
   return best ?? noHome();
 }
 
-export type NodeState = 'live' | 'away' | 'drained';
-
-/** All that have ever been here, by name. */
-export function listNodes(db: Kysely<Tables>) {
-  return db
-    .selectFrom('nodes as n')
-    .select([
-      'name',
-      'n.sftp_host',
-      'n.sftp_port',
-      'free_bytes',
-      'seen_at',
-      'drained_at',
-      isLive('n.name').as('is_live'),
-    ])
-    .orderBy('name')
-    .execute();
-}
-
 function noHome(): never {
   throw new BerthError('home_unavailable', 'No node takes new directories at the moment');
 }

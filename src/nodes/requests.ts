@@ -40,7 +40,7 @@ export interface Requests {
 
 export interface RequestsOptions {
   readonly reads: Kysely<Tables>;
-  readonly session: Pick<NodeSession, 'tell'>;
+  readonly session: Pick<NodeSession, 'tell' | 'tellAll'>;
   /** A change of that directory, which is at home here, is to be followed. */
   apply(id: string): void;
 }
@@ -81,7 +81,7 @@ export function createRequests({ reads, session, apply }: RequestsOptions): Requ
       }
       throw away(node);
     },
-    applied: (id) => session.tell('all', `${APPLIED} ${id}`),
+    applied: (id) => session.tellAll(`${APPLIED} ${id}`),
     heard(message) {
       const [what, id = ''] = message.split(' ');
       if (what === APPLY) apply(id);

@@ -38,8 +38,10 @@ export interface Listener {
 }
 
 export interface NodeSession {
-  /** Says something to one node, or to all of them. It may be lost. */
-  tell(node: string | 'all', message: string): Promise<void>;
+  /** Says something to one node. It may be lost. */
+  tell(node: string, message: string): Promise<void>;
+  /** The same to all of them. */
+  tellAll(message: string): Promise<void>;
   /** Its connection, for what need not survive a crash of the server. @throws while it is cut off. */
   db(): Kysely<Tables>;
   /** From then on it counts as live. */
@@ -97,7 +99,8 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   let heart: ReturnType<Background['start']> | undefined;
   return {
     db: () => opened().db,
-    tell: (to, message) => opened().say(to === 'all' ? ALL : channelOf(to), message),
+    tell: async (to, message) => opened().say(channelOf(to), message),
+    tellAll: async (message) => opened().say(ALL, message),
     async begin(given) {
       listener = given;
       await beat();

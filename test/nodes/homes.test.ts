@@ -28,12 +28,12 @@ test('a change through another node is in force when it is answered', postgresOn
   assert.equal(await letsIn(b, directory), false);
   assert.ok(await letsIn(b, directory, password));
 
-  const suspended = await a.send('PUT', `/directories/${directory.id}/access`, {
+  const suspended = await a.send('PATCH', `/directories/${directory.id}/access`, {
     json: { access: { suspended: true } },
   });
   assert.equal(suspended.status, 200, suspended.text);
   assert.equal(await letsIn(b, directory, password), false);
-  const resumed = await a.send('PUT', `/directories/${directory.id}/access`, {
+  const resumed = await a.send('PATCH', `/directories/${directory.id}/access`, {
     json: { access: { suspended: false } },
   });
   assert.equal(resumed.status, 200);

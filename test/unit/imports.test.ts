@@ -43,6 +43,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
   webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
   uploads: [
+    'directories/host.ts',
     'directories/storage-full.ts',
     'directories/target.ts',
     'history/audit.ts',

@@ -1,0 +1,17 @@
+/** The host of this machine with the watcher told of each directory that comes or goes. */
+import type { DirectoryHost } from '../directories/host.ts';
+import type { Uploads } from './start.ts';
+
+export function watched(host: DirectoryHost, uploads: Pick<Uploads, 'watch' | 'unwatch'>): DirectoryHost {
+  return {
+    ...host,
+    async apply(directory) {
+      await host.apply(directory);
+      uploads.watch(directory);
+    },
+    async remove(directory) {
+      uploads.unwatch(directory);
+      await host.remove(directory);
+    },
+  };
+}

@@ -85,5 +85,6 @@ test('507: what the disk refuses is remembered and applied when there is room', 
   api.host.fail(systemError('ENOSPC'));
   const { status } = await api.send('PATCH', `/directories/${id}`, { json: { directory: { max_connections: 2 } } });
   assert.equal(status, 507);
-  assert.deepEqual(await api.database.db.selectFrom('unapplied').selectAll().execute(), [{ directory_id: id }]);
+  const marks = await api.database.db.selectFrom('unapplied').select('directory_id').execute();
+  assert.deepEqual(marks, [{ directory_id: id }]);
 });

@@ -79,7 +79,7 @@ export async function letsIn(node: TestNode, directory: Created, password = dire
     });
     return true;
   } catch (error) {
-    if (/authentication|All configured/i.test(String(error))) return false;
+    if (/authentication|All configured|closed the connection/i.test(String(error))) return false;
     throw error;
   }
 }

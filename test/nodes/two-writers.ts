@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
+import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { createLog } from '../../src/log.ts';
 import { createPasswordHashing } from '../../src/users/password-hashing.ts';
@@ -46,7 +47,7 @@ export async function twoWriters(): Promise<TwoWriters> {
       host,
       removal,
       clock: Object.assign(movedClock(), { offset }),
-      sftp: { host: 'sftp.example.com', port: 2222 },
+      homes: onlyHome(place.config),
       passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
       tries: createTries(() => performance.now()),
     };

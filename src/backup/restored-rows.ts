@@ -44,7 +44,7 @@ export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
     const now = systemClock().now();
     await tx
       .updateTable('clock')
-      .set({ seen_at: sql<Micros>`max(seen_at, ${now})`, lead: 0 })
+      .set((eb) => ({ seen_at: eb.case().when('seen_at', '<', now).then(now).else(eb.ref('seen_at')).end(), lead: 0 }))
       .execute();
     const { last } = await tx
       .selectFrom('principals')

@@ -1,6 +1,13 @@
-/** Which of the two databases a connection speaks to, for the few places in `db/` that have to know. */
-import { type Kysely, PostgresAdapter } from 'kysely';
+/** Which of the two databases a connection speaks to, for the few places in `db/` that have to know, and SQL that differs. */
+import { type Kysely, PostgresAdapter, type RawBuilder, sql } from 'kysely';
 
 export function isPostgres<T>(db: Kysely<T>): boolean {
   return db.getExecutor().adapter instanceof PostgresAdapter;
+}
+
+/** A column of these values, for `in (…)`: however many they are, the text of the query is the same. */
+export function listed<T>(db: Kysely<T>, values: readonly string[] | readonly number[]): RawBuilder<unknown> {
+  if (!isPostgres(db)) return sql`select value from json_each(${JSON.stringify(values)})`;
+  const type = sql.raw(typeof values[0] === 'number' ? 'bigint[]' : 'text[]');
+  return sql`select unnest(${values}::${type})`;
 }

@@ -4,7 +4,7 @@
  * Promises: a commit is as safe as the server's `synchronous_commit` makes it; a database of a newer berth, one that cannot
  * be reached, and one that does not let berth in are refused with a line that says so.
  */
-import { Kysely } from 'kysely';
+import { HandleEmptyInListsPlugin, Kysely, replaceWithNoncontingentExpression } from 'kysely';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import type { Database, OpenOptions, Reads } from './open.ts';
@@ -42,5 +42,9 @@ export async function openPostgresReads(url: string): Promise<Reads> {
 const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
 
 function connectionsTo(url: string, max: number, name: string): Kysely<Tables> {
-  return new Kysely<Tables>({ dialect: new BerthPostgresDialect({ pool: poolOf(url, { max, name }) }) });
+  return new Kysely<Tables>({
+    dialect: new BerthPostgresDialect(poolOf(url, { max, name })),
+    // `in ()`, which SQLite knows.
+    plugins: [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })],
+  });
 }

@@ -2,7 +2,14 @@
  * PostgreSQL as a Kysely dialect, with what the migrations and the rows need to be the same as with SQLite: its types for
  * `blob` and counted keys, and numbers for 64-bit integers, none of which leaves the range of a double (µs, bytes, counts).
  */
-import { type DataTypeNode, type GeneratedNode, PostgresDialect, PostgresQueryCompiler } from 'kysely';
+import {
+  type DataTypeNode,
+  type GeneratedNode,
+  PostgresDialect,
+  type PostgresPool,
+  type PostgresPoolClient,
+  PostgresQueryCompiler,
+} from 'kysely';
 import pg from 'pg';
 
 /** Types of results that are numbers here; the driver gives them as text. */
@@ -37,8 +44,9 @@ export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE }: Po
     keepAlive: true,
     idleTimeoutMillis: 0,
   });
-  // Of connections that break while nobody uses them; the next query makes another.
+  // Of connections that break: a query on them fails, the next one makes another.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;
 }
 
@@ -58,14 +66,38 @@ class BerthPostgresCompiler extends PostgresQueryCompiler {
   }
 }
 
-/** SQLite's integers have 64 bits. */
+/** SQLite's integers have 64 bits, and its texts are compared byte by byte. */
 const TYPES: ReadonlyMap<string, string> = new Map([
   ['blob', 'bytea'],
   ['integer', 'bigint'],
+  ['text', 'text collate "C"'],
 ]);
 
 export class BerthPostgresDialect extends PostgresDialect {
+  constructor(pool: pg.Pool) {
+    super({ pool: storing(pool) });
+  }
+
   override createQueryCompiler(): PostgresQueryCompiler {
     return new BerthPostgresCompiler();
   }
+}
+
+/** The pool, for Kysely. */
+function storing(pool: pg.Pool): PostgresPool {
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    async connect() {
+      const client = await pool.connect();
+      const query = (text: string, values: readonly unknown[]) => client.query(text, values.map(storable));
+      // Its other form, with a cursor, is not used.
+      return { query: query as unknown as PostgresPoolClient['query'], release: (destroy) => client.release(destroy) };
+    },
+  };
+}
+
+/** No text of PostgreSQL holds a NUL, as none in berth's tables does: one that is looked for is replaced, as broken UTF-8 is. */
+function storable(value: unknown): unknown {
+  return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
 }

@@ -1,15 +1,17 @@
 /**
- * Directories with a text anywhere in `search`, which is in lower case. How that is found is SQLite's alone: `glob`, and an
- * index of trigrams (FTS5), which 005 makes. In PostgreSQL `like` does both, with an index of pg_trgm.
+ * Directories with a text anywhere in `search`, which is in lower case, found by an index of trigrams (005): in SQLite by one
+ * of FTS5, which is asked by itself, in PostgreSQL by one of pg_trgm, which `like` uses.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { isPostgres, listed } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
 /** Trigrams of a text that are looked up: a directory that has so many of them likely has all. */
 const LOOKED_UP = 30;
 
-/** Whether `search` has it. `glob` takes a quarter less time than `like`. */
-export function contains(text: string): RawBuilder<boolean> {
+/** Whether `search` has it. In SQLite `glob` takes a quarter less time than `like`. */
+export function contains(db: Kysely<Tables>, text: string): RawBuilder<boolean> {
+  if (isPostgres(db)) return sql`search like ${`%${lower(text).replace(/[\\%_]/g, String.raw`\$&`)}%`}`;
   return sql`search glob ${`*${lower(text).replace(/[*?[]/g, '[$&]')}*`}`;
 }
 
@@ -24,17 +26,25 @@ export async function mayContain(
 ): Promise<number[] | undefined> {
   const phrases = texts.map(trigramsOf);
   if (phrases.includes('')) return undefined;
+  const having = isPostgres(reads)
+    ? sql`select uid from directories where ${anyOf(texts.map((text) => contains(reads, text)))}`
+    : sql`select rowid from directory_trigrams where directory_trigrams match ${phrases.join(' OR ')}`;
   const { rows } = await sql<{ uid: number }>`
     select uid from directories where id in (${sql.join(texts)})
     union all
-    select rowid from directory_trigrams where directory_trigrams match ${phrases.join(' OR ')}
+    ${having}
     limit ${limit + 1}`.execute(reads);
   return rows.length > limit ? undefined : rows.map(({ uid }) => uid);
 }
 
 /** Directories of that account that are among these. By the `+`, SQLite does not look at all of the account's. */
-export function isAmong(accountId: string, uids: readonly number[]): RawBuilder<boolean> {
-  return sql`+account_id = ${accountId} and uid in (select value from json_each(${JSON.stringify(uids)}))`;
+export function isAmong(db: Kysely<Tables>, accountId: string, uids: readonly number[]): RawBuilder<boolean> {
+  const account = isPostgres(db) ? sql`account_id` : sql`+account_id`;
+  return sql`${account} = ${accountId} and uid in (${listed(db, uids)})`;
+}
+
+function anyOf(conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> {
+  return sql.join<boolean>(conditions, sql` or `);
 }
 
 /** As FTS5 asks for all of them; empty for a text of less than three characters. */

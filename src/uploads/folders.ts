@@ -5,6 +5,7 @@
  */
 import type { Kysely } from 'kysely';
 import { compiled } from '../db/compiled.ts';
+import { byPath, pathWithin } from '../db/file-paths.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { displayName } from './file-path.ts';
 
@@ -35,9 +36,8 @@ const inRange = compiled<Range & { directory: string; limit: number }>()((db, p)
     .selectFrom('files')
     .select(COLUMNS)
     .where('directory_id', '=', p('directory'))
-    .where('path', '>=', p('from'))
-    .where('path', '<', p('to'))
-    .orderBy('path')
+    .where(pathWithin(db, p('from'), p('to')))
+    .orderBy(byPath(db))
     .limit(p('limit')),
 );
 

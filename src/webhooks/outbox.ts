@@ -109,12 +109,15 @@ function unsent(
   };
 }
 
+/** No name of DNS makes a longer one, and the index of destinations holds no text of any length. */
+const LONGEST_ORIGIN = 300;
+
 /**
  * The account, and scheme, host and port of the receiver: whose turn it is. What is no URL is kept apart by its text; its
  * attempts fail and say so.
  */
 export function destinationOf(accountId: string, url: string): string {
-  return `${accountId} ${URL.parse(url)?.origin ?? url}`;
+  return `${accountId} ${(URL.parse(url)?.origin ?? url).slice(0, LONGEST_ORIGIN)}`;
 }
 
 /**

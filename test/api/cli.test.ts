@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { isWellFormedKey } from '../../src/accounts/key-format.ts';
 import { runCommand, startCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
@@ -125,7 +126,7 @@ test('output that cannot be written is one line with status 1', () => {
   assert.match(stderr, /^berth: the output cannot be written: ENOSPC[^\n]*\n$/);
 });
 
-test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', async () => {
+test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', sqliteOnly, async () => {
   using place = scratch();
   await berth(place, 'account', 'create', 'Acme', '--plan', 'pro');
   const [archive, bin] = [join(place.dir, 'backup.tar'), join(place.dir, 'bin')];

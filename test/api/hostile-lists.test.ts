@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { sql } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { systemClock } from '../../src/clock.ts';
@@ -19,11 +18,23 @@ import { clientOf, startServe } from '../support/serve-process.ts';
 const ROWS = 8000;
 
 async function fill({ db }: Database, directory: string, rows: number): Promise<void> {
-  await sql`
-    with recursive n(i) as (select 1 union all select i + 1 from n where i < ${rows})
-    insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
-    select substr(${directory}, 1, 24) || printf('%012d', i), ${directory}, cast(printf('%01000d', i) as blob), i, 'uploaded', i / 7, i, 1, 'log' from n
-  `.execute(db);
+  const [start, rest] = [
+    directory.slice(0, 24),
+    { directory_id: directory, state: 'uploaded', mtime: 1, source: 'log' } as const,
+  ];
+  const rowOf = (i: number) => ({
+    ...rest,
+    id: start + String(i).padStart(12, '0'),
+    path: Buffer.from(String(i).padStart(1000, '0')),
+    size_bytes: i,
+    uploaded_at: Math.floor(i / 7),
+    inode: i,
+  });
+  for (let i = 1; i <= rows; i += 1000)
+    await db
+      .insertInto('files')
+      .values(Array.from({ length: Math.min(1000, rows + 1 - i) }, (_, at) => rowOf(i + at)))
+      .execute();
 }
 
 function get(directory: string, key: string): string {

@@ -6,11 +6,13 @@ import { globSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import Sqlite from 'better-sqlite3';
+import { sql } from 'kysely';
+import { openDatabase } from '../../src/db/open.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres } from '../support/postgres.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
@@ -113,20 +115,21 @@ test('a whole run at the level "trace" shows no key, password, hash or webhook s
   assert.equal(change.status, 200);
   assert.equal((await sftp(customer.dir, { ...login, keyFile }, ['pwd'])).code, 0);
 
-  const database = new Sqlite(config.databaseFile);
-  t.after(() => database.close());
-  const column = (query: string): string[] => database.prepare<[], string>(query).pluck().all();
-  for (const hash of column('select hash from api_keys')) secrets.set('the hash of a key', hash);
-  for (const hash of column('select password_hash from directories')) secrets.set('the hash of a password', hash);
+  const { db, close } = await openDatabase(config.database);
+  t.after(close);
+  for (const { hash } of await db.selectFrom('api_keys').select('hash').execute())
+    secrets.set('the hash of a key', hash);
+  for (const { password_hash } of await db.selectFrom('directories').select('password_hash').execute())
+    secrets.set('the hash of a password', password_hash);
   checkFiles(place.dir, [...secrets.values()]);
-  database.pragma('wal_checkpoint(truncate)');
-  database.exec('vacuum');
+  if (!onPostgres) await sql`pragma wal_checkpoint(truncate)`.execute(db);
+  await sql`vacuum`.execute(db);
   checkFiles(place.dir, [...secrets.values()]);
 
-  database.exec('alter table directories rename to gone');
+  await sql`alter table directories rename to gone`.execute(db);
   await refused(client.send('PATCH', path, { json: { directory: { name: password, description: secret } } }), 500);
   await refused(client.send('GET', `${path}?x=${admin.key}`), 500);
-  database.exec('alter table gone rename to directories');
+  await sql`alter table gone rename to directories`.execute(db);
   assert.equal((await client.send('DELETE', path)).status, 204);
   assert.equal(await serve.kill('SIGTERM'), 0);
 
@@ -193,9 +196,7 @@ function checkFiles(dir: string, secrets: readonly string[]): void {
     assert.equal(stats.mode & 0o7777, 0o600, `${file} is ${(stats.mode & 0o7777).toString(8)}`);
   }
   for (const known of [
-    /berth\.db$/,
-    /berth\.db-wal$/,
-    /berth\.db-shm$/,
+    ...(onPostgres ? [] : [/berth\.db$/, /berth\.db-wal$/, /berth\.db-shm$/]),
     /tls\/key\.pem$/,
     /\.user-privileged$/,
     /_key$/,

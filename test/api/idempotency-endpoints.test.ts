@@ -1,8 +1,8 @@
 /** Every POST keeps its answer for an Idempotency-Key, and in the transaction of its change: neither is there without the other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sql } from 'kysely';
 import { madeKeys } from '../support/made-keys.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { type WebhookPlace, webhookPlace } from './webhook-place.ts';
 
 interface Post {
@@ -82,13 +82,11 @@ for (const [path, { changesNothing }] of Object.entries(POSTS)) {
   test(`POST ${path}: what cannot be kept is not done`, async () => {
     await using at = await place(path);
     const { db } = at.api.database;
-    await sql`create trigger no_answer before insert on kept_answers begin select raise(abort, 'as if'); end`.execute(
-      db,
-    );
+    const allow = await refuseWrites(db, 'insert on kept_answers');
     const before = await at.state();
     assert.equal((await at.post()).status, 500);
     assert.deepEqual(await at.state(), before);
-    await sql`drop trigger no_answer`.execute(db);
+    await allow();
     const { status, headers } = await at.post();
     assert.ok(status < 300);
     assert.equal(headers['idempotency-replayed'], undefined, 'it was done now');

@@ -1,13 +1,13 @@
 /** `Idempotency-Key`: what is asked again is answered again, and not done again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sql } from 'kysely';
 import { revokeKey } from '../../src/accounts/api-keys.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { rawExchange } from '../support/raw-http.ts';
 import { systemError } from '../support/recording-host.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { scratch } from '../support/scratch.ts';
 
 const ACME = { directory: { name: 'Acme', metadata: { token: 'nobody-may-read-this' } } };
@@ -185,17 +185,15 @@ test('a create whose undoing fails is in flight until it is undone: its answer i
   using place = scratch();
   await using api = await hosted(place);
   const { db } = api.database;
-  await sql`create trigger no_undo before update of deleted_at on directories begin select raise(abort, 'as if'); end`.execute(
-    db,
-  );
-  await sql`create trigger no_removal before delete on directories begin select raise(abort, 'as if'); end`.execute(db);
+  const allowUndo = await refuseWrites(db, 'update of deleted_at on directories');
+  const allowRemoval = await refuseWrites(db, 'delete on directories');
   api.host.fail(systemError('ENOSPC'));
   assert.equal((await create(api.send, 'k')).status, 507);
   api.host.fail(undefined);
   assert.equal((await db.selectFrom('kept_answers').selectAll().execute()).length, 1, 'it could not be removed');
   assert.equal((await create(api.send, 'k')).status, 409);
-  await sql`drop trigger no_undo`.execute(db);
-  await sql`drop trigger no_removal`.execute(db);
+  await allowUndo();
+  await allowRemoval();
   let first: ApiAnswer | undefined;
   await until('it can be done anew', async () => (first = await create(api.send, 'k')).status === 201);
   assert.ok(first);

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
 import type { Config } from '../../src/config.ts';
 import { freePort } from '../support/free-port.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 
@@ -30,7 +31,7 @@ function holders(folder: string, secrets: readonly string[]): string[] {
   });
 }
 
-test('prepare, account, key, serve, backup and restore under umask 000', async (t) => {
+test('prepare, account, key, serve, backup and restore under umask 000', sqliteOnly, async (t) => {
   const umask = process.umask(0);
   t.after(() => process.umask(umask));
   const port = await freePort();

@@ -7,6 +7,7 @@ import Sqlite from 'better-sqlite3';
 import { backUp } from '../../src/backup/backup.ts';
 import { systemClock } from '../../src/clock.ts';
 import { hosted } from '../support/hosted.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 const holds = (file: string, secret: string): boolean => existsSync(file) && readFileSync(file).includes(secret);
@@ -18,7 +19,7 @@ async function backupOf({ config, dir }: Scratch): Promise<string> {
   return file;
 }
 
-test('a deleted directory leaves none of its secrets behind', async () => {
+test('a deleted directory leaves none of its secrets behind', sqliteOnly, async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { databaseFile } = place.config;
@@ -44,7 +45,7 @@ test('a deleted directory leaves none of its secrets behind', async () => {
   assert.ok(holds(backup, live), 'and the backup holds the others');
 });
 
-test('a backup leaves out what an earlier berth has left in free pages', async () => {
+test('a backup leaves out what an earlier berth has left in free pages', sqliteOnly, async () => {
   using place = scratch();
   {
     await using _made = await hosted(place);

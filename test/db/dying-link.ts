@@ -1,4 +1,4 @@
-/** Uses a link on the database of `DATABASE_FILE`, and is killed: `dying-link.ts hash|commit TOKEN`. */
+/** Uses a link on the database of `DATABASE`, and is killed: `dying-link.ts hash|commit TOKEN`. */
 import { setClock } from '../support/set-clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createPasswordHashing } from '../../src/users/password-hashing.ts';
@@ -7,7 +7,7 @@ import { setPasswordByLink } from '../../src/users/set-password.ts';
 import { PASSWORD } from '../support/users.ts';
 
 const [after, token = ''] = process.argv.slice(2);
-const database = await openDatabase(process.env['DATABASE_FILE'] ?? '');
+const database = await openDatabase(process.env['DATABASE'] ?? '');
 const passwords = createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 }));
 const dies = {
   ...passwords,

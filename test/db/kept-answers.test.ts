@@ -2,17 +2,34 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { DAY, SECOND } from '../../src/clock.ts';
 import { confirmClock, createClockLead } from '../../src/clock-lead.ts';
+import type { Database } from '../../src/db/open.ts';
 import { placeOf } from '../../src/history/kept-answers.ts';
 import { pruneHistory } from '../../src/history/prune.ts';
 import { createLog } from '../../src/log.ts';
 import type { ApiAnswer, Send } from '../support/api-client.ts';
 import { hosted } from '../support/hosted.ts';
-import { scratch } from '../support/scratch.ts';
+import { onPostgres } from '../support/postgres.ts';
+import { scratch, type Scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 
 const ACME = { directory: { name: 'Acme' } };
+
+/** Every byte that the database holds. */
+async function everythingIn({ db }: Database, { config }: Scratch): Promise<Buffer> {
+  const { databaseFile } = config;
+  if (!onPostgres) return Buffer.concat([databaseFile, `${databaseFile}-wal`].map((file) => readFileSync(file)));
+  const tables = await sql<{
+    name: string;
+  }>`select tablename as name from pg_tables where schemaname = 'public'`.execute(db);
+  const rows: object[] = [];
+  for (const { name } of tables.rows)
+    rows.push(...(await sql<object>`select * from ${sql.table(name)}`.execute(db)).rows);
+  const values: unknown[] = rows.flatMap((row) => Object.values(row));
+  return Buffer.concat(values.map((value) => (Buffer.isBuffer(value) ? value : Buffer.from(String(value)))));
+}
 
 const create = (send: Send, key: string): Promise<ApiAnswer> =>
   send('POST', '/directories', { json: ACME, headers: { 'idempotency-key': key } });
@@ -23,8 +40,7 @@ test('the database alone opens nothing: neither the answer nor the request can b
   const { text, json } = await create(api.send, 'order-1');
   const { sftp_password: password } = (json as { data: { sftp_password: string } }).data;
   const row = await api.database.db.selectFrom('kept_answers').selectAll().executeTakeFirstOrThrow();
-  const { databaseFile } = place.config;
-  const bytes = Buffer.concat([readFileSync(databaseFile), readFileSync(`${databaseFile}-wal`)]);
+  const bytes = await everythingIn(api.database, place);
   for (const secret of [password, 'order-1', api.tenant.key]) assert.ok(!bytes.includes(secret), secret);
 
   const request = ['POST', '/api/v1/directories', Buffer.from(JSON.stringify(ACME))];

@@ -221,7 +221,7 @@ test('a crash between the commit and the answer: the link is used up, and its pa
   })();
   const dying = (after: 'hash' | 'commit') =>
     spawnSync(process.execPath, [fileURLToPath(new URL('dying-link.ts', import.meta.url)), after, user.token], {
-      env: { ...process.env, DATABASE_FILE: files.config.databaseFile },
+      env: { ...process.env, DATABASE: files.config.database },
       encoding: 'utf8',
     });
   const before = dying('hash');

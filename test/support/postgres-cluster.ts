@@ -1,6 +1,7 @@
-/** Starts a PostgreSQL for the tests of one run, and ends it (node --test-global-setup). Nothing of it outlives the run. */
-import { execFileSync } from 'node:child_process';
-import { chownSync, globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+/** Starts a PostgreSQL for the tests of one run, and ends it (node --test-global-setup). Nothing of it outlives the run, even one that is killed. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, globSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { openDatabase } from '../../src/db/open.ts';
@@ -18,44 +19,42 @@ const SETTINGS = [
   'autovacuum_naptime=5s',
 ];
 
-let folder: string | undefined;
+/** Waits for the end of this process, by whatever way it ends, then leaves nothing of the server. */
+const CLEAR = 'cat; "$0/pg_ctl" -s -D "$1/data" -m immediate stop; rm -rf "$1"';
+
+let keeper: ChildProcess | undefined;
 
 export async function globalSetup(): Promise<void> {
   if (!onPostgres) return;
   mkdirSync(ROOT, { recursive: true, mode: 0o755 });
-  folder = mkdtempSync(join(ROOT, 'postgres-'));
-  const uid = Number(execFileSync('id', ['-u', 'postgres'], { encoding: 'utf8' }));
-  chownSync(folder, uid, uid);
-  asPostgres(
-    'initdb',
-    '-A',
-    'trust',
-    '-U',
-    'postgres',
-    '-E',
-    'UTF8',
-    '--locale=C',
-    '--no-sync',
-    '-D',
-    join(folder, 'data'),
-  );
+  const folder = mkdtempSync(join(ROOT, 'postgres-'));
+  const data = join(folder, 'data');
+  const [bin = ''] = globSync('/usr/lib/postgresql/*/bin').toSorted().toReversed();
+  const [first, ...more] = [...asPostgres(), 'sh', '-c', CLEAR, bin, folder];
+  // In a session of its own: Ctrl-C ends only the others.
+  keeper = spawn(first, more, { cwd: '/', stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  const run = (program: string, ...args: readonly string[]): void => {
+    const [command = '', ...rest] = [...asPostgres(), join(bin, program), '-D', data, ...args];
+    execFileSync(command, rest, { cwd: '/', stdio: ['ignore', 'ignore', 'inherit'] });
+  };
+  if (isRoot) chownSync(folder, Number(execFileSync('id', ['-u', 'postgres'], { encoding: 'utf8' })), 0);
+  run('initdb', '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C', '--no-sync');
   const options = [...SETTINGS, `unix_socket_directories=${folder}`].flatMap((each) => ['-c', each]).join(' ');
-  asPostgres('pg_ctl', '-w', '-s', '-D', join(folder, 'data'), '-l', join(folder, 'log'), '-o', options, 'start');
+  run('pg_ctl', '-w', '-s', '-l', join(folder, 'log'), '-o', options, 'start');
   process.env[SOCKET] = folder;
   execFileSync('psql', ['-qX', '-d', urlOf('postgres'), '-c', `create database ${TEMPLATE}`]);
   await (await openDatabase(urlOf(TEMPLATE))).close();
 }
 
-export function globalTeardown(): void {
-  if (folder === undefined) return;
-  asPostgres('pg_ctl', '-w', '-s', '-D', join(folder, 'data'), '-m', 'immediate', 'stop');
-  rmSync(folder, { recursive: true, force: true });
+export async function globalTeardown(): Promise<void> {
+  if (keeper === undefined) return;
+  keeper.stdin?.end();
+  await once(keeper, 'exit');
 }
 
+const isRoot = userInfo().uid === 0;
+
 /** The server refuses to be root. */
-function asPostgres(program: string, ...args: readonly string[]): void {
-  const [bin = ''] = globSync('/usr/lib/postgresql/*/bin').toSorted().toReversed();
-  const command = userInfo().uid === 0 ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] : [];
-  const [first = '', ...rest] = [...command, join(bin, program), ...args];
-  execFileSync(first, rest, { cwd: '/', stdio: ['ignore', 'ignore', 'inherit'] });
+function asPostgres(): string[] {
+  return isRoot ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] : [];
 }

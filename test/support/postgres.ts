@@ -13,8 +13,8 @@ export const SOCKET = 'BERTH_TEST_POSTGRES_SOCKET';
 
 export const TEMPLATE = 'berth_template';
 
-/** For a test of what only SQLite has: its file, its lock, its log. */
-export const sqliteOnly = { skip: onPostgres ? 'of the SQLite file' : false };
+/** For a test of what only SQLite has: its file, its lock, its log, its plans of queries. */
+export const sqliteOnly = { skip: onPostgres && 'of SQLite alone' };
 
 /** For a test of PostgreSQL itself, whose other side is SQLite. */
 export const postgresOnly = { skip: onPostgres ? false : 'needs BERTH_TEST_DATABASE=postgres' };

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { sql } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
 import { createBackground } from '../../src/background.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { createLastUsed } from '../../src/last-used.ts';
 import { createLog } from '../../src/log.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { scratch } from '../support/scratch.ts';
 import { setClock } from '../support/set-clock.ts';
 
@@ -27,16 +27,14 @@ test('a write that fails is counted and repeated, with later uses kept; the clos
   const background = createBackground(createLog('silent'));
   const lastUsed = createLastUsed({ database, clock, background, of: USED_API_KEYS });
 
-  await sql`create trigger full before update on api_keys begin select raise(abort, 'no space'); end`.execute(
-    database.db,
-  );
+  const allow = await refuseWrites(database.db, 'update on api_keys');
   lastUsed.note(once);
   lastUsed.note(twice);
   await lastUsed.flush();
   assert.equal(background.failures().get('last-used'), 1);
   const moved = clock.now();
   lastUsed.note(twice);
-  await sql`drop trigger full`.execute(database.db);
+  await allow();
   await lastUsed.flush();
   const [first, second] = [await usedAt(once), await usedAt(twice)];
   assert.ok(first && second && first < moved && second > moved, `${first} ${moved} ${second}`);

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sql } from 'kysely';
 import { claim, type Claimed, LEASE } from '../../src/webhooks/queue.ts';
 import { finish, type Finished } from '../../src/webhooks/queue.ts';
 import { ripen } from '../../src/webhooks/queue.ts';
 import { receiver } from '../support/receiver.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { directory, type OutboxPlace, outboxPlace } from './outbox-place.ts';
 
 /** Claims the one delivery and dies. */
@@ -119,15 +119,14 @@ test('an outcome that the database refuses is kept and recorded when it can be, 
   await using target = await receiver();
   const { db } = place.database;
   // What a full disk does to the transaction.
-  await sql`create trigger full before update on deliveries when new.state = 'delivered'
-    begin select raise(abort, 'disk full'); end`.execute(db);
+  const allow = await refuseWrites(db, 'update on deliveries', "new.state = 'delivered'");
   const dispatcher = place.start();
   const id = await place.put(target.url);
   dispatcher.wake();
   await target.next();
   await sleep(300);
   assert.equal((await place.delivery(id)).state, 'running');
-  await sql`drop trigger full`.execute(db);
+  await allow();
   assert.equal((await place.until(id, 'delivered')).attempts, 1);
   assert.equal(target.requests.length, 1);
 });

@@ -11,6 +11,7 @@ import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 
 export const SECRET = 'c2VjcmV0IHNlY3JldCBzZWNyZXQ=';
@@ -46,7 +47,7 @@ export async function outboxPlace({
 }: PlaceOptions = {}): Promise<OutboxPlace> {
   await using stack = new AsyncDisposableStack();
   const place = stack.use(scratch());
-  const database = await openDatabase(`${place.dir}/berth.db`);
+  const database = await openDatabase(onPostgres ? place.config.database : `${place.dir}/berth.db`);
   stack.defer(() => database.close());
   const sender = createSender(guardedAgents(allow, resolve), '1.2.3');
   stack.defer(() => sender.close());

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sql } from 'kysely';
 import type { Dispatcher } from '../../src/webhooks/dispatcher.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';
+import { refuseWrites } from '../support/refused-writes.ts';
 import { type OutboxPlace, outboxPlace } from './outbox-place.ts';
 
 /** Uploads these files with one transaction. */
@@ -61,11 +61,11 @@ test('a commit that the database refuses sends nothing, and its slots are free a
   const dispatcher = place.start();
   await upload(place, dispatcher, 'http://127.0.0.1:9/', 'warm-up');
   // What a full disk does when the claim is written.
-  await sql`create trigger full before insert on attempts begin select raise(abort, 'disk full'); end`.execute(db);
+  const allow = await refuseWrites(db, 'insert on attempts');
   for (let count = 0; count < 3; count += 1) {
     await assert.rejects(upload(place, dispatcher, target.url, 'refused'), /disk full/);
   }
-  await sql`drop trigger full`.execute(db);
+  await allow();
   await upload(place, dispatcher, target.url, 'a', 'b');
   assert.deepEqual(new Set([nameOf(await target.next()), nameOf(await target.next())]), new Set(['a', 'b']));
 });

@@ -68,12 +68,13 @@ export async function directoryPage(
     .selectFrom('directories')
     .select(['id', 'name', 'sftp_username', 'storage_bytes', 'suspended', 'expires_at', 'inserted_at'])
     .select(['last_upload_at', `${column} as key`])
-    .where((eb) => (few ? isAmong(accountId, few) : eb('account_id', '=', accountId)))
+    .where((eb) => (few ? isAmong(reads, accountId, few) : eb('account_id', '=', accountId)))
     .where('deleted_at', 'is', null)
     .orderBy(column, direction)
     .orderBy('id', direction)
     .limit(PAGE + 1);
-  if (search !== '') query = query.where(({ eb, or }) => or([eb('id', '=', search), ...texts.map(contains)]));
+  if (search !== '')
+    query = query.where(({ eb, or }) => or([eb('id', '=', search), ...texts.map((text) => contains(reads, text))]));
   if (from)
     query = query.where(({ eb, refTuple, tuple }) =>
       eb(refTuple(column, 'id'), isDownward ? '<' : '>', tuple(from.key, from.id)),

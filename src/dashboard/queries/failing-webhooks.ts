@@ -4,6 +4,7 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../clock.ts';
+import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export interface FailingWebhook {
@@ -28,7 +29,7 @@ export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],
 ): Promise<Map<string, FailingWebhook>> {
-  const rows = await failing(reads, sql`select value from json_each(${JSON.stringify(ids)})`, ids.length);
+  const rows = await failing(reads, listed(reads, ids), ids.length);
   return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
 }
 

@@ -23,7 +23,7 @@ export type RecordedFile = FileStat & Pick<FilesTable, 'path'>;
 
 export interface ScanOptions {
   readonly root: string;
-  /** Recorded files of the directory in the order of their paths, after one. */
+  /** Recorded files of the directory in a fixed order of their paths, after one; all of them after an empty one. */
   filesAfter(after: Buffer, limit: number): Promise<RecordedFile[]>;
   /** A file that is not as its row has it. */
   differs(path: FilePath): Promise<void>;

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import { compiled } from '../../db/compiled.ts';
+import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
 import type { FilesTable, Tables } from '../../db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
 import { type FileStat, unknownInode } from './file-stat.ts';
@@ -13,7 +14,11 @@ import { type FileStat, unknownInode } from './file-stat.ts';
 export type FileRow = FilesTable;
 
 const fileAt = compiled<{ directory: string; path: Buffer }>()((db, p) =>
-  db.selectFrom('files').selectAll().where('directory_id', '=', p('directory')).where('path', '=', p('path')),
+  db
+    .selectFrom('files')
+    .selectAll()
+    .where('directory_id', '=', p('directory'))
+    .where(pathIs(db, p('path'))),
 );
 const withInode = compiled<{ directory: string; inode: number; unknown: number }>()((db, p) =>
   db
@@ -61,14 +66,14 @@ const settle = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
     .where('id', '=', p('id')),
 );
 
-/** Recorded files of a directory in the order of their paths, after one. */
+/** Recorded files of a directory in the order of the index of paths, after one. */
 export const filesAfter = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
   db
     .selectFrom('files')
     .select(['path', 'inode', 'mtime', 'size_bytes'])
     .where('directory_id', '=', p('directory'))
-    .where('path', '>', p('after'))
-    .orderBy('path')
+    .where(pathAfter(db, p('after')))
+    .orderBy(byPathIndex(db))
     .limit(p('limit')),
 );
 
@@ -127,21 +132,16 @@ export class Files {
     this.#growth -= row.size_bytes;
   }
 
-  /** Up to `limit` rows below a folder, by path, after `after`. */
+  /** Up to `limit` rows below a folder, in the order of the index of paths, after one ('' for the first). */
   below(folder: FilePath, after: FilePath, limit: number): Promise<FileRow[]> {
-    const from = after > `${folder}/` ? after : `${folder}/`;
-    return (
-      this.#tx
-        .selectFrom('files')
-        .selectAll()
-        .where('directory_id', '=', this.#directory)
-        .where('path', '>', bytesOf(from))
-        // '0' is the character after '/', so this is the end of everything that starts with `folder/`.
-        .where('path', '<', bytesOf(`${folder}0`))
-        .orderBy('path')
-        .limit(limit)
-        .execute()
-    );
+    return this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', this.#directory)
+      .where(pathBelow(this.#tx, bytesOf(folder), after === '' ? undefined : bytesOf(after)))
+      .orderBy(byPathIndex(this.#tx))
+      .limit(limit)
+      .execute();
   }
 
   announced({ at }: { readonly at: Micros }): void {

@@ -1,0 +1,23 @@
+/** What a full disk does to a database: a write fails, and its transaction with it. */
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../src/db/schema.ts';
+import { onPostgres } from './postgres.ts';
+
+let made = 0;
+
+/**
+ * Refuses what a trigger can name, `update of name on directories` say; `when` is a condition for the row.
+ * @returns what allows it again.
+ */
+export async function refuseWrites(db: Kysely<Tables>, write: string, when = 'true'): Promise<() => Promise<void>> {
+  made += 1;
+  const name = `refused_${made}`;
+  const run = (statement: string) => sql.raw(statement).execute(db);
+  if (!onPostgres) {
+    await run(`create trigger ${name} before ${write} when ${when} begin select raise(abort, 'disk full'); end`);
+    return async () => void (await run(`drop trigger ${name}`));
+  }
+  await run(`create function ${name}() returns trigger language plpgsql as $$ begin raise 'disk full'; end $$`);
+  await run(`create trigger ${name} before ${write} for each row when (${when}) execute function ${name}()`);
+  return async () => void (await run(`drop function ${name} cascade`));
+}

@@ -144,6 +144,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const api = await openApi(ground, { rules, webhooks, files: uploads.files, changes, checkHealth }, parts);
   const sources = {
     reads: database.reads,
+    node: config.node,
     clock,
     background,
     deniedLogins: paths.deniedLogins,

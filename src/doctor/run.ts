@@ -16,6 +16,7 @@ import { checkDisk } from './checks/disk.ts';
 import { checkFolders } from './checks/folders.ts';
 import { checkLimits } from './checks/limits.ts';
 import { checkLogin } from './checks/login.ts';
+import { checkNodes } from './checks/nodes.ts';
 import { checkPrograms } from './checks/programs.ts';
 import { checkQuotas } from './checks/quotas.ts';
 import { checkServe, checkSshd } from './checks/running.ts';
@@ -34,6 +35,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   folders: checkFolders,
   'sshd files': checkSshdFiles,
   database: checkDatabase,
+  nodes: checkNodes,
   users: checkUsers,
   directories: checkDirectories,
   limits: checkLimits,

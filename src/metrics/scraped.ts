@@ -1,8 +1,8 @@
 /** A metric that each scrape reads anew. */
 import type { Counter, CounterConfiguration, Gauge, GaugeConfiguration, Registry } from 'prom-client';
 
-/** One number, or one for each value of the metric's label. */
-type Samples = number | Readonly<Record<string, number>>;
+/** One number, or one for each value of the metric's label; none of a number that is not known now. */
+export type Samples = number | Readonly<Record<string, number>>;
 
 export function scraped(
   registry: Registry,
@@ -18,6 +18,7 @@ export function scraped(
     async collect() {
       const samples = await read();
       metric.reset();
+      if (label === '') metric.remove(); // its reset leaves a 0
       if (typeof samples === 'number') metric.inc(samples);
       else for (const [value, sample] of Object.entries(samples)) metric.inc({ [label]: value }, sample);
     },

@@ -32,11 +32,11 @@ const GROUND = [
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   accounts: ['history/audit.ts'],
-  doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'sftp'],
+  doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
   backup: ['directories/create.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: [],
-  metrics: [],
+  metrics: ['nodes/list.ts'],
   nodes: ['directories/homes.ts', 'directories/host.ts'],
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],

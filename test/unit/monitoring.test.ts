@@ -15,6 +15,7 @@ import { firstPair } from '../../src/http/certificate.ts';
 import { createLog } from '../../src/log.ts';
 import type { MetricsServer } from '../../src/metrics/server.ts';
 import { createMetrics } from '../../src/metrics/start.ts';
+import { postgresOnly, psql, urlOf } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 const FOLDER = new URL('../../packaging/monitoring/', import.meta.url);
@@ -57,6 +58,7 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
   const metrics = createMetrics();
   const sources = {
     reads: database.reads,
+    node: place.config.node,
     background: { failures: () => new Map([['history', 2]]) },
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
@@ -87,7 +89,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));
-  assert.equal(rules.length, 9);
+  assert.equal(rules.length, 11);
   for (const rule of rules) {
     assert.deepEqual(Object.keys(rule).toSorted(), [
       'alert',
@@ -113,6 +115,22 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   assert.deepEqual(unknown, []);
   const undrawn = [...shown].filter((name) => name.startsWith('berth_') && !drawn.flatMap(named).includes(name));
   assert.deepEqual(undrawn, []);
+});
+
+test('while PostgreSQL is away, the scrape says so and has what the machine says', postgresOnly, async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  const scrape = async (): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${running.server.port}/metrics`);
+    assert.equal(answer.status, 200);
+    return answer.text();
+  };
+  assert.match(await scrape(), /^berth_database_up 1\n[^]*^berth_outbox_deliveries\{state="queued"\} 0$/m);
+  psql(urlOf('postgres'), `drop database ${/@\/(\w+)/.exec(place.config.database)?.[1]} with (force)`);
+  const text = await scrape();
+  assert.match(text, /^berth_database_up 0$/m);
+  assert.match(text, /^berth_sftp_sessions 2$/m);
+  assert.doesNotMatch(text, /^berth_(outbox|nodes|database_answer)\w*[ {]/m);
 });
 
 test('a port that nobody listens on, the room on the disks and the end of the certificate are seen', async () => {

@@ -1,15 +1,55 @@
-/** The database: private, undamaged, and of this version. Only reads it. */
+/** The database: private and undamaged, or a server that answers and is fit for berth; of this version. Only reads it. */
 import { existsSync, lstatSync } from 'node:fs';
 import { lookAt } from '../../db/look.ts';
-import { isPostgresUrl } from '../../db/place.ts';
+import { isPostgresUrl, shownPlace } from '../../db/place.ts';
+import { explained, refuseUnsuitable, serverState } from '../../db/postgres-server.ts';
 import { isUnfinished } from '../../db/unfinished-restore.ts';
-import { type Check, fail, orOk, warn } from '../finding.ts';
+import { errorMessage } from '../../errors.ts';
+import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 
 /** A write-ahead log this large is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
 
+/** A server that takes longer to answer a trifle, in ms, is felt in every request. */
+const SLOW = 100;
+
 export const checkDatabase: Check = async (config, clock) =>
-  isPostgresUrl(config.database) ? [] : checkFile(config, clock);
+  isPostgresUrl(config.database) ? checkServer(config.database) : checkFile(config, clock);
+
+async function checkServer(url: string): Promise<Finding[]> {
+  const where = shownPlace(url);
+  try {
+    await using look = await lookAt(url);
+    await refuseUnsuitable(look.db, url);
+    const began = performance.now();
+    const { version, is_forgetful: isForgetful, is_exposed: isExposed } = await serverState(look.db);
+    const ms = Math.ceil(performance.now() - began);
+    const { missing, unknown } = await look.schema();
+    return orOk(
+      [
+        ...ofSchema(where, missing, unknown),
+        isForgetful &&
+          warn(
+            `${where} forgets what was answered when its power fails (synchronous_commit)`,
+            "alter database NAME set synchronous_commit = 'on'",
+          ),
+        isExposed && warn(`what ${where} is told goes over the network as it is`, 'sslmode=verify-full in the URL'),
+        ms > SLOW && warn(`${where} took ${ms} ms to answer a trifle`, 'see what it and the network are busy with'),
+      ],
+      `${where} answers in ${ms} ms: PostgreSQL ${version}, of this version`,
+    );
+  } catch (error) {
+    return [fail(errorMessage(explained(error, url)), 'mend the server or BERTH_DATABASE_URL; sshd goes on meanwhile')];
+  }
+}
+
+function ofSchema(where: string, missing: readonly string[], unknown: readonly string[]): (Finding | false)[] {
+  return [
+    unknown.length > 0 &&
+      fail(`${where} was written by a newer berth (${unknown.join(', ')})`, 'install that version again'),
+    missing.length > 0 && warn(`${where} still has to be migrated (${missing.join(', ')})`, 'restart berth'),
+  ];
+}
 
 const checkFile: Check = async (config) => {
   const file = config.database;
@@ -27,9 +67,7 @@ const checkFile: Check = async (config) => {
         warn(`${file}-wal has grown to ${log >> 20} MiB`, `end what keeps it open (fuser ${file}), then restart berth`),
       damage !== undefined &&
         fail(`${file} is damaged: ${damage}`, 'stop berth, keep a copy of the file, then: berth restore FILE'),
-      unknown.length > 0 &&
-        fail(`${file} was written by a newer berth (${unknown.join(', ')})`, 'install that version again'),
-      missing.length > 0 && warn(`${file} still has to be migrated (${missing.join(', ')})`, 'restart berth'),
+      ...ofSchema(file, missing, unknown),
     ],
     `${file} is undamaged and of this version`,
   );

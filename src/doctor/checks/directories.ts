@@ -19,9 +19,11 @@ export const checkDirectories: Check = async (config) => {
   const rows = await look.db
     .selectFrom('directories')
     .select([...HOSTED, 'deleted_at'])
+    .where('node', '=', config.node)
     .execute();
   const unapplied = await look.db.selectFrom('unapplied').select('directory_id').execute();
-  const changing = new Set(unapplied.map((row) => row.directory_id));
+  const marked = new Set(unapplied.map((row) => row.directory_id));
+  const changing = new Set(rows.map((row) => row.id).filter((id) => marked.has(id)));
   const live = rows.filter((row) => row.deleted_at === null && !changing.has(row.id));
   const known = new Set(rows.map((row) => row.sftp_username));
 

@@ -23,6 +23,8 @@ const TIMEOUT = 10_000;
 
 interface Directory {
   readonly id: string;
+  readonly sftp_host: string;
+  readonly sftp_port: number;
   readonly sftp_username: string;
   readonly sftp_password: string;
 }
@@ -44,7 +46,13 @@ export const checkLogin: Check = async (config, clock) => {
   const created = await ask('POST', '/directories', { directory: { name: NAME, retention_days: 1 } });
   if (created.status !== 201) return [unexpected('creating a directory', created)];
   const directory = (created.json as { data: Directory }).data;
+  const { sftp_host: host, sftp_port: port } = directory;
   try {
+    if (config.node !== '' && (host !== config.sftp.host || port !== config.sftp.port)) {
+      return [
+        ok(`new directories go to ${host}:${port} now: no login was tried here, berth doctor --login there does`),
+      ];
+    }
     return [await tryLogins(config, directory, ask)];
   } finally {
     await ask('DELETE', `/directories/${directory.id}`);

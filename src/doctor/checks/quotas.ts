@@ -3,13 +3,14 @@ import { lookAt } from '../../db/look.ts';
 import { kernelQuotas } from '../../sftp/quota.ts';
 import { type Check, fail, ok } from '../finding.ts';
 
-export const checkQuotas: Check = async ({ database, jailDir }) => {
+export const checkQuotas: Check = async ({ database, node, jailDir }) => {
   const obstacle = kernelQuotas(jailDir).obstacle();
   if (obstacle === undefined) return [ok(`${jailDir}: the kernel enforces quotas of directories`)];
   await using look = await lookAt(database);
   const { count } = await look.db
     .selectFrom('directories')
     .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('node', '=', node)
     .where('deleted_at', 'is', null)
     .where('quota_bytes', 'is not', null)
     .executeTakeFirstOrThrow();

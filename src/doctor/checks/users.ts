@@ -57,6 +57,7 @@ async function liveUser(config: Config): Promise<User | undefined> {
   return await look.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])
+    .where('node', '=', config.node)
     .where('deleted_at', 'is', null)
     .where('id', 'not in', (eb) => eb.selectFrom('unapplied').select('directory_id'))
     .limit(1)

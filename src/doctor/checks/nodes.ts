@@ -1,0 +1,33 @@
+/** The machines that share a PostgreSQL: whether each lives, and what waits for one that does not. */
+import { sql } from 'kysely';
+import { lookAt } from '../../db/look.ts';
+import { listNodes } from '../../nodes/list.ts';
+import { type Check, fail, orOk, warn } from '../finding.ts';
+
+export const checkNodes: Check = async ({ database, node }) => {
+  if (node === '') return [];
+  await using look = await lookAt(database);
+  const nodes = await listNodes(look.db);
+  const waiting = await look.db
+    .selectFrom('unapplied as u')
+    .innerJoin('directories as d', 'd.id', 'u.directory_id')
+    .select(({ fn }) => ['d.node', fn.countAll<number>().as('changes')])
+    .where('u.done', '<', sql.ref<number>('u.version'))
+    .groupBy('d.node')
+    .execute();
+  const away = nodes.filter(({ state, directories }) => state === 'away' && directories > 0);
+  return orOk(
+    [
+      !nodes.some(({ name }) => name === node) &&
+        warn(`the database does not know the node ${node} yet`, 'start berth, or mend BERTH_NODE'),
+      ...away.map(({ name, directories }) => {
+        const changes = waiting.find((each) => each.node === name)?.changes ?? 0;
+        return fail(
+          `the node ${name} is away: nobody follows its ${directories} directories, and ${changes} changes wait for it`,
+          `start berth on ${name}`,
+        );
+      }),
+    ],
+    `this is the node ${node}; ${nodes.map(({ name, state }) => `${name} is ${state}`).join(', ')}`,
+  );
+};

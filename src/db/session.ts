@@ -76,9 +76,6 @@ export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void>
   await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(sql`${lock}::text`)}`.execute(db);
 }
 
-/** µs since 1970 by the server's clock, which all nodes share. */
-export const serverTime = sql<number>`(extract(epoch from clock_timestamp()) * 1000000)::bigint`;
-
 /** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
 function ofLock(lock: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`locktype = 'advisory' and objsubid = 1 and granted

@@ -1,12 +1,31 @@
 /** What differs when several machines may work on the database, as they may on PostgreSQL. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { Clock, Micros } from '../clock.ts';
 import { isPostgres } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
 /** Whether other machines may write to it, too. */
-function isShared(db: Kysely<Tables>): boolean {
+export function isShared(db: Kysely<Tables>): boolean {
   return isPostgres(db);
 }
+
+/**
+ * The present by which times in rows are judged: the database's own where several machines share it, since their clocks
+ * may differ, else `now`, this machine's.
+ */
+export function present(db: Kysely<Tables>, now: Micros): RawBuilder<Micros> {
+  return isShared(db) ? serverTime : sql<Micros>`${now}`;
+}
+
+/** The same, asked for. */
+export async function presentTime(db: Kysely<Tables>, clock: Clock): Promise<Micros> {
+  if (!isShared(db)) return clock.now();
+  const { rows } = await sql<{ now: Micros }>`select ${serverTime} as now`.execute(db);
+  return rows[0]?.now ?? clock.now();
+}
+
+/** µs since 1970 by PostgreSQL's clock, which all nodes share. */
+export const serverTime = sql<Micros>`(extract(epoch from clock_timestamp()) * 1000000)::bigint`;
 
 /**
  * The uid of the principal that an insert makes: one more than there was, from `first` on. Shared, it comes from an identity

@@ -4,7 +4,8 @@
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
-import { isHeld, serverTime } from '../db/session.ts';
+import { isHeld } from '../db/session.ts';
+import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Home } from '../directories/homes.ts';
 import { BerthError } from '../errors.ts';

@@ -9,32 +9,22 @@
  * the times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import PQueue from 'p-queue';
 import type { Clock, Micros } from '../clock.ts';
 import { stepMeter } from '../clock-steps.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
+import { isShared, presentTime } from '../db/shared.ts';
 import { errorMessage } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Destinations } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
-import {
-  clamp,
-  claim,
-  type Claimed,
-  finish,
-  type Finished,
-  LEASE,
-  LISTED,
-  nextTimed,
-  queuedDestinations,
-  ripen,
-  shift,
-  type Turn,
-} from './queue.ts';
+import { type Claimed, LEASE, LISTED, queuedDestinations, type Turn } from './queue.ts';
+import { doRound, type Ended, type Taken } from './rounds.ts';
 import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
+import { clamp, nextTimed, shift } from './timed.ts';
 
 /** An answer within this makes a destination proven (see `destinations.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
@@ -46,6 +36,13 @@ const GRACE_MS = 3000;
 const RIPEN_MS = 50;
 /** The longest sleep, in ms: another process may have put something into the outbox (`replay.ts`). */
 const SLEEP_MS = 10_000;
+/** How often the outbox of several machines is searched, in ms. */
+const SEARCH_MS = 1000;
+/**
+ * After the database was away, leases that have ended are left alone for so long, in ms: another machine records first what
+ * its attempts have come to.
+ */
+const RECORD_MS = 5000;
 /** The wait after the database refused (a full disk, say), in ms. */
 const TROUBLE_MS = 1000;
 
@@ -65,17 +62,18 @@ export interface Enqueued<T> {
   readonly destinations: readonly string[];
 }
 
+/** Does in a transaction what there is to do; `enqueued` are the destinations of webhooks that are new in it. */
+type Settle = (tx: Kysely<Tables>, enqueued: readonly string[]) => Promise<void>;
+
 /** Runs a transaction that may enqueue webhooks. Those that there is room for are claimed in it and sent at once. */
 export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
-
-type Ended = Finished & Pick<Claimed, 'destination'>;
-
-const NOTHING = { value: undefined, destinations: [] };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #destinations = new Destinations(() => performance.now());
   readonly #sleeper = createSleeper();
+  /** Whether other machines claim from the same outbox. Its times are then the database's. */
+  readonly #isShared: boolean;
   readonly #clockStep: () => Micros;
   /** One transaction at a time, what follows from it included. */
   readonly #serial = new PQueue({ concurrency: 1 });
@@ -93,15 +91,27 @@ export class Dispatcher {
   #isFirst = true;
   /** After which destination to go on searching the outbox for those that have something due. */
   #searchAfter: string | undefined = '';
+  #searchedAt = Number.NEGATIVE_INFINITY;
   #ripenedAt = Number.NEGATIVE_INFINITY;
+  #ripensFrom = Number.NEGATIVE_INFINITY;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#clockStep = stepMeter(options.clock, () => performance.now());
+    this.#isShared = isShared(options.database.db);
+    this.#clockStep = this.#isShared ? () => 0 : stepMeter(options.clock, () => performance.now());
     this.#running = this.#run();
   }
 
-  readonly transact: Transact = (work) => this.#serial.add(() => this.#commit(false, work));
+  readonly transact: Transact = (work) =>
+    this.#serial.add(() =>
+      this.#commit(false, (settle) =>
+        this.#options.database.db.transaction().execute(async (tx) => {
+          const { value, destinations } = await work(tx);
+          await settle(tx, destinations);
+          return value;
+        }),
+      ),
+    );
 
   /** Searches the outbox now: somebody has put something into it in a transaction of another kind. */
   wake(): void {
@@ -127,6 +137,7 @@ export class Dispatcher {
         else await setImmediate();
       } catch (error) {
         this.#options.log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
+        if (this.#isShared) this.#ripensFrom = performance.now() + RECORD_MS;
         // What cannot be recorded now is repeated when its lease has ended.
         if (this.#isClosing && this.#underWay === 0) return;
         await this.#sleeper.sleep(TROUBLE_MS);
@@ -142,25 +153,36 @@ export class Dispatcher {
   async #round(): Promise<number> {
     this.#jump += this.#clockStep();
     await this.#search();
-    const timed = ((await nextTimed(this.#options.database.reads)) ?? Infinity) + this.#jump;
-    const dueIn = (timed - this.#options.clock.now()) / 1000;
-    const ripenIn = Math.max(dueIn, RIPEN_MS - (performance.now() - this.#ripenedAt));
+    const { database, clock } = this.#options;
+    const timed = ((await nextTimed(database.reads, clock.now())) ?? Infinity) + this.#jump;
+    const ripensFrom = Math.max(this.#ripenedAt + RIPEN_MS, this.#ripensFrom);
+    const ripenIn = Math.max(timed / 1000, ripensFrom - performance.now());
     const isRipe = ripenIn <= 0;
     const readyIn = this.#isClosing ? Infinity : this.#destinations.readyIn();
     const isRecordable = this.#unrecorded.size > 0 || this.#areGathered();
     if (isRecordable || readyIn === 0 || isRipe || this.#jump !== 0 || this.#isFirst) {
-      await this.#commit(isRipe, () => Promise.resolve(NOTHING));
+      const isOneStatement = this.#isShared && !this.#isFirst;
+      await this.#commit(isRipe, (settle) =>
+        isOneStatement ? settle(database.db, []) : database.db.transaction().execute((tx) => settle(tx, [])),
+      );
       if (isRipe) this.#ripenedAt = performance.now();
       return 0;
     }
     if (this.#searchAfter !== undefined) return 0;
-    return Math.min(SLEEP_MS, ripenIn, readyIn, this.#ended.length > 0 ? GATHER_MS : Infinity);
+    return Math.min(
+      this.#isShared ? SEARCH_MS : SLEEP_MS,
+      ripenIn,
+      readyIn,
+      this.#ended.length > 0 ? GATHER_MS : Infinity,
+    );
   }
 
   /** Searches a piece of the outbox. How much is due at a destination turns out when it has its turns. */
   async #search(): Promise<void> {
+    if (this.#isShared && performance.now() - this.#searchedAt >= SEARCH_MS) this.#searchAfter ??= '';
     const after = this.#searchAfter;
     if (after === undefined) return;
+    this.#searchedAt = performance.now();
     this.#searchAfter = undefined;
     const found = await queuedDestinations(this.#options.database.reads, after);
     for (const destination of found) this.#destinations.due(destination, Infinity);
@@ -168,54 +190,60 @@ export class Dispatcher {
     if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
   }
 
-  /** Commits `work` and all there is to do beside it. */
-  async #commit<T>(isRipe: boolean, work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>): Promise<T> {
+  /** Commits what `run` does, and by `settle` all there is to do beside it. */
+  async #commit<T>(isRipe: boolean, run: (settle: Settle) => Promise<T>): Promise<T> {
     let turns: readonly Turn[] = [];
+    let recorded: readonly Ended[] = [];
+    let taken: Taken = { claimed: [], moves: [], misplaced: [] };
     try {
-      const done = await this.#options.database.db.transaction().execute(async (tx) => {
-        const { value, destinations } = await work(tx);
+      const value = await run(async (tx, enqueued) => {
         this.#collect();
-        const recorded = [...this.#unrecorded];
-        const now = await this.#settle(tx, recorded, isRipe, destinations);
-        turns = this.#isClosing ? [] : this.#destinations.next();
-        return { value, recorded, ...(await claim(tx, turns, now)) };
+        recorded = [...this.#unrecorded];
+        this.#tellDue(enqueued);
+        await this.#followClock(tx);
+        taken = await doRound(tx, {
+          finished: recorded,
+          isRipe,
+          now: this.#options.clock.now(),
+          due: (destinations) => this.#tellDue(destinations),
+          turns: () => (turns = this.#isClosing ? [] : this.#destinations.next()),
+        });
       });
-      for (const ended of done.recorded) this.#unrecorded.delete(ended);
+      for (const ended of recorded) this.#unrecorded.delete(ended);
       this.#jump = 0;
       this.#isFirst = false;
-      const begun = Map.groupBy(done.claimed, ({ destination }) => destination);
-      for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
-      for (const { from, to, count } of done.moves) {
-        // What stands behind those that have moved shows in its next turn.
-        this.#destinations.due(from, Infinity);
-        this.#destinations.due(to, count);
-      }
-      this.#underWay += done.claimed.length;
-      for (const delivery of done.claimed) void this.#attempt(delivery);
-      this.#sleeper.wakeIn(this.#destinations.readyIn());
-      return done.value;
+      this.#begin(turns, taken);
+      return value;
     } catch (error) {
       for (const { destination, count } of turns) this.#destinations.give(destination, count);
       throw error;
     }
   }
 
-  /** Returns the time that it was done at. */
-  async #settle(
-    tx: Transaction<Tables>,
-    recorded: readonly Ended[],
-    isRipe: boolean,
-    enqueued: readonly string[],
-  ): Promise<Micros> {
+  #begin(turns: readonly Turn[], { claimed, moves, misplaced }: Taken): void {
+    const begun = Map.groupBy([...claimed, ...misplaced], ({ destination }) => destination);
+    for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
+    for (const { from, to, count } of moves) {
+      // What stands behind those that have moved shows in its next turn.
+      this.#destinations.due(from, Infinity);
+      this.#destinations.due(to, count);
+    }
+    for (const ended of misplaced) this.#end(ended);
+    this.#underWay += claimed.length;
+    for (const delivery of claimed) void this.#attempt(delivery);
+    this.#sleeper.wakeIn(this.#destinations.readyIn());
+  }
+
+  #tellDue(destinations: readonly string[]): void {
+    for (const destination of destinations) this.#destinations.due(destination, 1);
+  }
+
+  /** Keeps the outbox's times as far away as they were. */
+  async #followClock(tx: Kysely<Tables>): Promise<void> {
     this.#jump += this.#clockStep();
-    const now = this.#options.clock.now();
+    const { clock, retryDelays } = this.#options;
     if (this.#jump !== 0) await shift(tx, this.#jump);
-    if (this.#isFirst) await clamp(tx, now, longestWait(this.#options.retryDelays) + LEASE);
-    await finish(tx, recorded, now);
-    const ripened = isRipe ? await ripen(tx, now) : [];
-    const handedBack = recorded.filter(({ retryIn }) => retryIn === 0).map(({ destination }) => destination);
-    for (const destination of [...enqueued, ...ripened, ...handedBack]) this.#destinations.due(destination, 1);
-    return now;
+    if (this.#isFirst) await clamp(tx, await presentTime(tx, clock), longestWait(retryDelays) + LEASE);
   }
 
   async #attempt(delivery: Claimed): Promise<void> {
@@ -229,9 +257,13 @@ export class Dispatcher {
     if (!answer.isFinal) {
       this.#destinations.judge(delivery.destination, answer.status !== null && answer.latency < QUICK);
     }
-    if (this.#ended.length === 0) this.#endedSince = performance.now();
-    this.#ended.push({ ...finished, destination: delivery.destination });
     this.#underWay -= 1;
+    this.#end({ ...finished, destination: delivery.destination });
+  }
+
+  #end(ended: Ended): void {
+    if (this.#ended.length === 0) this.#endedSince = performance.now();
+    this.#ended.push(ended);
     this.#sleeper.wakeIn(this.#areGathered() ? 0 : GATHER_MS);
   }
 

@@ -4,9 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import { formatMicros, type Micros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
+import { presentTime } from '../db/shared.ts';
 
 export interface UploadEvent {
   readonly directory: Pick<DirectoriesTable, 'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url'>;
@@ -63,8 +64,12 @@ export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTa
  * For any other transaction, perhaps of another process: what becomes due by time is what the dispatcher looks for without
  * being told.
  */
-export async function enqueueDue(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<DeliveriesTable> {
-  const row = { ...delivery, state: 'waiting' as const };
+export async function enqueueDue(
+  tx: Transaction<Tables>,
+  delivery: DeliveriesTable,
+  clock: Clock,
+): Promise<DeliveriesTable> {
+  const row = { ...delivery, state: 'waiting' as const, due_at: await presentTime(tx, clock) };
   await insert.all(tx, row);
   return row;
 }

@@ -12,22 +12,23 @@
  *
  * Each claim reads URL and secrets from the directory. A delivery whose directory has got another destination meanwhile is
  * not claimed but moved into that one's line.
+ *
+ * On a database that several machines share, each of them claims from the whole queue, in one statement (`rounds.ts`).
  */
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
-import type { DeliveriesTable, Tables } from '../db/schema.ts';
+import type { DeliveriesTable, DeliveryState, Tables } from '../db/schema.ts';
 import { destinationOf } from './outbox.ts';
-import { LONGEST_WAIT } from './retry-after.ts';
 
 /** Attempts in all (specification, "Limits"). */
-const MAX_ATTEMPTS = 4;
+export const MAX_ATTEMPTS = 4;
 
 /** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
 export const LEASE: Micros = 20 * SECOND;
 
 /** Deliveries that ripen in one transaction; the rest follows in the next, so that nothing else waits long. */
-const RIPEN = 100;
+export const RIPEN = 100;
 
 /** Deliveries that move into another line in one transaction. */
 const MOVED = 100;
@@ -35,8 +36,11 @@ const MOVED = 100;
 /** Destinations listed at once. */
 export const LISTED = 256;
 
+/** Of an attempt whose lease has ended. */
+export const DIED = 'berth stopped during this attempt';
+
 /** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
-const TIMED = sql<boolean>`state in ('running', 'waiting')`;
+export const TIMED = sql<boolean>`state in ('running', 'waiting')`;
 
 /** How many deliveries of a destination to take. */
 export interface Turn {
@@ -82,7 +86,11 @@ export interface Finished extends Lease {
   readonly retryIn: Micros | undefined;
   /** The receiver was not asked: the attempt does not count. */
   readonly isSpared?: boolean;
+  /** The line that the delivery goes to; its own when left out. */
+  readonly movedTo?: string;
 }
+
+type Outcome = Pick<Finished, 'ok' | 'retryIn'>;
 
 const due = compiled<Turn>()((db, p) =>
   db
@@ -167,16 +175,12 @@ const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
       )
       select destination from queued where destination is not null limit ${p('limit')}`.compile(db),
 }));
-const earliest = compiled()((db) =>
-  db.selectFrom('deliveries').select('due_at').where(TIMED).orderBy('due_at').limit(1),
-);
-
 /**
  * Takes the deliveries that have been due longest of each destination. One by one: a statement that finds and changes
  * them at once takes SQLite twice as long for one, and is no faster for many.
  */
 export async function claim(
-  tx: Transaction<Tables>,
+  tx: Kysely<Tables>,
   turns: readonly Turn[],
   now: Micros,
 ): Promise<{ claimed: Claimed[]; moves: Move[] }> {
@@ -204,28 +208,34 @@ export async function claim(
 }
 
 /** Records what came of attempts. One whose lease is lost, or whose delivery went with its directory, changes nothing. */
-export async function finish(tx: Transaction<Tables>, finished: Iterable<Finished>, now: Micros): Promise<void> {
+export async function finish(tx: Kysely<Tables>, finished: Iterable<Finished>, now: Micros): Promise<void> {
   for (const attempt of finished) {
     const { id, attempts, isSpared = false } = attempt;
     const counted = isSpared ? attempts - 1 : attempts;
-    const held = await conclude.first(tx, { id, attempts, counted, ...stateAfter(attempt, now) });
+    const held = await conclude.first(tx, { id, attempts, counted, ...columnsAfter(attempt, now) });
     if (!held) continue;
     if (isSpared) await forget.all(tx, { id, attempts });
     else await note.all(tx, { ...attempt, now });
   }
 }
 
-function stateAfter({ ok, retryIn }: Pick<Finished, 'ok' | 'retryIn'>, now: Micros) {
-  if (ok) return { state: 'delivered', due_at: null, finished_at: now } as const;
-  if (retryIn === undefined) return { state: 'failed', due_at: null, finished_at: now } as const;
-  return { state: retryIn > 0 ? 'waiting' : 'queued', due_at: now + retryIn, finished_at: null } as const;
+/** @returns its state, and in how many µs it is due again, if it is. */
+export function stateAfter({ ok, retryIn }: Outcome): { state: DeliveryState; wait: Micros | null } {
+  if (ok) return { state: 'delivered', wait: null };
+  if (retryIn === undefined) return { state: 'failed', wait: null };
+  return { state: retryIn > 0 ? 'waiting' : 'queued', wait: retryIn };
+}
+
+function columnsAfter(outcome: Outcome, now: Micros) {
+  const { state, wait } = stateAfter(outcome);
+  return wait === null ? { state, due_at: null, finished_at: now } : { state, due_at: now + wait, finished_at: null };
 }
 
 /**
  * Makes due what has become due, at most 100 deliveries: retries, and attempts whose process died.
  * @returns the destination of each of them.
  */
-export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<string[]> {
+export async function ripen(tx: Kysely<Tables>, now: Micros): Promise<string[]> {
   const ripe = await tx
     .selectFrom('deliveries')
     .select(['id', 'state', 'attempts', 'destination'])
@@ -239,12 +249,12 @@ export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<strin
     if (died) {
       await tx
         .updateTable('attempts')
-        .set({ finished_at: now, error: 'berth stopped during this attempt' })
+        .set({ finished_at: now, error: DIED })
         .where('delivery_id', '=', id)
         .where('number', '=', attempts)
         .execute();
     }
-    const next = stateAfter({ ok: false, retryIn: died && attempts >= MAX_ATTEMPTS ? undefined : 0 }, now);
+    const next = columnsAfter({ ok: false, retryIn: died && attempts >= MAX_ATTEMPTS ? undefined : 0 }, now);
     await tx.updateTable('deliveries').set(next).where('id', '=', id).execute();
   }
   return ripe.map(({ destination }) => destination);
@@ -253,43 +263,4 @@ export async function ripen(tx: Transaction<Tables>, now: Micros): Promise<strin
 /** Up to 256 destinations that have deliveries queued, in the order of their names; fewer are the last. */
 export async function queuedDestinations(reads: Kysely<Tables>, after: string): Promise<string[]> {
   return (await queuedAfter.all(reads, { after, limit: LISTED })).map(({ destination }) => destination);
-}
-
-/** When the next retry is due or the next lease ends. */
-export async function nextTimed(reads: Kysely<Tables>): Promise<Micros | undefined> {
-  return (await earliest.first(reads, {}))?.due_at ?? undefined;
-}
-
-/** Moves every retry and lease by as much as the wall clock was moved, so that each stays as far away as it was. */
-export async function shift(tx: Transaction<Tables>, by: Micros): Promise<void> {
-  await tx
-    .updateTable('deliveries')
-    .set((eb) => ({ due_at: eb('due_at', '+', by) }))
-    .where(TIMED)
-    .execute();
-}
-
-/**
- * Pulls in what lies further ahead than a wait of berth's own can reach: the clock was set back while berth was down. A
- * wait that a receiver asked for stays, unless the attempt before it seems to lie in the future.
- */
-export async function clamp(tx: Transaction<Tables>, now: Micros, longest: Micros): Promise<void> {
-  await tx
-    .updateTable('deliveries')
-    .set({ due_at: now + longest })
-    .where(TIMED)
-    .where('due_at', '>', now + longest)
-    .where(({ exists, not, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('attempts')
-            .select('number')
-            .whereRef('delivery_id', '=', 'deliveries.id')
-            .whereRef('number', '=', 'deliveries.attempts')
-            .where('finished_at', '<=', now)
-            .where(({ eb, ref }) => eb(ref('deliveries.due_at'), '<=', eb('finished_at', '+', LONGEST_WAIT))),
-        ),
-      ),
-    )
-    .execute();
 }

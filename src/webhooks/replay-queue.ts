@@ -70,6 +70,9 @@ export async function addBatch(tx: Transaction<Tables>, directoryId: string, clo
     .where('replay_at', 'is not', null)
     .orderBy('inserted_at')
     .limit(AT_ONCE)
+    // Those that another node replays just now are its own.
+    .forNoKeyUpdate()
+    .skipLocked()
     .execute();
   const destinations: string[] = [];
   for (const old of marked) {

@@ -15,6 +15,7 @@ import { systemClock } from '../../src/clock.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { scratch } from '../support/scratch.ts';
 
 const CHILD = fileURLToPath(new URL('./restore-child.ts', import.meta.url));
@@ -68,7 +69,7 @@ test('a restore that is killed leaves the old state or the restored one, whole',
     using place = scratch();
     cpSync(old.config.stateDir, place.config.stateDir, { recursive: true });
     const child = spawn(process.execPath, [CHILD, String(step), archive], {
-      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(source.dir, 'cache'), ...place.environment },
+      env: { PATH: process.env['PATH'], ...compileCache, ...place.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [last, [code, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')]);

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../src/config.ts';
 import { apiClient, type ApiClient } from './api-client.ts';
+import { compileCache } from './compile-cache.ts';
 import { until } from './poll.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -34,7 +35,7 @@ export async function startServe(
       ? [process.execPath, berth]
       : ['prlimit', [`--nofile=${descriptors}`, process.execPath, ...berth]];
   const child = spawn(command, args, {
-    env: { PATH: process.env['PATH'], ...coverage(), ...environment },
+    env: { PATH: process.env['PATH'], ...compileCache, ...coverage(), ...environment },
     stdio: ['ignore', 'pipe', stderr],
   });
   let output = '';

@@ -23,7 +23,8 @@ export type ErrorCode =
   | 'body_too_large'
   | 'unsupported_media_type'
   | 'storage_full'
-  | 'home_unavailable';
+  | 'home_unavailable'
+  | 'home_elsewhere';
 
 /** A refusal with one reason. `message` is fit to be read by the caller. */
 export class BerthError extends Error {

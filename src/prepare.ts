@@ -7,9 +7,9 @@ import type { Config } from './config.ts';
 import { tryLock } from './db/instance-lock.ts';
 import { lookAt } from './db/look.ts';
 import { isMissing } from './db/place.ts';
-import { hostedUnapplied } from './directories/host.ts';
 import { errorMessage } from './errors.ts';
 import type { Log } from './log.ts';
+import { dueHere } from './nodes/due.ts';
 import { pathsOf } from './sftp/paths.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
 import { prepareSshd } from './sftp/sshd.ts';
@@ -23,7 +23,7 @@ export async function prepare(config: Config, log: Log): Promise<void> {
   if (!lock) return;
   try {
     await using look = await lookAt(config.database);
-    applyCredentials({ paths: pathsOf(config), log }, await hostedUnapplied(look.db, config.node));
+    applyCredentials({ paths: pathsOf(config), log }, await dueHere(look.db, config));
   } catch (error) {
     const reason = errorMessage(error);
     log.error({ reason }, 'the database cannot be read: sshd goes on with the credentials that are on the disk');

@@ -20,7 +20,6 @@ import { type Database, openDatabase } from './db/open.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
 import { applyRequested, applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
-import { hostedUnapplied } from './directories/host.ts';
 import { onlyHome } from './directories/homes.ts';
 import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
@@ -35,6 +34,7 @@ import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
+import { dueHere } from './nodes/due.ts';
 import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
@@ -112,7 +112,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const database = parts.adopt(await openDatabase(config.database, { check: true }), closed);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
-  applyCredentials({ paths, log }, await hostedUnapplied(database.reads, config.node));
+  applyCredentials({ paths, log }, await dueHere(database.reads, config));
   const nodes =
     config.node === '' ? undefined : parts.adopt(await joinNodes({ config, ...database, background, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
@@ -141,7 +141,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     void replays.run();
   };
   const webhooks = { wake, send };
-  const api = await openApi(ground, { rules, webhooks, files: uploads.files, changes, checkHealth }, parts);
+  const files = nodes?.filesOf(uploads.files) ?? uploads.files;
+  const api = await openApi(ground, { rules, webhooks, files, changes, checkHealth }, parts);
   const sources = {
     reads: database.reads,
     node: config.node,

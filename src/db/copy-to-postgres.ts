@@ -34,7 +34,7 @@ export interface Copied extends Disposable {
 
 /** Tables that have rows of their own in a new database, and those that SQLite's has no use for. */
 const OWN_ROWS = ['clock', 'installation'];
-const NOT_COPIED = ['nodes'];
+const NOT_COPIED = ['nodes', 'leftovers', 'unanswered_deletions'];
 
 /** A text with a NUL (its manual, appendix A: character_not_in_repertoire). */
 const NOT_STORABLE = '22021';

@@ -36,6 +36,25 @@ export interface UnappliedTable {
   done: Generated<number>;
 }
 
+/** What a node still has of a directory that has gone to another one. It removes that. */
+export interface LeftoversTable {
+  node: string;
+  directory_id: string;
+  sftp_username: string;
+  uid: number;
+}
+
+/** Deletions whose callers were told that the home is away: what a repetition is answered by, for a day. */
+export interface UnansweredDeletionsTable {
+  directory_id: string;
+  account_id: string;
+  node: string;
+  version: number;
+  sftp_username: string;
+  uid: number;
+  inserted_at: Micros;
+}
+
 /** PostgreSQL only: requests of an account in a clock minute, over all nodes. */
 export interface RequestCountsTable {
   account_id: string;
@@ -55,5 +74,7 @@ export interface NodeTables {
   installation: InstallationTable;
   nodes: NodesTable;
   unapplied: UnappliedTable;
+  leftovers: LeftoversTable;
+  unanswered_deletions: UnansweredDeletionsTable;
   request_counts: RequestCountsTable;
 }

@@ -76,6 +76,14 @@ export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void>
   await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(sql`${lock}::text`)}`.execute(db);
 }
 
+/** Names the history that the database goes on with: another one after a standby has taken over, or a backup was restored. */
+export async function historyOf(db: Kysely<Tables>): Promise<string> {
+  const { rows } = await sql<{ name: string }>`
+    select left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || oid as name
+    from pg_database where datname = current_database()`.execute(db);
+  return rows[0]?.name ?? '';
+}
+
 /** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
 function ofLock(lock: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`locktype = 'advisory' and objsubid = 1 and granted

@@ -1,10 +1,10 @@
 /**
  * Makes a directory that is live when it is returned (specification, "What the service does" 1 and 2).
  * First the row and a mark that the disk has to follow, in one transaction; then the disk. A crash in between leaves a
- * directory that the next start completes.
+ * directory that the next start of its home completes.
  */
 import { randomUUID } from 'node:crypto';
-import type { Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
@@ -12,10 +12,11 @@ import { nextUid } from '../db/shared.ts';
 import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { KeptAnswer, Removal } from '../history/kept-answers.ts';
-import { type DeleteDependencies, takeAway } from './delete.ts';
+import { type DeleteDependencies, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
+import { notFound } from './target.ts';
 import { markUnapplied } from './unapplied.ts';
 
 /** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
@@ -85,13 +86,63 @@ export async function createDirectory(
       return row;
     }),
   );
+  return makeLive(deps, { directory, password }, asker, answer);
+}
+
+/** On another node when its home is away, as the same directory: creating it anew could pass the plan's limit. */
+async function makeLive(
+  deps: CreateDependencies,
+  created: Created,
+  asker?: Asker,
+  answer?: KeptAnswer<Created>,
+): Promise<Created> {
+  let { directory } = created;
+  const tried: string[] = [];
   try {
-    await refusingWhenFull(() => deps.host.apply(directory, true));
+    for (;;) {
+      try {
+        await refusingWhenFull(() => deps.host.apply(directory, true));
+        return { ...created, directory };
+      } catch (error) {
+        if (!(error instanceof BerthError && error.code === 'home_unavailable')) throw error;
+        tried.push(directory.node);
+        directory = await moveNew(deps, { ...created, directory }, tried, answer);
+      }
+    }
   } catch (error) {
     await undo(deps, directory, asker, answer?.withdraw());
     throw error;
   }
-  return { directory, password };
+}
+
+/** @throws {BerthError} `home_unavailable` when no node is left, `directory_not_found` when it was deleted meanwhile. */
+async function moveNew(
+  deps: CreateDependencies,
+  { directory, password }: Created,
+  tried: readonly string[],
+  answer?: KeptAnswer<Created>,
+): Promise<DirectoriesTable> {
+  const { id, node, sftp_username, uid } = directory;
+  return deps.database.db.transaction().execute(async (tx) => {
+    const home = await deps.homes.choose(tx, tried);
+    const moved = await tx
+      .updateTable('directories')
+      .set({ ...home, version: sql`version + 1` })
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .returning('version')
+      .executeTakeFirst();
+    if (!moved) return notFound();
+    await markUnapplied(tx, { id, ...moved });
+    await tx
+      .insertInto('leftovers')
+      .values({ node, directory_id: id, sftp_username, uid })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    const row = { ...directory, ...home, ...moved };
+    await answer?.keep(tx, { directory: row, password });
+    return row;
+  });
 }
 
 /** Creates of an account wait for each other's transactions, so simultaneous ones cannot pass the limit. */
@@ -137,9 +188,12 @@ async function undo(
 ): Promise<void> {
   try {
     const audited = asker && ({ asker, action: 'undo-create' } as const);
-    await takeAway(deps, directory.account_id, directory.id, audited, removeAnswer);
+    const deleted = await markDeleted(deps, directory.account_id, directory.id, audited, removeAnswer);
+    if (deleted) await takeAway(deps, deleted, true);
   } catch {
-    if (directory.node === deps.homes.here) deps.removal.add(directory.id, removeAnswer);
+    // Another home removes it as soon as it can.
+    if (directory.node !== deps.homes.here) return;
+    deps.removal.add(directory.id, removeAnswer);
     await deps.host.remove(directory).catch(() => undefined);
   }
 }

@@ -4,6 +4,9 @@
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
 import { sql } from 'kysely';
+import { DAY } from '../clock.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { Removal } from '../history/kept-answers.ts';
 import type { ChangeDependencies } from './change.ts';
@@ -16,9 +19,17 @@ export interface DeleteDependencies extends ChangeDependencies {
   readonly removal: RowRemoval;
 }
 
+const DELETED = ['id', 'sftp_username', 'uid', 'node', 'version'] as const;
+
+export type Deleted = Pick<DirectoriesTable, (typeof DELETED)[number]>;
+
+/** How long a deletion that could not be answered is remembered. */
+const REMEMBERED = DAY;
+
 /**
  * @param asker the request behind it, for the audit.
- * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`.
+ * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`; `home_unavailable` when
+ * its home cannot end the sessions now: it does when it is back, and a repetition is answered then.
  */
 export async function deleteDirectory(
   deps: DeleteDependencies,
@@ -26,28 +37,33 @@ export async function deleteDirectory(
   id: string,
   asker?: Asker,
 ): Promise<void> {
-  const work = (): Promise<void> => takeAway(deps, accountId, id, asker && { asker, action: 'delete' });
+  const work = async (): Promise<void> => {
+    const deleted =
+      (await markDeleted(deps, accountId, id, asker && { asker, action: 'delete' })) ??
+      (await unanswered(deps, accountId, id));
+    if (!deleted) return notFound();
+    try {
+      await takeAway(deps, deleted);
+    } catch (error) {
+      const isAway = error instanceof BerthError && error.code === 'home_unavailable';
+      if (!isAway || (await remember(deps, accountId, deleted))) throw error;
+    }
+  };
   await refusingWhenFull(() =>
-    evenWhenFull(deps, { accountId, id }, work, async (directory) => {
-      // It goes as soon as there is room for that, unless this process ends before.
-      await deps.host.remove(directory);
-      if (directory.node === deps.homes.here) deps.removal.add(id);
-    }),
+    // Its rows go as soon as there is room for that, unless this process ends before.
+    evenWhenFull(deps, { accountId, id }, work, (directory) => takeAway(deps, directory)),
   );
 }
 
-/**
- * Marks the directory as deleted, takes it from the host, and leaves its rows to the background.
- * @param also what else belongs into the transaction.
- */
-export async function takeAway(
+/** @param also what else belongs into the transaction. @returns undefined when the account has no such directory. */
+export function markDeleted(
   deps: DeleteDependencies,
   accountId: string,
   id: string,
   audited?: { readonly asker: Asker; readonly action: 'delete' | 'undo-create' },
   also?: Removal,
-): Promise<void> {
-  const directory = await deps.database.db.transaction().execute(async (tx) => {
+): Promise<Deleted | undefined> {
+  return deps.database.db.transaction().execute(async (tx) => {
     const now = deps.clock.now();
     const deleted = await tx
       .updateTable('directories')
@@ -55,15 +71,52 @@ export async function takeAway(
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .where('deleted_at', 'is', null)
-      .returning(['id', 'sftp_username', 'uid', 'node', 'version'])
+      .returning(DELETED)
       .executeTakeFirst();
-    if (!deleted) return notFound();
+    if (!deleted) return undefined;
     await markUnapplied(tx, deleted);
     if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
   });
-  await deps.host.remove(directory);
+}
+
+/** Takes it from its host, and leaves its rows to the background. @param isNew whether nobody has been told of it. */
+export async function takeAway(deps: DeleteDependencies, directory: Deleted, isNew = false): Promise<void> {
+  await deps.host.remove(directory, isNew);
   // Another home removes the rows, too.
   if (directory.node === deps.homes.here) deps.removal.add(directory.id);
+}
+
+/** False when its home has removed it meanwhile. */
+async function remember(
+  { database, clock }: DeleteDependencies,
+  accountId: string,
+  deleted: Deleted,
+): Promise<boolean> {
+  const { id, ...rest } = deleted;
+  const now = clock.now();
+  return database.db.transaction().execute(async (tx) => {
+    await tx
+      .deleteFrom('unanswered_deletions')
+      .where('inserted_at', '<', now - REMEMBERED)
+      .execute();
+    const isThere = await tx.selectFrom('directories').select('id').where('id', '=', id).executeTakeFirst();
+    if (!isThere) return false;
+    await tx
+      .insertInto('unanswered_deletions')
+      .values({ ...rest, directory_id: id, account_id: accountId, inserted_at: now })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    return true;
+  });
+}
+
+function unanswered({ database }: DeleteDependencies, accountId: string, id: string): Promise<Deleted | undefined> {
+  return database.reads
+    .selectFrom('unanswered_deletions')
+    .select(['directory_id as id', 'sftp_username', 'uid', 'node', 'version'])
+    .where('directory_id', '=', id)
+    .where('account_id', '=', accountId)
+    .executeTakeFirst();
 }

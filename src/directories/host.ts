@@ -44,8 +44,12 @@ export interface DirectoryHost {
   /**
    * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
+   * @param isNew whether nobody has been told of the directory: then a node that is away is not waited for.
    */
-  remove(directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid' | 'node' | 'version'>): Promise<void>;
+  remove(
+    directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid' | 'node' | 'version'>,
+    isNew?: boolean,
+  ): Promise<void>;
   /** Resolves when no power cut can undo what was applied to these users, and what was removed of any. */
   settle(usernames: readonly string[]): Promise<void>;
 }

@@ -26,6 +26,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   quota_unavailable: 409,
   body_too_large: 413,
   unsupported_media_type: 415,
+  home_elsewhere: 421,
   directory_limit: 422,
   rate_limited: 429,
   home_unavailable: 503,

@@ -8,12 +8,20 @@
 import { LRUCache } from 'lru-cache';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
+import type { Log } from '../log.ts';
 import type { Requests } from './requests.ts';
+import type { Tombstones } from './tombstones.ts';
+
+const LOST_DELETION =
+  'a directory that was deleted on this node is in the database again, which has lost that: nobody is let in; delete it ' +
+  'again (docs/many-machines.md)';
 
 export interface HostOfAllOptions {
   readonly here: string;
   readonly local: DirectoryHost;
   readonly requests: Pick<Requests, 'ask'>;
+  readonly tombstones: Tombstones;
+  readonly log: Log;
 }
 
 export interface HostOfAll extends DirectoryHost {
@@ -21,7 +29,7 @@ export interface HostOfAll extends DirectoryHost {
   forget(): void;
 }
 
-export function hostOfAll({ here, local, requests }: HostOfAllOptions): HostOfAll {
+export function hostOfAll({ here, local, requests, tombstones, log }: HostOfAllOptions): HostOfAll {
   /** Of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
@@ -42,11 +50,15 @@ export function hostOfAll({ here, local, requests }: HostOfAllOptions): HostOfAl
     ...local,
     async apply(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
-      return inOrder(directory, () => local.apply(directory));
+      if (!tombstones.has(directory.sftp_username)) return inOrder(directory, () => local.apply(directory));
+      await local.shutOut(directory);
+      log.error({ directory_id: directory.id, username: directory.sftp_username }, LOST_DELETION);
     },
-    async remove(directory) {
-      if (directory.node !== here) return requests.ask(directory, false);
-      return inOrder(directory, () => local.remove(directory));
+    isApplied: (directory) => !tombstones.has(directory.sftp_username) && local.isApplied(directory),
+    async remove(directory, isNew = false) {
+      if (directory.node !== here) return requests.ask(directory, isNew);
+      await inOrder(directory, () => local.remove(directory));
+      await tombstones.add(directory.sftp_username);
     },
     // Elsewhere these follow from the change itself.
     async shutOut(directory) {

@@ -3,16 +3,19 @@
  * Cut off from the database it goes on trying; whoever listens is told when it is back, since something was missed.
  */
 import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Background } from '../background.ts';
 import type { Config } from '../config.ts';
-import { endHolder, openSession, type Session } from '../db/session.ts';
+import { endHolder, historyOf, openSession, type Session } from '../db/session.ts';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { replaceFile } from '../sftp/files.ts';
 import { isSilent, lockOf } from './live.ts';
 
 /** In ms. */
@@ -25,8 +28,12 @@ const TAKEOVER = 8000;
 /** The channel of what concerns all nodes. */
 const ALL = 'berth nodes';
 
+const NEW_HISTORY =
+  'the database goes on from another point than it was at, as after a failover or a restore: changes that were answered ' +
+  'before may be lost; directories deleted on this node stay closed (docs/many-machines.md)';
+
 export interface NodeSessionOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir'>;
+  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir'>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;
   readonly log: Log;
@@ -52,12 +59,12 @@ export interface NodeSession {
 
 /** Takes the node's name. @throws {OperatorError} when another process has it. */
 export async function openNodeSession({ config, reads, background, log }: NodeSessionOptions): Promise<NodeSession> {
-  const { node, sftp, jailDir } = config;
+  const { node, sftp, jailDir, stateDir } = config;
   let listener: Listener | undefined;
   let session: Session | undefined;
 
   /** Undefined while another process has the name. */
-  async function join(): Promise<Session | undefined> {
+  async function enter(): Promise<Session | undefined> {
     const opened = await openSession(config.database, {
       name: `berth node ${node}`,
       lock: lockOf(node),
@@ -70,12 +77,13 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
     });
     // A process that was cut off holds it until the server misses it.
     if (!opened && (await isSilent(reads, node))) await endHolder(reads, lockOf(node));
+    if (opened) await compareHistory(opened.db);
     return opened;
   }
 
   async function beat(): Promise<void> {
     const isNew = session === undefined;
-    session ??= await join();
+    session ??= await enter();
     if (!session) throw new Error(`another process is the node ${node}`);
     const { bavail, bsize } = await statfs(jailDir);
     const row = { sftp_host: sftp.host, sftp_port: sftp.port, free_bytes: bavail * bsize, seen_at: serverTime };
@@ -87,13 +95,21 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
     if (isNew) listener?.joined();
   }
 
+  /** Tells when the database is not the one of before: what was committed last may be lost. */
+  async function compareHistory(db: Kysely<Tables>): Promise<void> {
+    const [file, is] = [join(stateDir, 'database-history'), await historyOf(db)];
+    const was = existsSync(file) ? readFileSync(file, 'utf8') : is;
+    if (was !== is) log.error({ was, is }, NEW_HISTORY);
+    replaceFile(file, is, 0o600);
+  }
+
   const opened = (): Session => {
     if (!session) throw new Error('this node is cut off from the database');
     return session;
   };
 
   for (const over = performance.now() + TAKEOVER; !session;) {
-    session = await join();
+    session = await enter();
     if (!session && performance.now() > over) throw taken(node);
     if (!session) await setTimeout(RETRY);
   }

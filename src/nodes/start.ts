@@ -1,18 +1,26 @@
 /** This machine among the nodes that share a PostgreSQL. With SQLite none of it runs. */
 import type { Kysely } from 'kysely';
-import type { Background } from '../background.ts';
+import type { Background, Loop } from '../background.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Homes } from '../directories/homes.ts';
 import type { Log } from '../log.ts';
+import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll } from './host.ts';
+import { removeLeftovers } from './leftovers.ts';
 import { chooseHome } from './live.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
+import { tombstonesIn } from './tombstones.ts';
+
+/** How often what has gone to other nodes is removed, in ms. */
+const LEFTOVERS = 5000;
 
 export interface NodesOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir'>;
+  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir'>;
+  readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;
   readonly log: Log;
@@ -30,6 +38,8 @@ export interface Nodes {
   readonly homes: Homes;
   /** The host of all directories, from that of this machine. */
   hostOf(local: DirectoryHost): DirectoryHost;
+  /** The files of directories that are at home here. */
+  filesOf(own: DirectoryFiles): DirectoryFiles;
   /** From then on this node is live, and follows what others change. */
   begin(following: Following): Promise<void>;
   close(): Promise<void>;
@@ -37,11 +47,13 @@ export interface Nodes {
 
 /** Takes this node's name. @throws {OperatorError} when another machine has it. */
 export async function startNodes(options: NodesOptions): Promise<Nodes> {
-  const { config, reads, log } = options;
+  const { config, db, reads, background, log } = options;
   const here = config.node;
   const session = await openNodeSession(options);
   let following: Following | undefined;
   let host: HostOfAll | undefined;
+  let leftovers: Loop | undefined;
+  const tombstones = tombstonesIn(config.stateDir);
   const failed = (error: unknown): void => log.error({ err: error }, 'could not follow a change, will try again');
   const requests = createRequests({
     reads,
@@ -63,7 +75,12 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
         if (numUpdatedRows > 0n) await requests.applied(id);
       },
     },
-    hostOf: (local) => (host = hostOfAll({ here, local, requests })),
+    hostOf(local) {
+      const left = { db, reads, here, host: local };
+      leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));
+      return (host = hostOfAll({ here, local, requests, tombstones, log }));
+    },
+    filesOf: (own) => filesHere(own, reads, here),
     async begin(given) {
       following = given;
       await session.begin({
@@ -74,6 +91,9 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
         },
       });
     },
-    close: () => session.close(),
+    async close() {
+      await leftovers?.close();
+      await session.close();
+    },
   };
 }

@@ -62,13 +62,20 @@ export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise
 }
 
 /**
- * Lets in whom these rows let in, in the way that they say, and nobody that they call deleted. Nothing else of them is looked
- * at, so it works whatever else is broken. One that fails is logged and does not stop the others.
+ * Lets in whom these rows let in, in the way that they say, and nobody that they call deleted or who has gone. Nothing else
+ * of them is looked at, so it works whatever else is broken. One that fails is logged and does not stop the others.
  */
 export function applyCredentials(
   { paths, log }: Pick<ReconcileOptions, 'paths' | 'log'>,
-  rows: readonly (HostedDirectory & { readonly deleted_at: number | null })[],
+  {
+    rows,
+    gone,
+  }: {
+    readonly rows: readonly (HostedDirectory & { readonly deleted_at: number | null })[];
+    readonly gone: readonly string[];
+  },
 ): void {
+  for (const username of gone) removeCredentials(paths, username);
   for (const row of rows) {
     try {
       if (row.deleted_at !== null) removeCredentials(paths, row.sftp_username);

@@ -1,5 +1,6 @@
 /** Several nodes on one database: each with its own jails, state, ports and sshd, all in this process. */
 import { readFileSync } from 'node:fs';
+import { type Database, openDatabase } from '../../src/db/open.ts';
 import { type ApiAnswer, apiClient, type Send } from '../support/api-client.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { freshDatabase } from '../support/postgres.ts';
@@ -27,12 +28,15 @@ export interface NodesPlace extends AsyncDisposable {
   node(name: string): TestNode;
   /** Creates one through that node until it is at home on the other. */
   directoryOn(home: TestNode, through: TestNode): Promise<Created>;
+  /** What the database has. */
+  readonly db: Database['db'];
 }
 
 export async function nodesPlace(...names: readonly string[]): Promise<NodesPlace> {
   await using parts = new AsyncDisposableStack();
   const database = freshDatabase();
   parts.defer(() => database.drop());
+  const { db } = parts.adopt(await openDatabase(database.url), (opened) => opened.close());
   const nodes: TestNode[] = [];
   for (const name of names) {
     const place = parts.use(scratch({ BERTH_DATABASE_URL: database.url, BERTH_NODE: name }));
@@ -47,6 +51,7 @@ export async function nodesPlace(...names: readonly string[]): Promise<NodesPlac
   const owned = parts.move();
   return {
     url: database.url,
+    db,
     nodes,
     node(wanted) {
       const found = nodes.find(({ name }) => name === wanted);

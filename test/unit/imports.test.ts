@@ -37,7 +37,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: [],
   metrics: ['nodes/list.ts'],
-  nodes: ['directories/homes.ts', 'directories/host.ts'],
+  nodes: ['directories/homes.ts', 'directories/host.ts', 'sftp/files.ts', 'uploads/directory-files.ts'],
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],

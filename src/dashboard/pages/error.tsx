@@ -12,6 +12,8 @@ const STATUS: Partial<Record<BerthError['code'], ContentfulStatusCode>> = {
   body_too_large: 413,
   unsupported_media_type: 415,
   storage_full: 507,
+  home_unavailable: 503,
+  home_elsewhere: 421,
   file_changed: 409,
   file_in_use: 409,
   directory_limit: 422,

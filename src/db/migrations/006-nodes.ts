@@ -23,6 +23,25 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     .execute();
   await sql`insert into installation (id, backups) values (${randomUUID()}, 0)`.execute(db);
 
+  await schema
+    .createTable('leftovers')
+    .addColumn('node', 'text', (c) => c.notNull())
+    .addColumn('directory_id', 'text', (c) => c.notNull())
+    .addColumn('sftp_username', 'text', (c) => c.notNull())
+    .addColumn('uid', 'bigint', (c) => c.notNull())
+    .addPrimaryKeyConstraint('leftovers_key', ['node', 'directory_id'])
+    .execute();
+  await schema
+    .createTable('unanswered_deletions')
+    .addColumn('directory_id', 'text', (c) => c.primaryKey())
+    .addColumn('account_id', 'text', (c) => c.notNull())
+    .addColumn('node', 'text', (c) => c.notNull())
+    .addColumn('version', 'bigint', (c) => c.notNull())
+    .addColumn('sftp_username', 'text', (c) => c.notNull())
+    .addColumn('uid', 'bigint', (c) => c.notNull())
+    .addColumn('inserted_at', 'bigint', (c) => c.notNull())
+    .execute();
+
   const column = (table: string, name: string, type: ReturnType<typeof sql>) =>
     schema.alterTable(table).addColumn(name, type).execute();
   // The only machine on SQLite has no name: its host name may change.

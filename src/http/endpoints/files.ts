@@ -71,7 +71,7 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
         headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
         others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
       },
-      refusals: [404, 409, 416],
+      refusals: [404, 409, 416, 421],
     }),
     route('DELETE', '/api/v1/directories/:id/uploads/:upload_id', remove, {
       id: 'deleteUpload',
@@ -80,7 +80,7 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
       description:
         'The file and what is known of it, so that a receiver acknowledges what it has fetched. 409 while the file is being written, or when it is another one by now: a newer file of that name is never removed.',
       answer: { status: 204, description: 'It has gone' },
-      refusals: [404, 409, 507],
+      refusals: [404, 409, 421, 507],
     }),
     route('PUT', '/api/v1/directories/:id/files/:path{.+}', put, {
       id: 'putFile',
@@ -96,7 +96,7 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
         schema: data(PlacedFile),
         example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
       },
-      refusals: [400, 404, 409, 415, 422, 507],
+      refusals: [400, 404, 409, 415, 421, 422, 507],
     }),
   ];
 }

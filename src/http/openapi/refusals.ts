@@ -60,6 +60,11 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
     description: 'The range begins behind the end.',
     examples: one('Range not satisfiable'),
   },
+  421: {
+    name: 'Misdirected',
+    description: 'With several nodes: the files of this directory are on another one, which has to be asked.',
+    examples: one('The files of this directory are on sftp-2: ask berth there'),
+  },
   422: {
     name: 'Unprocessable',
     description: 'Fields are wrong, each with its problems; or a rule says no, with its reason.',
@@ -80,7 +85,8 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   503: {
     name: 'Unavailable',
-    description: 'No change is possible for the moment.',
+    description:
+      'No change is possible for the moment. With several nodes: the one that has the directory does not answer; the change stays wanted, and is applied when it is back.',
     examples: one('Service unavailable'),
     headers: ['Retry-After'],
   },

@@ -1,0 +1,23 @@
+/** What the database wants of this node before anybody logs in. */
+import type { Kysely } from 'kysely';
+import type { Config } from '../config.ts';
+import type { Tables } from '../db/schema.ts';
+import { hostedUnapplied } from '../directories/host.ts';
+import { leftoversOf } from './leftovers.ts';
+import { tombstonesIn } from './tombstones.ts';
+
+export interface Due {
+  /** Whose credentials are to agree with their rows. */
+  readonly rows: Awaited<ReturnType<typeof hostedUnapplied>>;
+  /** Users who have gone from here, whatever the rows say. */
+  readonly gone: readonly string[];
+}
+
+export async function dueHere(db: Kysely<Tables>, { node, stateDir }: Pick<Config, 'node' | 'stateDir'>): Promise<Due> {
+  const rows = await hostedUnapplied(db, node);
+  if (node === '') return { rows, gone: [] };
+  const tombstones = tombstonesIn(stateDir);
+  const isDeleted = ({ sftp_username: username }: { sftp_username: string }): boolean => tombstones.has(username);
+  const gone = [...rows.filter(isDeleted), ...(await leftoversOf(db, node))];
+  return { rows: rows.filter((row) => !isDeleted(row)), gone: gone.map(({ sftp_username: username }) => username) };
+}

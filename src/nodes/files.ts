@@ -1,0 +1,30 @@
+/** The files of directories that are at home here. Those of others are on other machines, which nodes do not ask. */
+import type { Kysely } from 'kysely';
+import type { Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
+import type { DirectoryFiles } from '../uploads/directory-files.ts';
+
+export function filesHere(own: DirectoryFiles, reads: Kysely<Tables>, here: string): DirectoryFiles {
+  /** @throws {BerthError} `home_elsewhere`. */
+  async function check({ id }: { readonly id: string }): Promise<void> {
+    const { node = here } =
+      (await reads.selectFrom('directories').select('node').where('id', '=', id).executeTakeFirst()) ?? {};
+    if (node !== here)
+      throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: ask berth there`);
+  }
+
+  return {
+    async content(jail, uploadId) {
+      await check(jail);
+      return own.content(jail, uploadId);
+    },
+    async remove(target, ...about) {
+      await check(target);
+      return own.remove(target, ...about);
+    },
+    async place(target, ...about) {
+      await check(target);
+      return own.place(target, ...about);
+    },
+  };
+}

@@ -1,0 +1,26 @@
+/**
+ * The users whose directories were deleted on this node, each an empty file. No username is given twice, so none of them
+ * logs in again, not even when the database has lost the deletion: after a failover to a standby that lagged, say.
+ */
+import { existsSync, mkdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { syncAll } from '../sync.ts';
+
+export interface Tombstones {
+  has(username: string): boolean;
+  /** Resolves when no power cut can undo it. */
+  add(username: string): Promise<void>;
+}
+
+export function tombstonesIn(stateDir: string): Tombstones {
+  const folder = join(stateDir, 'deleted-users');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return {
+    has: (username) => existsSync(join(folder, username)),
+    async add(username) {
+      await writeFile(join(folder, username), '', { mode: 0o600 });
+      await syncAll([folder]);
+    },
+  };
+}

@@ -1,0 +1,89 @@
+/** A home that dies, or stands still, while directories are created: none fails, none is there twice, none comes late. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { usersWithCredentials } from '../../src/sftp/credentials.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
+import { postgresOnly } from '../support/postgres.ts';
+import { scratch } from '../support/scratch.ts';
+import { type ServeProcess, startServe } from '../support/serve-process.ts';
+import { created, nodesPlace, type NodesPlace } from './nodes-place.ts';
+
+/** In ms. */
+const LONGEST = 5000;
+const CREATES = 40;
+
+/** Another node, as a process of its own and without an sshd. */
+async function aside(place: NodesPlace) {
+  const port = await freePort();
+  const own = scratch({ BERTH_DATABASE_URL: place.url, BERTH_NODE: 'b', BERTH_API_PORT: String(port) });
+  let serve: ServeProcess = await startServe(own.config, own.environment);
+  return {
+    config: own.config,
+    serve: () => serve,
+    async restart() {
+      serve = await startServe(own.config, own.environment);
+    },
+    users: () => usersWithCredentials(pathsOf(own.config)),
+    async [Symbol.asyncDispose]() {
+      await serve[Symbol.asyncDispose]();
+      own[Symbol.dispose]();
+    },
+  };
+}
+
+for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+  test(`${signal} of a home during creates: all are answered within 5 s`, postgresOnly, async () => {
+    await using place = await nodesPlace('a');
+    await using b = await aside(place);
+    const a = place.node('a');
+    const slow: number[] = [];
+    let there = 0;
+    const homes = await Promise.all(
+      Array.from({ length: CREATES }, async (_, i) => {
+        await setTimeout(i * 25);
+        const began = performance.now();
+        const made = created(await a.send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }));
+        slow.push(performance.now() - began);
+        // Others are on their way.
+        if (made.sftp_port !== a.berth.sshd.port && (there += 1) === 3) b.serve().process.kill(signal);
+        return made;
+      }),
+    );
+    assert.ok(Math.max(...slow) <= LONGEST, `one took ${Math.max(...slow)} ms`);
+    const atB = homes.filter(({ sftp_port: port }) => port !== a.berth.sshd.port);
+    assert.ok(atB.length > 0 && atB.length < CREATES, `${atB.length} were answered by the one that has gone`);
+
+    if (signal === 'SIGSTOP') b.serve().process.kill('SIGCONT');
+    else await b.restart();
+    const { sshd } = a.berth;
+    const atA = await usersWithCredentials(sshd.paths);
+    const names = (of: typeof homes) => of.map(({ sftp_username: name }) => name).sort();
+    assert.deepEqual([...atA].sort(), names(homes.filter((one) => !atB.includes(one))));
+    await until('the other has its own ones alone', async () => {
+      return JSON.stringify([...(await b.users())].sort()) === JSON.stringify(names(atB));
+    });
+    const { length } = await place.db.selectFrom('directories').select('id').where('deleted_at', 'is', null).execute();
+    assert.equal(length, CREATES);
+    assert.doesNotMatch(b.serve().output(), /error/i);
+  });
+}
+
+test('creates that are at home elsewhere are answered soon', postgresOnly, async (t) => {
+  await using place = await nodesPlace('a', 'b');
+  const [a, b] = [place.node('a'), place.node('b')];
+  const [there, here]: [number[], number[]] = [[], []];
+  for (let i = 0; i < 200; i += 1) {
+    const began = performance.now();
+    const made = created(await a.send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }));
+    (made.sftp_port === b.berth.sshd.port ? there : here).push(performance.now() - began);
+  }
+  const at = (times: number[], part: number): number =>
+    times.sort((x, y) => x - y)[Math.floor(times.length * part)] ?? 0;
+  t.diagnostic(`elsewhere: p50 ${at(there, 0.5)} ms, p99 ${at(there, 0.99)} ms of ${there.length}`);
+  t.diagnostic(`here: p50 ${at(here, 0.5)} ms, p99 ${at(here, 0.99)} ms of ${here.length}`);
+  // On a machine that does nothing else: 15 and 80.
+  assert.ok(at(there, 0.5) < 100);
+});

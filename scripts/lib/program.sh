@@ -31,8 +31,8 @@ stage_node() {
 put_units() {
   local unit
   mkdir -p "$1"/{systemd/system,sysusers.d,tmpfiles.d,sysctl.d}
-  for unit in berth berth-sshd; do
-    sed "s|@PREFIX@|$2|g" "$project/packaging/systemd/$unit.service" | replace_file "$1/systemd/system/$unit.service"
+  for unit in berth.service berth-sshd.service berth-quota.socket berth-quota@.service; do
+    sed "s|@PREFIX@|$2|g" "$project/packaging/systemd/$unit" | replace_file "$1/systemd/system/$unit"
   done
   replace_file "$1/sysusers.d/berth.conf" <"$project/packaging/systemd/berth.sysusers"
   replace_file "$1/tmpfiles.d/berth.conf" <"$project/packaging/systemd/berth.tmpfiles"

@@ -36,7 +36,7 @@ export interface LocalHost extends DirectoryHost {
 export function createDirectoryHost({ paths, log, sockets }: HostOptions): LocalHost {
   prepareFolders(paths);
   const trash = createTrash(paths, log);
-  const quotas = kernelQuotas(paths.jails);
+  const quotas = kernelQuotas(paths.jails, paths.quotaSocket);
   let unwatched: ReadonlySet<string> = new Set();
 
   async function linkLog(username: string): Promise<void> {

@@ -22,6 +22,8 @@ export interface Paths {
   readonly offeredKeys: string;
   /** As many bytes as logins were refused for their number (see openssh/admit). */
   readonly deniedLogins: string;
+  /** Where systemd listens for what takes a power that berth.service has not (packaging/systemd/berth-quota.socket). */
+  readonly quotaSocket: string;
   readonly hostKeys: string;
   /** What sshd reads, written by `prepareSshd`. */
   readonly sshd: string;
@@ -52,6 +54,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     sessions: join(config.runtimeDir, 'sessions'),
     offeredKeys: join(config.runtimeDir, 'offered-keys'),
     deniedLogins: join(config.runtimeDir, 'denied-logins'),
+    quotaSocket: join(config.runtimeDir, 'quota'),
     hostKeys: join(config.stateDir, 'hostkeys'),
     sshd: join(config.stateDir, 'sshd'),
     jail: (username) => join(config.jailDir, username),

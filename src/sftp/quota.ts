@@ -3,12 +3,19 @@
  * disk's own state and not berth's, so what it has is read once, at first, and compared with the rows from then on.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, realpathSync } from 'node:fs';
-import { errorCode } from '../errors.ts';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { errorMessage } from '../errors.ts';
 
 const BLOCK = 1024;
 /** Bit of a capability set in proc_pid_status(5). */
 const CAP_SYS_ADMIN = 21n;
+/** Carries out a request, and says what each is. */
+const QUOTA = fileURLToPath(new URL('../../scripts/lib/quota', import.meta.url));
+/** Hands a request to a socket. */
+const ASK = fileURLToPath(new URL('../../scripts/lib/ask', import.meta.url));
+/** For a request, in ms: less than systemd's watchdog allows. */
+const PATIENCE = 15_000;
 
 export interface Quotas {
   /** Why none can be set here, in words for whoever asks for one; undefined when it can. Looks anew. */
@@ -19,18 +26,13 @@ export interface Quotas {
   apply(uid: number, bytes: number | null): void;
 }
 
-export function kernelQuotas(jails: string): Quotas {
+/** `socket`: where systemd starts somebody who may set quotas (berth-quota.socket), for a berth that may not. */
+export function kernelQuotas(jails: string, socket?: string): Quotas {
   /** Limits in blocks by UID; undefined until they are read, 'none' where there are no quotas. */
   let limits: Map<number, number> | 'none' | undefined;
 
   function known(): Map<number, number> | 'none' {
-    return (limits ??= obstacle() === undefined ? readLimits(point()) : 'none');
-  }
-
-  function point(): string {
-    const mount = mountOf(jails);
-    if (!mount) throw new Error(UNSEEN);
-    return mount.point;
+    return (limits ??= obstacle() === undefined ? limitsIn(said(request('limits'))) : 'none');
   }
 
   function obstacle(): string | undefined {
@@ -39,6 +41,25 @@ export function kernelQuotas(jails: string): Quotas {
     if (found !== undefined) limits = 'none';
     else if (limits === 'none') limits = undefined;
     return found;
+  }
+
+  function obstacleAt(mount: Mount): string | undefined {
+    const state = request('state');
+    if (state.outcome === 'missing') return "the server lacks the programs for quotas: install Debian's package quota";
+    if (state.outcome !== 'done') return `what sets quotas does not work: ${state.text}`;
+    // Where the option is missing, ext4 counts and does not enforce, and this says the same.
+    const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state.text);
+    if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
+    return maySet() || helper() !== undefined ? undefined : POWERLESS;
+  }
+
+  function helper(): string | undefined {
+    return socket !== undefined && existsSync(socket) ? socket : undefined;
+  }
+
+  function request(words: string): Answer {
+    const asked = maySet() ? undefined : helper();
+    return asked === undefined ? run('sh', [QUOTA], words, jails) : run('perl', [ASK, asked], words, jails);
   }
 
   function isApplied(uid: number, bytes: number | null): boolean {
@@ -53,7 +74,7 @@ export function kernelQuotas(jails: string): Quotas {
       const all = known();
       if (all === 'none' || isApplied(uid, bytes)) return;
       const blocks = blocksOf(bytes);
-      run('setquota', ['-u', String(uid), '0', String(blocks), '0', '0', point()]);
+      said(request(`set ${uid} ${blocks}`));
       if (blocks === 0) all.delete(uid);
       else all.set(uid, blocks);
     },
@@ -94,19 +115,7 @@ function mountIn(line: string): Mount {
   return { point, type, device, options };
 }
 
-function obstacleAt(mount: Mount): string | undefined {
-  try {
-    // Its status tells nothing. Where the option is missing, ext4 counts and does not enforce, and this says the same.
-    const state = run('quotaon', ['-p', '-u', mount.point], { mayFail: true });
-    const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state);
-    if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
-  } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error;
-    return "the server lacks the programs for quotas: install Debian's package quota";
-  }
-  if (!hasPower()) return 'berth may not set quotas: it runs without CAP_SYS_ADMIN (docs/operations.md, "Quotas")';
-  return undefined;
-}
+const POWERLESS = 'berth may not set quotas: it runs without CAP_SYS_ADMIN (docs/operations.md, "Quotas")';
 
 function missingQuotas({ point, type, device }: Mount): string {
   const where = `the disk of the jails (${type} at ${point}) enforces no user quotas`;
@@ -115,36 +124,48 @@ function missingQuotas({ point, type, device }: Mount): string {
   return `${where}: ext4 and XFS have them, mounted with the option usrquota`;
 }
 
-function hasPower(): boolean {
+function maySet(): boolean {
   const [, set = '0'] = /^CapEff:\t([\da-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
   return ((BigInt(`0x${set}`) >> CAP_SYS_ADMIN) & 1n) === 1n;
 }
 
 /** The hard limits of all users that have one. */
-function readLimits(point: string): Map<number, number> {
+function limitsIn(list: string): Map<number, number> {
   const limits = new Map<number, number>();
   // #UID,block status,file status,blocks used,soft limit,hard limit,…
-  for (const line of run('repquota', ['-u', '-n', '-v', '-O', 'csv', point]).split('\n')) {
+  for (const line of list.split('\n')) {
     const [user = '', , , , , hard = '0'] = line.split(',');
     if (/^#\d+$/.test(user) && Number(hard) > 0) limits.set(Number(user.slice(1)), Number(hard));
   }
   return limits;
 }
 
-/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms. */
-function run(program: string, args: readonly string[], { mayFail = false } = {}): string {
-  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+/** What the script answers. */
+interface Answer {
+  readonly outcome: string;
+  readonly text: string;
+}
+
+/** @throws {Error} that tells what the programs say. */
+function said({ outcome, text }: Answer): string {
+  if (outcome !== 'done') throw new Error(text);
+  return text;
+}
+
+/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms, through a socket some ten. */
+function run(program: string, args: readonly string[], request: string, jails: string): Answer {
   try {
-    return execFileSync(program, args, {
-      env,
+    const answer = execFileSync(program, args, {
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', BERTH_JAIL_DIR: jails },
       encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
+      input: `${request}\n`,
+      stdio: ['pipe', 'pipe', 'pipe'],
       maxBuffer: 2 ** 28,
+      timeout: PATIENCE,
     });
+    const [outcome = '', ...lines] = answer.trim().split('\n');
+    return { outcome, text: lines.join('\n') };
   } catch (error) {
-    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
-    if (errorCode(error) === 'ENOENT' || stderr === undefined) throw error;
-    if (mayFail) return stdout ?? '';
-    throw new Error(`${program}: ${stderr.trim()}`, { cause: error });
+    return { outcome: 'failed', text: errorMessage(error) };
   }
 }

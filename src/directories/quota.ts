@@ -26,8 +26,9 @@ export interface Quota {
 export async function setQuota(deps: ChangeDependencies, target: Target, fields: Fields): Promise<Quota> {
   checked(v.object({ quota: v.looseObject({}, orBlank) }, orBlank), fields);
   const { max_bytes } = checked(Limit, fields['quota'] as Fields);
-  const obstacle = max_bytes === null ? undefined : deps.host.quotaObstacle();
-  if (obstacle !== undefined) throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
+  const obstacle = deps.host.quotaObstacle();
+  if (obstacle !== undefined && max_bytes !== null)
+    throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
   const directory = await changeDirectory(deps, target, () => ({ quota_bytes: max_bytes }));
   return { max_bytes, used_bytes: directory.storage_bytes };
 }

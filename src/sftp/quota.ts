@@ -2,10 +2,9 @@
  * Quotas of the kernel: how many bytes a directory's UID may hold on the disk of the jails (quotactl(2)). They are that
  * disk's own state and not berth's, so what it has is read once, at first, and compared with the rows from then on.
  */
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { errorMessage } from '../errors.ts';
 
 const BLOCK = 1024;
 /** Bit of a capability set in proc_pid_status(5). */
@@ -14,8 +13,8 @@ const CAP_SYS_ADMIN = 21n;
 const QUOTA = fileURLToPath(new URL('../../scripts/lib/quota', import.meta.url));
 /** Hands a request to a socket. */
 const ASK = fileURLToPath(new URL('../../scripts/lib/ask', import.meta.url));
-/** For a request, in ms: less than systemd's watchdog allows. */
-const PATIENCE = 15_000;
+/** For a request, in ms. Nothing else goes on meanwhile, so a few of them are less than systemd's watchdog allows. */
+const PATIENCE = 5000;
 
 export interface Quotas {
   /** Why none can be set here, in words for whoever asks for one; undefined when it can. Looks anew. */
@@ -142,6 +141,7 @@ function limitsIn(list: string): Map<number, number> {
 
 /** What the script answers. */
 interface Answer {
+  /** `done`, `failed` or `missing`. */
   readonly outcome: string;
   readonly text: string;
 }
@@ -154,18 +154,14 @@ function said({ outcome, text }: Answer): string {
 
 /** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms, through a socket some ten. */
 function run(program: string, args: readonly string[], request: string, jails: string): Answer {
-  try {
-    const answer = execFileSync(program, args, {
-      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', BERTH_JAIL_DIR: jails },
-      encoding: 'utf8',
-      input: `${request}\n`,
-      stdio: ['pipe', 'pipe', 'pipe'],
-      maxBuffer: 2 ** 28,
-      timeout: PATIENCE,
-    });
-    const [outcome = '', ...lines] = answer.trim().split('\n');
-    return { outcome, text: lines.join('\n') };
-  } catch (error) {
-    return { outcome: 'failed', text: errorMessage(error) };
-  }
+  const { error, stdout, stderr } = spawnSync(program, args, {
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', BERTH_JAIL_DIR: jails },
+    encoding: 'utf8',
+    input: `${request}\n`,
+    maxBuffer: 2 ** 28,
+    timeout: PATIENCE,
+  });
+  if (error) return { outcome: 'failed', text: error.message };
+  const [outcome = '', ...lines] = stdout.trim().split('\n');
+  return outcome === '' ? { outcome: 'failed', text: stderr.trim() } : { outcome, text: lines.join('\n') };
 }

@@ -1,4 +1,5 @@
 /** A full disk, whoever meets it first: the file system or the database. */
+import { constants } from 'node:os';
 import { BerthError, errorCode } from '../errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
 import type { Applying } from './unapplied.ts';
@@ -6,8 +7,13 @@ import type { Applying } from './unapplied.ts';
 /** ENOSPC also stands for no inodes left; EDQUOT for a quota of the file system. */
 const CODES = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 
+/** EDQUOT has no name in libuv, so Node's code is "Unknown system error -122". */
+const OVER_QUOTA = -constants.errno.EDQUOT;
+
 export function isFull(error: unknown): boolean {
-  return CODES.has(errorCode(error) ?? '');
+  return (
+    CODES.has(errorCode(error) ?? '') || (error instanceof Error && 'errno' in error && error.errno === OVER_QUOTA)
+  );
 }
 
 /**

@@ -152,7 +152,7 @@ function said({ outcome, text }: Answer): string {
   return text;
 }
 
-/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms, through a socket some ten. */
+/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms, through a socket a hundred. */
 function run(program: string, args: readonly string[], request: string, jails: string): Answer {
   const { error, stdout, stderr } = spawnSync(program, args, {
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', BERTH_JAIL_DIR: jails },

@@ -33,47 +33,60 @@ const away: Record<string, (way: Gateway) => void> = {
 };
 
 for (const [how, leave] of Object.entries(away)) {
-  test(`a database that is ${how} for 12 s: logins and uploads go on, each upload is announced once afterwards`, postgresOnly, async () => {
-    const database = freshDatabase();
-    using place = scratch({ BERTH_DATABASE_URL: '' });
-    using way = await gateway(place.dir);
-    using its = scratch({ BERTH_DATABASE_URL: way.throughIt(database.url), BERTH_NODE: 'one' });
-    try {
-      await using berth = await startBerth(its);
-      const directory = await berth.directory();
-      await put(its, directory, 'before');
-      assert.equal(webhookOf(await berth.receiver.next()).filename, 'before');
-      await using live = await berth.connect(directory);
-      const open = await live.sftp();
+  test(
+    `a database that is ${how} for 12 s: logins and uploads go on, each upload is announced once afterwards`,
+    postgresOnly,
+    async () => {
+      const database = freshDatabase();
+      using place = scratch({ BERTH_DATABASE_URL: '' });
+      using way = await gateway(place.dir);
+      using its = scratch({ BERTH_DATABASE_URL: way.throughIt(database.url), BERTH_NODE: 'one' });
+      try {
+        await using berth = await startBerth(its);
+        const directory = await berth.directory();
+        await put(its, directory, 'before');
+        assert.equal(webhookOf(await berth.receiver.next()).filename, 'before');
+        await using live = await berth.connect(directory);
+        const open = await live.sftp();
 
-      leave(way);
-      const gone = performance.now();
-      const names = Array.from({ length: 8 }, (_, index) => `during-${index}`);
-      for (const [index, name] of names.entries()) {
-        if (index % 2 === 0) await put(its, directory, name);
-        else await new Promise<void>((resolve, reject) => {
-          open.writeFile(name, name, (error) => (error ? reject(new Error(error.message)) : resolve()));
-        });
+        leave(way);
+        const gone = performance.now();
+        const names = Array.from({ length: 8 }, (_, index) => `during-${index}`);
+        for (const [index, name] of names.entries()) {
+          if (index % 2 === 0) await put(its, directory, name);
+          else
+            await new Promise<void>((resolve, reject) => {
+              open.writeFile(name, name, (error) => (error ? reject(new Error(error.message)) : resolve()));
+            });
+        }
+        const took = performance.now() - gone;
+        assert.ok(took < AWAY, `the uploads took ${took} ms`);
+        assert.equal(await statusOf(berth), 503);
+        assert.equal(await statusOf(berth, '//healthz'), 503);
+        await wait(Math.max(0, gone + AWAY - performance.now()));
+
+        await way.mend();
+        const back = performance.now();
+        await until('it is healthy', async () => (await statusOf(berth, '//healthz')) === 200, 20);
+        const healthyAfter = performance.now() - back;
+        assert.ok(healthyAfter < BACK_WITHIN, `healthy after ${healthyAfter} ms`);
+        assert.equal(await statusOf(berth), 200);
+        const told = new Set<string>();
+        while (told.size < names.length) told.add(webhookOf(await berth.receiver.next()).filename);
+        assert.deepEqual([...told].toSorted(), names);
+        console.log(
+          how,
+          'uploads',
+          Math.round(took),
+          'healthy',
+          Math.round(healthyAfter),
+          'all told',
+          Math.round(performance.now() - back),
+        );
+        assert.equal(psql(database.url, 'select count(*) from deliveries').trim(), '9');
+      } finally {
+        database.drop();
       }
-      const took = performance.now() - gone;
-      assert.ok(took < AWAY, `the uploads took ${took} ms`);
-      assert.equal(await statusOf(berth), 503);
-      assert.equal(await statusOf(berth, '//healthz'), 503);
-      await wait(Math.max(0, gone + AWAY - performance.now()));
-
-      await way.mend();
-      const back = performance.now();
-      await until('it is healthy', async () => (await statusOf(berth, '//healthz')) === 200, 20);
-      const healthyAfter = performance.now() - back;
-      assert.ok(healthyAfter < BACK_WITHIN, `healthy after ${healthyAfter} ms`);
-      assert.equal(await statusOf(berth), 200);
-      const told = new Set<string>();
-      while (told.size < names.length) told.add(webhookOf(await berth.receiver.next()).filename);
-      assert.deepEqual([...told].toSorted(), names);
-      console.log(how, 'uploads', Math.round(took), 'healthy', Math.round(healthyAfter), 'all told', Math.round(performance.now() - back));
-      assert.equal(psql(database.url, 'select count(*) from deliveries').trim(), '9');
-    } finally {
-      database.drop();
-    }
-  });
+    },
+  );
 }

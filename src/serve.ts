@@ -4,11 +4,12 @@
  * it anew, and the database is the truth.
  */
 import { once } from 'node:events';
-import { setTimeout as wait } from 'node:timers/promises';
+import timers from 'node:timers';
+import { setTimeout } from 'node:timers/promises';
 import type { Config } from './config.ts';
+import { DatabaseAway } from './db/away.ts';
 import { isJournal } from './journal.ts';
 import { createLog, journalStream, type Log } from './log.ts';
-import { DatabaseAway } from './db/away.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
 
@@ -37,16 +38,20 @@ export async function serve(
   process.on('unhandledRejection', die);
 
   const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-  const service = await startOnceAnswered({ config, log, systemd, asked });
+  const stopping = new AbortController();
+  void asked.then(() => stopping.abort());
+  const service = await startOnceAnswered({ config, log, systemd, signal: stopping.signal });
   if (!service) return;
   process.on('SIGHUP', service.reload);
   systemd.ready();
   await asked;
   log.info('berth ends: requests and deliveries in flight finish first');
-  setTimeout(() => {
-    log.error('not everything ended in time; the next start repeats it');
-    process.exit(1);
-  }, PATIENCE).unref();
+  timers
+    .setTimeout(() => {
+      log.error('not everything ended in time; the next start repeats it');
+      process.exit(1);
+    }, PATIENCE)
+    .unref();
   process.once('SIGTERM', () => process.exit(1));
   process.once('SIGINT', () => process.exit(1));
   systemd.ending();
@@ -58,15 +63,13 @@ interface Starting {
   readonly config: Config;
   readonly log: Log;
   readonly systemd: Systemd;
-  /** Resolves when it is to end. */
-  readonly asked: Promise<unknown>;
+  /** Says that it is to end. */
+  readonly signal: AbortSignal;
 }
 
 /** Waits for a PostgreSQL that is away, while sshd serves. Undefined when it is to end before that. */
-async function startOnceAnswered({ config, log, systemd, asked }: Starting): Promise<Service | undefined> {
-  let isAsked = false;
-  void asked.then(() => (isAsked = true));
-  for (let told = ''; !isAsked;) {
+async function startOnceAnswered({ config, log, systemd, signal }: Starting): Promise<Service | undefined> {
+  for (let told = ''; !signal.aborted;) {
     try {
       return await startService(config, { log });
     } catch (error) {
@@ -74,7 +77,7 @@ async function startOnceAnswered({ config, log, systemd, asked }: Starting): Pro
       if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       told = error.message;
       systemd.starting(2 * LONGEST_ATTEMPT);
-      await Promise.race([wait(RETRY), asked]);
+      await setTimeout(RETRY, undefined, { signal }).catch(() => undefined);
     }
   }
   return undefined;

@@ -4,8 +4,7 @@
  * it anew, and the database is the truth.
  */
 import { once } from 'node:events';
-import timers from 'node:timers';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import { DatabaseAway } from './db/away.ts';
 import { isJournal } from './journal.ts';
@@ -46,12 +45,10 @@ export async function serve(
   systemd.ready();
   await asked;
   log.info('berth ends: requests and deliveries in flight finish first');
-  timers
-    .setTimeout(() => {
-      log.error('not everything ended in time; the next start repeats it');
-      process.exit(1);
-    }, PATIENCE)
-    .unref();
+  setTimeout(() => {
+    log.error('not everything ended in time; the next start repeats it');
+    process.exit(1);
+  }, PATIENCE).unref();
   process.once('SIGTERM', () => process.exit(1));
   process.once('SIGINT', () => process.exit(1));
   systemd.ending();
@@ -77,7 +74,7 @@ async function startOnceAnswered({ config, log, systemd, signal }: Starting): Pr
       if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       told = error.message;
       systemd.starting(2 * LONGEST_ATTEMPT);
-      await setTimeout(RETRY, undefined, { signal }).catch(() => undefined);
+      await wait(RETRY, undefined, { signal }).catch(() => undefined);
     }
   }
   return undefined;

@@ -3,12 +3,15 @@
  * wall time last seen is kept, so that a clock that jumped while berth was down (a dead battery, a machine that was off)
  * is noticed by the next start.
  *
+ * Machines on one database share it; their clocks may differ by up to an hour.
+ *
  * A small lead is believed when it has stood for a day. A larger one stays until the clock has gone back, or until
  * `berth clock confirm` says that the machine was off for so long.
  */
 import { type Clock, DAY, type Micros, SECOND } from './clock.ts';
 import type { Monotonic } from './clock-steps.ts';
 import type { Database } from './db/open.ts';
+import { isShared } from './db/shared.ts';
 import type { Log } from './log.ts';
 
 /** Less than this is drift, which the system corrects bit by bit. */
@@ -47,10 +50,10 @@ export function createClockLead(options: ClockLeadOptions): ClockLead {
 
   async function look(): Promise<ClockReading> {
     const found = await database.db.transaction().execute(async (tx) => {
-      const row = await tx.selectFrom('clock').selectAll().executeTakeFirstOrThrow();
+      const row = await tx.selectFrom('clock').selectAll().forNoKeyUpdate().executeTakeFirstOrThrow();
       const now = { wall: clock.now(), steady: monotonic() };
       const passed = row.seen_at === last.wall ? (now.steady - last.steady) * 1000 : undefined;
-      const step = stepSince(row.seen_at, now.wall, passed);
+      const step = stepSince(row.seen_at, now.wall, passed, isShared(tx) ? NOTABLE : DRIFT);
       const stands = step === 0 && (now.steady - standsSince) * 1000 > DAY;
       const lead = stands && Math.abs(row.lead) <= DOUBTFUL ? 0 : row.lead + step;
       await tx.updateTable('clock').set({ seen_at: now.wall, lead }).execute();
@@ -82,12 +85,13 @@ export function createClockLead(options: ClockLeadOptions): ClockLead {
 /**
  * By how much the wall clock was set since it was `seen`.
  * @param passed how long ago that was, in µs; undefined when another process saw it: the berth before this one, or
- * `berth clock confirm`.
+ * `berth clock confirm`, or another machine.
+ * @param apart how far its clock may be ahead of this one.
  */
-function stepSince(seen: Micros, now: Micros, passed: Micros | undefined): Micros {
+function stepSince(seen: Micros, now: Micros, passed: Micros | undefined, apart: Micros): Micros {
   if (seen === 0) return 0;
   const step = Math.round(now - seen - (passed ?? 0));
-  const isPossible = passed === undefined && step > 0 ? step <= NOTABLE : Math.abs(step) <= DRIFT;
+  const isPossible = passed === undefined ? step >= -apart && step <= NOTABLE : Math.abs(step) <= DRIFT;
   return isPossible ? 0 : step;
 }
 
@@ -98,7 +102,7 @@ function remedyOf(lead: Micros): string {
 /** What the clock says is right. Returns by how much it was thought to be ahead. */
 export async function confirmClock({ database, clock }: Pick<ClockLeadOptions, 'database' | 'clock'>): Promise<Micros> {
   return database.db.transaction().execute(async (tx) => {
-    const { lead } = await tx.selectFrom('clock').select('lead').executeTakeFirstOrThrow();
+    const { lead } = await tx.selectFrom('clock').select('lead').forNoKeyUpdate().executeTakeFirstOrThrow();
     await tx.updateTable('clock').set({ seen_at: clock.now(), lead: 0 }).execute();
     return lead;
   });

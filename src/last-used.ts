@@ -42,7 +42,8 @@ export function createLastUsed({ database, clock, background, of: { name, write 
     used = new Map();
     try {
       await database.db.transaction().execute(async (tx) => {
-        for (const [key, at] of writing) await write(tx, key, at);
+        // In one order: nodes that write the same keys at once wait for each other.
+        for (const [key, at] of [...writing].sort(byKey)) await write(tx, key, at);
       });
     } catch (error) {
       // The disk may be full: the next run writes them, or when they have been used since.
@@ -58,4 +59,8 @@ export function createLastUsed({ database, clock, background, of: { name, write 
       await loop.close();
     },
   };
+}
+
+function byKey([one]: readonly [string, Micros], [other]: readonly [string, Micros]): number {
+  return one < other ? -1 : 1;
 }

@@ -17,6 +17,7 @@ import { besideApi, dashboardOf } from './dashboard-app.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
+import { isShared } from './db/shared.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
 import { applyRequested, applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
@@ -28,7 +29,7 @@ import { firstPair, followCertificate, type TlsPair } from './http/certificate.t
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
-import { createAddressLimit, createRateLimit } from './http/rate-limits.ts';
+import { createAddressLimit, createRateLimit, createSharedRateLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
@@ -114,9 +115,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const background = createBackground(log);
   applyCredentials({ paths, log }, await dueHere(database.reads, config));
   const nodes =
-    config.node === ''
-      ? undefined
-      : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
+    config.node === '' ? undefined : parts.adopt(await joinNodes({ config, ...database, background, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 
@@ -251,7 +250,9 @@ async function openApi(
   const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
-    rateLimit: createRateLimit({ clock, limit: config.rateLimit }),
+    rateLimit: isShared(database.reads)
+      ? parts.adopt(createSharedRateLimit({ database, background, limit: config.rateLimit }), closed)
+      : createRateLimit({ clock, limit: config.rateLimit }),
     addressLimit,
     clientAddress: address,
   });

@@ -4,6 +4,7 @@ import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
+import { latest } from '../db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
 import { BerthError, OperatorError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
@@ -135,7 +136,11 @@ async function audit(
 /** By their ids. */
 export const USED_API_KEYS: UsedKeys = {
   name: 'last-used',
-  async write(tx, id, last_used_at) {
-    await tx.updateTable('api_keys').set({ last_used_at }).where('id', '=', id).execute();
+  async write(tx, id, at) {
+    await tx
+      .updateTable('api_keys')
+      .set({ last_used_at: latest(tx, 'last_used_at', at) })
+      .where('id', '=', id)
+      .execute();
   },
 };

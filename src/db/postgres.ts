@@ -11,7 +11,6 @@ import {
   PostgresQueryCompiler,
 } from 'kysely';
 import pg from 'pg';
-import { DatabaseAway, isAway } from './away.ts';
 
 /** Types of results that are numbers here; the driver gives them as text. */
 const NUMBERS: ReadonlySet<number> = new Set([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
@@ -34,14 +33,33 @@ export interface PoolOptions {
 export const CONNECT_PATIENCE = 3000;
 const QUERY_PATIENCE = 10_000;
 
+/** How long one waits for a connection that others use, in ms. */
+const TURN_PATIENCE = 10_000;
+
+/** After so long without a statement in a transaction its machine counts as frozen or cut off, and lets go of the rows, in ms. */
+const IDLE_PATIENCE = 3000;
+
+/** The server notices within a quarter of a minute that a machine is cut off. */
+const SERVER_OPTIONS = '-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=4';
+
+/** The pool's own limit is that for a turn. */
+class Client extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(typeof config === 'string' ? config : { ...config, connectionTimeoutMillis: CONNECT_PATIENCE });
+  }
+}
+
 export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     types,
     application_name: name,
-    connectionTimeoutMillis: CONNECT_PATIENCE,
+    Client,
+    connectionTimeoutMillis: TURN_PATIENCE,
     query_timeout: patience,
+    idle_in_transaction_session_timeout: IDLE_PATIENCE,
+    options: SERVER_OPTIONS,
     keepAlive: true,
     idleTimeoutMillis: 0,
   });
@@ -84,35 +102,18 @@ export class BerthPostgresDialect extends PostgresDialect {
   }
 }
 
-/** The pool, for Kysely. A connection on which the server did not answer is not used again. */
+/** The pool, for Kysely. */
 function storing(pool: pg.Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
-      const client = await pool.connect().catch(orAway);
-      let away: DatabaseAway | undefined;
-      const query = async (text: string, values: readonly unknown[]) => {
-        // The end of a transaction, say, whose answer would be waited for as long again.
-        if (away) throw away;
-        try {
-          return await client.query(text, values.map(storable));
-        } catch (error) {
-          if (isAway(error)) away = new DatabaseAway(error);
-          throw away ?? error;
-        }
-      };
-      return {
-        // Its other form, with a cursor, is not used.
-        query: query as unknown as PostgresPoolClient['query'],
-        release: () => client.release(away),
-      };
+      const client = await pool.connect();
+      const query = (text: string, values: readonly unknown[]) => client.query(text, values.map(storable));
+      // Its other form, with a cursor, is not used.
+      return { query: query as unknown as PostgresPoolClient['query'], release: (destroy) => client.release(destroy) };
     },
   };
-}
-
-function orAway(error: unknown): never {
-  throw isAway(error) ? new DatabaseAway(error) : error;
 }
 
 /** No text of PostgreSQL holds a NUL, as none in berth's tables does: one that is looked for is replaced, as broken UTF-8 is. */

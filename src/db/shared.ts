@@ -35,3 +35,27 @@ export function nextUid(db: Kysely<Tables>, first: number): RawBuilder<number> {
   if (isShared(db)) return sql`default`;
   return sql`(select coalesce(max(uid), ${first - 1}) + 1 from principals)`;
 }
+
+/** What a column becomes that says when something happened last: another node may have seen it later. */
+export function latest(db: Kysely<Tables>, column: string, at: Micros): RawBuilder<Micros> {
+  return isShared(db) ? sql`greatest(${sql.ref(column)}, ${at}::bigint)` : sql`${at}`;
+}
+
+/**
+ * Holds a name among the machines until it is released, or until the connection ends, as it does when the process dies.
+ * Not for a transaction: the one connection that writes holds it.
+ * @returns whether it is held now: another machine may hold it.
+ */
+export async function hold(db: Kysely<Tables>, name: string): Promise<boolean> {
+  if (!isShared(db)) return true;
+  const { rows } = await sql<{ held: boolean }>`select pg_try_advisory_lock(${keyOf(name)}) as held`.execute(db);
+  return rows[0]?.held === true;
+}
+
+export async function release(db: Kysely<Tables>, name: string): Promise<void> {
+  if (isShared(db)) await sql`select pg_advisory_unlock(${keyOf(name)})`.execute(db);
+}
+
+function keyOf(name: string): RawBuilder<unknown> {
+  return sql`hashtextextended(${name}::text, 0)`;
+}

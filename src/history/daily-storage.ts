@@ -18,7 +18,9 @@ export async function noteStorage({ database, clock }: { database: Pick<Database
           fn.sum<number>('storage_bytes').as('bytes'),
         ])
         .where('deleted_at', 'is', null)
-        .groupBy('account_id'),
+        .groupBy('account_id')
+        // In one order: two nodes that do this at once wait for each other.
+        .orderBy('account_id'),
     )
     .onConflict((conflict) =>
       conflict.columns(['account_id', 'day']).doUpdateSet((eb) => ({ bytes: eb.ref('excluded.bytes') })),

@@ -68,13 +68,26 @@ export function keptAt(reads: Kysely<Tables>, { id }: Pick<Place, 'id'>): Promis
   return byId.first(reads, { id });
 }
 
-/** Replaces what is there: one that is too old. */
-export async function insertKept(tx: Transaction<Tables>, row: KeptAnswersTable): Promise<void> {
-  await tx
+/**
+ * @param replaced the row that is there, when it is too old.
+ * @returns false when there is another one meanwhile, which stays.
+ */
+export async function insertKept(
+  tx: Transaction<Tables>,
+  row: KeptAnswersTable,
+  replaced?: KeptAnswersTable,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx
     .insertInto('kept_answers')
     .values(row)
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
-    .execute();
+    .onConflict((conflict) =>
+      conflict
+        .column('id')
+        .doUpdateSet(row)
+        .where('kept_answers.inserted_at', '=', replaced?.inserted_at ?? -1),
+    )
+    .executeTakeFirstOrThrow();
+  return numInsertedOrUpdatedRows === 1n;
 }
 
 export function removalOf({ id }: Pick<Place, 'id'>): Removal {

@@ -39,7 +39,7 @@ async function remove({ db }: Database, table: 'transfers' | 'audit' | 'logins',
   const { numDeletedRows } = await db
     .deleteFrom(table)
     .where('id', 'in', (from) =>
-      from.selectFrom(table).select('id').where('at', '<', before).orderBy('at').limit(BATCH),
+      from.selectFrom(table).select('id').where('at', '<', before).orderBy('at').limit(BATCH).forUpdate().skipLocked(),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);
@@ -54,7 +54,9 @@ async function removeAnswers({ db }: Database, before: Micros): Promise<number> 
         .select('id')
         .where('inserted_at', '<', before)
         .orderBy('inserted_at')
-        .limit(BATCH),
+        .limit(BATCH)
+        .forUpdate()
+        .skipLocked(),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);
@@ -73,7 +75,9 @@ async function removeDeliveries({ db }: Database, before: Micros): Promise<numbe
         // Its replay was asked for and is not there yet.
         .where('replay_at', 'is', null)
         .orderBy('inserted_at')
-        .limit(BATCH),
+        .limit(BATCH)
+        .forUpdate()
+        .skipLocked(),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);

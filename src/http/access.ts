@@ -13,7 +13,7 @@ import { BerthError } from '../errors.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { ApiEnv } from './observe.ts';
-import type { RateLimit } from './rate-limits.ts';
+import type { AccountLimit, RateLimit } from './rate-limits.ts';
 
 /**
  * For the rule behind a POST: keeps the answer that `render` makes of its result, when its client sent an
@@ -44,7 +44,7 @@ export type Identify = (env: ApiEnv['Bindings']) => Promise<Principal | undefine
 export interface KeyDependencies {
   readonly authenticate: Authenticate;
   readonly lastUsed: Pick<LastUsed, 'note'>;
-  readonly rateLimit: RateLimit;
+  readonly rateLimit: AccountLimit;
   readonly addressLimit: RateLimit;
   readonly clientAddress: ClientAddress;
 }
@@ -68,7 +68,7 @@ export function byApiKey({
     if (principal) {
       notes.principal = principal;
       lastUsed.note(principal.keyId);
-      rateLimit.take(principal.accountId);
+      await rateLimit.take(principal.accountId);
     } else addressLimit.take(clientAddress(incoming));
     return principal;
   };

@@ -3,12 +3,13 @@
  *
  * Promise: whenever this process dies, a change is there with its answer, or neither is. So a rule keeps the answer in its
  * own transaction; nothing is written before. Refusals are not kept. Which requests are in flight, this process alone
- * knows: after a crash, none is.
+ * knows, and on a database that several machines share a lock that ends with its connection: after a crash, none is.
  */
 import type { Clock } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { KeptAnswersTable } from '../db/schema.ts';
+import { hold, release } from '../db/shared.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { ANSWER_LIFE, insertKept, keptAt, type Place, placeOf, removalOf } from '../history/kept-answers.ts';
 import type { Log } from '../log.ts';
@@ -49,11 +50,14 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     return false;
   }
 
-  /** @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`. */
-  async function earlier(place: Place): Promise<Response | undefined> {
+  /**
+   * The answer to it, or what is kept there and too old.
+   * @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`.
+   */
+  async function earlier(place: Place): Promise<Response | KeptAnswersTable | undefined> {
     if (await isWithdrawn(place)) throw stillInFlight();
     const row = await keptAt(database.reads, place);
-    if (!row || !(await isCurrent(row))) return undefined;
+    if (!row || !(await isCurrent(row))) return row;
     if (row.request !== place.request) {
       throw new ValidationError({ idempotency_key: ['was used for another request'] });
     }
@@ -61,7 +65,12 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     return responseOf({ ...answer, headers: [...headers, ['idempotency-replayed', 'true']] });
   }
 
-  async function firstTime(place: Place, accountId: string, perform: (keep: Keep) => ReturnType<Endpoint>) {
+  async function firstTime(
+    place: Place,
+    old: KeptAnswersTable | undefined,
+    accountId: string,
+    perform: (keep: Keep) => ReturnType<Endpoint>,
+  ) {
     let isKept = false;
     const rowOf = (answer: Answer): KeptAnswersTable => ({
       id: place.id,
@@ -72,7 +81,8 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     });
     const keep: Keep = (render) => ({
       async keep(tx, result) {
-        await insertKept(tx, rowOf(await answerOf(render(result))));
+        // Another machine was first: this change is not made.
+        if (!(await insertKept(tx, rowOf(await answerOf(render(result))), old))) throw stillInFlight();
         isKept = true;
       },
       withdraw() {
@@ -84,12 +94,24 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       const response = await perform(keep);
       if (isKept || !response.ok) return response;
       const answer = await answerOf(response);
-      await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer)));
+      await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
       return responseOf(answer);
     } catch (error) {
       // Committed, but not applied: the error is the answer, and a repetition applies it anew.
       if (isKept && !withdrawn.has(place.id)) await forget(place);
       throw error;
+    }
+  }
+
+  /** While no other machine does it. */
+  async function alone({ id }: Place, work: () => Promise<Response>): Promise<Response> {
+    const name = `answer ${id}`;
+    if (!(await hold(database.db, name))) throw stillInFlight();
+    try {
+      return await work();
+    } finally {
+      // A connection that has ended holds nothing.
+      await release(database.db, name).catch(() => undefined);
     }
   }
 
@@ -111,8 +133,11 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       if (inFlight.has(place.id)) throw stillInFlight();
       inFlight.add(place.id);
       try {
-        const perform = (keep: Keep) => endpoint(c, principal, keep);
-        return (await earlier(place)) ?? (await firstTime(place, principal.accountId, perform));
+        return await alone(place, async () => {
+          const before = await earlier(place);
+          if (before instanceof Response) return before;
+          return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
+        });
       } finally {
         await isWithdrawn(place).finally(() => inFlight.delete(place.id));
       }

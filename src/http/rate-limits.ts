@@ -1,9 +1,13 @@
 /**
  * How many requests a minute somebody may make: an account with a valid key by the clock minute (specification,
- * "Limits"), a client network without one by a token bucket. Both count in memory, and both tables are bounded.
+ * "Limits"), a client network without one by a token bucket. Both count in memory, and both tables are bounded; on a
+ * database that several machines share, an account's requests to all of them are counted there.
  */
 import { hash, randomBytes } from 'node:crypto';
+import type { Background, Loop } from '../background.ts';
 import { type Clock, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import { countRequest, forgetOtherMinutes } from '../db/request-counts.ts';
 import { BerthError } from '../errors.ts';
 import { clientNetwork } from './client-address.ts';
 
@@ -14,6 +18,11 @@ const MINUTE_MS = 60_000;
 export interface RateLimit {
   /** Counts a request. @throws {BerthError} `rate_limited` when it is one too many; that one is not counted. */
   take(who: string): void;
+}
+
+/** One that may be counted elsewhere. */
+export interface AccountLimit {
+  take(accountId: string): void | Promise<void>;
 }
 
 /** Requests per account. The table starts over each minute, so it holds only the accounts that called within one. */
@@ -31,6 +40,37 @@ export function createRateLimit({ limit, clock }: { limit: number; clock: Clock 
       const count = (taken.get(accountId) ?? 0) + 1;
       if (count > limit) throw tooMany();
       taken.set(accountId, count);
+    },
+  };
+}
+
+export interface SharedLimitOptions {
+  readonly limit: number;
+  readonly database: Pick<Database, 'reads'>;
+  readonly background: Background;
+}
+
+/** Requests per account to all machines on a shared database. What a crash of the server forgets is one minute. */
+export function createSharedRateLimit({
+  limit,
+  database: { reads },
+  background,
+}: SharedLimitOptions): AccountLimit & Pick<Loop, 'close'> {
+  /** Until when who is over the limit is refused without asking, by the monotonic clock: a flood costs the database nothing. */
+  const refused = new Map<string, number>();
+  const { close } = background.start('request-counts', { every: MINUTE_MS, atOnce: true }, async () => {
+    refused.clear();
+    await forgetOtherMinutes(reads);
+  });
+  return {
+    close,
+    // Not in turn with this machine's changes, which wait for the disk.
+    async take(account) {
+      if ((refused.get(account) ?? 0) > performance.now()) throw tooMany();
+      const rest = await countRequest(reads, account, limit);
+      if (rest === undefined) return;
+      refused.set(account, performance.now() + rest / 1000);
+      throw tooMany();
     },
   };
 }

@@ -18,7 +18,7 @@ async function removeLinks({ db }: Database, now: Micros): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('user_links')
     .where('hash', 'in', (from) =>
-      from.selectFrom('user_links').select('hash').where('expires_at', '<=', now).limit(BATCH),
+      from.selectFrom('user_links').select('hash').where('expires_at', '<=', now).limit(BATCH).forUpdate().skipLocked(),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);
@@ -33,7 +33,9 @@ async function removeSessions({ db }: Database, now: Micros): Promise<number> {
         .selectFrom('user_sessions')
         .select('id')
         .where((is) => is.or([is('seen_at', '<=', seen), is('inserted_at', '<=', since)]))
-        .limit(BATCH),
+        .limit(BATCH)
+        .forUpdate()
+        .skipLocked(),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);

@@ -7,7 +7,7 @@ import { DIRECTORY_LIMITS } from '../../src/accounts/plans.ts';
 import { createDirectory } from '../../src/directories/create.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
-import { markDeleted } from '../../src/accounts/accounts.ts';
+import { lockedAccount, markDeleted } from '../../src/accounts/accounts.ts';
 import { addPublicKey, removePublicKey } from '../../src/directories/public-keys.ts';
 import { updateAuth, updateBasics } from '../../src/directories/update.ts';
 import { BerthError, OperatorError, ValidationError } from '../../src/errors.ts';
@@ -16,6 +16,7 @@ import { newSecret, setUpSecondFactor, signInWithCode } from '../../src/users/se
 import { openSession, sessionOf } from '../../src/users/sessions.ts';
 import { setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, listUsers, removeUser, setDisabled, setRole } from '../../src/users/users.ts';
+import { postgresOnly } from '../support/postgres.ts';
 import { madeKeys } from '../support/made-keys.ts';
 import { operator } from '../support/users.ts';
 import { succeeded, twoWriters, type TwoWriters, type Writer } from './two-writers.ts';
@@ -213,4 +214,27 @@ test('of deletions of one directory on two nodes, one finds it', async () => {
     const gone = [one, other].map((node) => deleteDirectory(node, account, directory.id));
     assert.equal(await succeeded(gone, hasCode('directory_not_found')), 1);
   }
+});
+
+test('a node that froze in a transaction keeps nobody from its rows for long', postgresOnly, async () => {
+  await using nodes = await twoWriters();
+  const { one, other } = nodes;
+  const account = await nodes.account();
+  const locked = Promise.withResolvers<void>();
+  const thawed = Promise.withResolvers<void>();
+  const frozen = one.database.db.transaction().execute(async (tx) => {
+    await lockedAccount(tx, account);
+    locked.resolve();
+    await thawed.promise;
+    await tx.updateTable('accounts').set({ name: 'Late' }).where('id', '=', account).execute();
+  });
+  await locked.promise;
+  const began = performance.now();
+  await createDirectory(other, account, { name: 'Orders' });
+  assert.ok(performance.now() - began < 5000);
+  thawed.resolve();
+  await assert.rejects(frozen);
+  await createDirectory(one, account, { name: 'Orders' });
+  const { name } = await nodes.reads.selectFrom('accounts').select('name').executeTakeFirstOrThrow();
+  assert.equal(name, 'Acme');
 });

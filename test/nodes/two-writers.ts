@@ -4,6 +4,7 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
+import { isShared } from '../../src/db/shared.ts';
 import type { CreateDependencies } from '../../src/directories/create.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
@@ -27,6 +28,7 @@ export interface TwoWriters extends AsyncDisposable {
   readonly place: Scratch;
   readonly one: Writer;
   readonly other: Writer;
+  readonly isShared: boolean;
   /** What is committed. */
   readonly reads: Database['reads'];
   /** A new account's id. */
@@ -59,6 +61,7 @@ export async function twoWriters(): Promise<TwoWriters> {
     place,
     one,
     other,
+    isShared: isShared(one.database.reads),
     reads: one.database.reads,
     account: async (plan = 'business') =>
       (await createAccount({ database: one.database, clock: systemClock() }, { name: 'Acme', plan })).id,

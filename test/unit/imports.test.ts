@@ -98,7 +98,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     'doctor',
     'history/audit-in-words.ts',
     'listen',
-    'nodes',
     'prepare.ts',
     'reports',
     'serve.ts',

@@ -1,8 +1,7 @@
 /** What people read in place of a page that they cannot have. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { isUnavailable } from '../../db/away.ts';
-import { BerthError, ValidationError } from '../../errors.ts';
+import { BerthError, errorCode, ValidationError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
 import { type PageContext, visitorOf } from '../environment.ts';
@@ -39,7 +38,7 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
   }
-  if (isUnavailable(error)) return page(c, 503, 'berth is busy. Try again in a moment.');
+  if (errorCode(error) === 'SQLITE_BUSY') return page(c, 503, 'berth is busy. Try again in a moment.');
   log.error({ err: error, request_id: id }, 'a request failed');
   return page(c, 500, `Something went wrong here. Whoever runs this berth finds it in the log by ${id}.`);
 }

@@ -1,0 +1,37 @@
+/** Requests of each account by minute, over all machines on a PostgreSQL database, by its clock. */
+import { type Kysely, sql } from 'kysely';
+import type { Micros } from '../clock.ts';
+import { compiled } from './compiled.ts';
+import type { Tables } from './schema.ts';
+import { serverTime } from './shared.ts';
+
+const MINUTE = 60_000_000;
+
+const count = compiled<{ account: string; limit: number }>()((db, p) => ({
+  compile: () =>
+    sql<{ requests: number | null; rest: Micros }>`
+      with clock as materialized (select ${serverTime} as now),
+      counted as (
+        insert into request_counts (account_id, minute, requests)
+        select ${p('account')}, now / ${sql.lit(MINUTE)}, 1 from clock
+        on conflict (account_id, minute) do update set requests = request_counts.requests + 1
+        where request_counts.requests < ${p('limit')}
+        returning requests
+      )
+      select (select requests from counted) as requests, ${sql.lit(MINUTE)} - now % ${sql.lit(MINUTE)} as rest
+      from clock`.compile(db),
+}));
+
+/** Counts a request, unless it is one too many. @returns in the latter case how long the minute goes on, in µs. */
+export async function countRequest(db: Kysely<Tables>, account: string, limit: number): Promise<Micros | undefined> {
+  const counted = await count.first(db, { account, limit });
+  return counted?.requests === null ? counted.rest : undefined;
+}
+
+/** Of any other minute, a later one too: the server's clock may have been set back. */
+export async function forgetOtherMinutes(db: Kysely<Tables>): Promise<void> {
+  await db
+    .deleteFrom('request_counts')
+    .where('minute', '!=', sql<number>`${serverTime} / ${sql.lit(MINUTE)}`)
+    .execute();
+}

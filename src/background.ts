@@ -3,14 +3,15 @@
  * growing waits, and never ends the process; one that keeps failing shows in `/healthz` and the metrics.
  */
 import timers from 'node:timers/promises';
-import { errorCode } from './errors.ts';
+import { isUnavailable } from './db/away.ts';
+import { errorMessage } from './errors.ts';
 import type { Log } from './log.ts';
 
 /** The wait after the first failure, doubled with each further one, in ms. */
 const FIRST_RETRY = 1000;
 const LONGEST_RETRY = 300_000;
 
-/** While another process holds the database, which is no failure of the loop, in ms. */
+/** While the database cannot be asked, which is no failure of the loop, in ms. */
 const BUSY_RETRY = 5000;
 
 /** Failures in a row that are no passing trouble. */
@@ -57,8 +58,8 @@ export function createBackground(log: Log): Background {
         return wait ?? every;
       } catch (error) {
         if (stop.signal.aborted) return 0;
-        if (errorCode(error) === 'SQLITE_BUSY') {
-          log.warn({ task: name }, `${name} waits: another process writes to the database`);
+        if (isUnavailable(error)) {
+          log.warn({ task: name, reason: errorMessage(error) }, `${name} waits for the database`);
           return Math.min(every, BUSY_RETRY);
         }
         const count = (inARow.get(name) ?? 0) + 1;

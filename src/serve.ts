@@ -4,14 +4,22 @@
  * it anew, and the database is the truth.
  */
 import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from './config.ts';
+import { DatabaseAway } from './db/away.ts';
 import { isJournal } from './journal.ts';
-import { createLog, journalStream } from './log.ts';
-import { startService } from './service.ts';
-import { createSystemd } from './systemd.ts';
+import { createLog, journalStream, type Log } from './log.ts';
+import { type Service, startService } from './service.ts';
+import { createSystemd, type Systemd } from './systemd.ts';
 
 /** How long the end may take, in ms. */
 const PATIENCE = 10_000;
+
+/** Between two attempts to start while the database is away, in ms. */
+const RETRY = 1000;
+
+/** How long one of them may take, in ms. */
+const LONGEST_ATTEMPT = 60_000;
 
 /** @param environment what systemd tells a service of itself. */
 export async function serve(
@@ -29,7 +37,10 @@ export async function serve(
   process.on('unhandledRejection', die);
 
   const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-  const service = await startService(config, { log });
+  const stopping = new AbortController();
+  void asked.then(() => stopping.abort());
+  const service = await startOnceAnswered({ config, log, systemd, signal: stopping.signal });
+  if (!service) return;
   process.on('SIGHUP', service.reload);
   systemd.ready();
   await asked;
@@ -43,4 +54,28 @@ export async function serve(
   systemd.ending();
   await service.close();
   log.info('berth has ended');
+}
+
+interface Starting {
+  readonly config: Config;
+  readonly log: Log;
+  readonly systemd: Systemd;
+  /** Says that it is to end. */
+  readonly signal: AbortSignal;
+}
+
+/** Waits for a PostgreSQL that is away, while sshd serves. Undefined when it is to end before that. */
+async function startOnceAnswered({ config, log, systemd, signal }: Starting): Promise<Service | undefined> {
+  for (let told = ''; !signal.aborted;) {
+    try {
+      return await startService(config, { log });
+    } catch (error) {
+      if (!(error instanceof Error && error.cause instanceof DatabaseAway)) throw error;
+      if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
+      told = error.message;
+      systemd.starting(2 * LONGEST_ATTEMPT);
+      await wait(RETRY, undefined, { signal }).catch(() => undefined);
+    }
+  }
+  return undefined;
 }

@@ -115,7 +115,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const background = createBackground(log);
   applyCredentials({ paths, log }, await dueHere(database.reads, config));
   const nodes =
-    config.node === '' ? undefined : parts.adopt(await joinNodes({ config, ...database, background, log }), closed);
+    config.node === ''
+      ? undefined
+      : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
   const ground = { config, paths, database, background, metrics, clock, clockLead, log };
 

@@ -8,6 +8,8 @@ import { errorMessage } from './errors.ts';
 import type { Log } from './log.ts';
 
 export interface Systemd {
+  /** It will take up to `ms` until the next word. */
+  starting(ms: number): void;
   ready(): void;
   ending(): void;
 }
@@ -31,6 +33,7 @@ export function createSystemd(environment: Readonly<Record<string, string | unde
   }
 
   return {
+    starting: (ms) => say(`EXTEND_TIMEOUT_USEC=${ms * 1000}`),
     ready() {
       say('READY=1');
       if (period > 0) alive = setInterval(say, period / 3, 'WATCHDOG=1').unref();

@@ -18,6 +18,7 @@ import { keyCommand } from './key.ts';
 import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
 import { migrateToCommand } from './migrate-to.ts';
+import { nodeCommand } from './node.ts';
 import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
 import { userCommand } from './user.ts';
@@ -51,6 +52,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(backupCommand(invocation))
     .addCommand(restoreCommand(invocation))
     .addCommand(migrateToCommand(invocation))
+    .addCommand(nodeCommand(invocation))
     .addCommand(accountCommand(invocation))
     .addCommand(keyCommand(invocation))
     .addCommand(userCommand(invocation))

@@ -1,17 +1,12 @@
 /** What can be wrong with a PostgreSQL server, said in one line that never holds a password. */
 import { type Kysely, sql } from 'kysely';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../errors.ts';
+import { DatabaseAway, isAway, textOf } from './away.ts';
 import { isPostgres } from './dialect.ts';
 import { shownPlace } from './place.ts';
 
 /** The oldest that is supported: Debian 12's. */
 const OLDEST_SERVER = 15;
-
-/** Codes of Node and of PostgreSQL (its manual, appendix A) of a server that is down, starting, full or not the primary. */
-const AWAY = /^(ECONN\w+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|E(HOST|NET)UNREACH|08\w{3}|57P0[1-3]|53300|25006)$/;
-
-/** The driver has no codes for these. */
-const AWAY_TEXT = /^(timeout expired|timeout exceeded|Query read timeout|Connection terminated|Client has encountered)/;
 
 const REMEDIES: Readonly<Record<string, string>> = {
   '28P01': 'the user or the password in the URL is wrong',
@@ -23,29 +18,20 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** What an error of the driver or the server means to an operator. Other errors are of `berth` itself. */
 export function explained(error: unknown, place: string): OperatorError {
   if (error instanceof OperatorError) return error;
-  const code = errorCode(error) ?? '';
-  const [said, where] = [textOf(error), shownPlace(place)];
-  if (AWAY.test(code) || AWAY_TEXT.test(said) || isMissingSocket(error)) {
+  const where = shownPlace(place);
+  if (error instanceof DatabaseAway || isAway(error)) {
+    const said = textOf(error instanceof DatabaseAway ? error.cause : error);
     return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
   }
+  const [code, said] = [errorCode(error) ?? '', textOf(error)];
   const remedy = REMEDIES[code] ?? (isOfTls(code, said) ? 'see sslmode and sslrootcert in the URL' : undefined);
   const line = /client password must be/.test(said) ? 'the server asks for a password, and the URL has none' : said;
   const problem = remedy === undefined ? line : `${line} (${remedy})`;
   return new OperatorError(`the database ${where} cannot be used: ${problem}`, { cause: error });
 }
 
-function isMissingSocket(error: unknown): boolean {
-  return errorCode(error) === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect';
-}
-
 function isOfTls(code: string, said: string): boolean {
   return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(said);
-}
-
-/** Of a host with several addresses, the first one's error speaks for all. */
-function textOf(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  return errorMessage(first).replaceAll(/\s+/g, ' ');
 }
 
 export interface ServerState {

@@ -11,6 +11,7 @@ import {
   PostgresQueryCompiler,
 } from 'kysely';
 import pg from 'pg';
+import { DatabaseAway, isAway } from './away.ts';
 
 /** Types of results that are numbers here; the driver gives them as text. */
 const NUMBERS: ReadonlySet<number> = new Set([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
@@ -102,18 +103,35 @@ export class BerthPostgresDialect extends PostgresDialect {
   }
 }
 
-/** The pool, for Kysely. */
+/** The pool, for Kysely. A connection on which the server did not answer is not used again. */
 function storing(pool: pg.Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
-      const client = await pool.connect();
-      const query = (text: string, values: readonly unknown[]) => client.query(text, values.map(storable));
-      // Its other form, with a cursor, is not used.
-      return { query: query as unknown as PostgresPoolClient['query'], release: (destroy) => client.release(destroy) };
+      const client = await pool.connect().catch(orAway);
+      let away: DatabaseAway | undefined;
+      const query = async (text: string, values: readonly unknown[]) => {
+        // The end of a transaction, say, whose answer would be waited for as long again.
+        if (away) throw away;
+        try {
+          return await client.query(text, values.map(storable));
+        } catch (error) {
+          if (isAway(error)) away = new DatabaseAway(error);
+          throw away ?? error;
+        }
+      };
+      return {
+        // Its other form, with a cursor, is not used.
+        query: query as unknown as PostgresPoolClient['query'],
+        release: () => client.release(away),
+      };
     },
   };
+}
+
+function orAway(error: unknown): never {
+  throw isAway(error) ? new DatabaseAway(error) : error;
 }
 
 /** No text of PostgreSQL holds a NUL, as none in berth's tables does: one that is looked for is replaced, as broken UTF-8 is. */

@@ -3,7 +3,8 @@
  * in the two shapes of the specification ("Errors"). An unknown error is a 500 that says nothing; the log has the
  * details under the response's `x-request-id`.
  */
-import { BerthError, type ErrorCode, errorCode, ValidationError } from '../errors.ts';
+import { isUnavailable } from '../db/away.ts';
+import { BerthError, type ErrorCode, errorMessage, ValidationError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 const STATUS: Readonly<Record<ErrorCode, number>> = {
@@ -56,11 +57,9 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
     if (error.code === 'storage_full') log.error({ err: error, request_id: requestId }, 'no space left');
     return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
   }
-  if (errorCode(error) === 'SQLITE_BUSY') {
-    log.error(
-      { request_id: requestId },
-      'another process writes to the database and does not end: no change is possible',
-    );
+  if (isUnavailable(error)) {
+    const reason = errorMessage(error); // SQLite: another process writes, and does not end
+    log.error({ request_id: requestId, reason }, 'the database cannot be asked or written');
     return refusal(503, 'Service unavailable', { 'retry-after': '5' });
   }
   log.error({ err: error, request_id: requestId }, 'a request failed');

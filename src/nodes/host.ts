@@ -6,6 +6,7 @@
  * way than those of this one, so their order is not that of the commits.
  */
 import { LRUCache } from 'lru-cache';
+import type { Clock } from '../clock.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
 import type { Log } from '../log.ts';
@@ -21,6 +22,7 @@ export interface HostOfAllOptions {
   readonly local: DirectoryHost;
   readonly requests: Pick<Requests, 'ask'>;
   readonly tombstones: Tombstones;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -29,7 +31,7 @@ export interface HostOfAll extends DirectoryHost {
   forget(): void;
 }
 
-export function hostOfAll({ here, local, requests, tombstones, log }: HostOfAllOptions): HostOfAll {
+export function hostOfAll({ here, local, requests, tombstones, clock, log }: HostOfAllOptions): HostOfAll {
   /** Of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
@@ -50,7 +52,12 @@ export function hostOfAll({ here, local, requests, tombstones, log }: HostOfAllO
     ...local,
     async apply(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
-      if (!tombstones.has(directory.sftp_username)) return inOrder(directory, () => local.apply(directory));
+      if (!tombstones.has(directory.sftp_username)) {
+        await inOrder(directory, () => local.apply(directory));
+        // Whoever has set that on another node cannot.
+        if (directory.expires_at !== null && directory.expires_at <= clock.now()) await local.endSessions(directory);
+        return;
+      }
       await local.shutOut(directory);
       log.error({ directory_id: directory.id, username: directory.sftp_username }, LOST_DELETION);
     },

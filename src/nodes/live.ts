@@ -21,7 +21,7 @@ export function lockOf(node: string): string {
   return `berth node ${node}`;
 }
 
-/** Whether the node of that name lives. @param name a column. */
+/** Whether the node of that name lives. @param name a column, with its table. */
 export function isLive(name: string): RawBuilder<boolean> {
   return sql<boolean>`exists (
     select from nodes

@@ -1,6 +1,7 @@
 /** This machine among the nodes that share a PostgreSQL. With SQLite none of it runs. */
 import type { Kysely } from 'kysely';
 import type { Background, Loop } from '../background.ts';
+import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
@@ -23,6 +24,7 @@ export interface NodesOptions {
   readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -47,7 +49,7 @@ export interface Nodes {
 
 /** Takes this node's name. @throws {OperatorError} when another machine has it. */
 export async function startNodes(options: NodesOptions): Promise<Nodes> {
-  const { config, db, reads, background, log } = options;
+  const { config, db, reads, background, clock, log } = options;
   const here = config.node;
   const session = await openNodeSession(options);
   let following: Following | undefined;
@@ -78,7 +80,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     hostOf(local) {
       const left = { db, reads, here, host: local };
       leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));
-      return (host = hostOfAll({ here, local, requests, tombstones, log }));
+      return (host = hostOfAll({ here, local, requests, tombstones, clock, log }));
     },
     filesOf: (own) => filesHere(own, reads, here),
     async begin(given) {

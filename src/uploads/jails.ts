@@ -1,11 +1,37 @@
 /** The directories that uploads lie in, each the jail of one SFTP user. */
+import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
+import { isUnavailable } from '../db/away.ts';
 import type { Tables } from '../db/schema.ts';
 
 export interface Jail {
   /** The directory's. */
   readonly id: string;
   readonly sftp_username: string;
+}
+
+/** Between two attempts, in ms. */
+const RETRY = 500;
+
+/** The same for who follows sshd's log and cannot go on without an answer: asks again until the database gives one. */
+export function untilAnswered(
+  jails: Pick<JailQueries, 'byUsername' | 'byUid'>,
+  signal: AbortSignal,
+): Pick<JailQueries, 'byUsername' | 'byUid'> {
+  async function asking<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!isUnavailable(error) || signal.aborted) throw error;
+        await setTimeout(RETRY, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+  return {
+    byUsername: (username) => asking(() => jails.byUsername(username)),
+    byUid: (uid) => asking(() => jails.byUid(uid)),
+  };
 }
 
 /** Reads the live directories of a node. */

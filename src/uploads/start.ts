@@ -14,7 +14,7 @@ import { Durable } from './disk/durable.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
-import { type Jail, JailQueries } from './jails.ts';
+import { type Jail, JailQueries, untilAnswered } from './jails.ts';
 import { Follower } from './log/follower.ts';
 import { Interpreter } from './log/interpret.ts';
 import { Sessions } from './log/sessions.ts';
@@ -92,7 +92,8 @@ export interface Uploads {
 /** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const { background } = options;
-  const parts = wire(options, () => transferLog.allSockets);
+  const closing = new AbortController();
+  const parts = wire(options, () => transferLog.allSockets, closing.signal);
   const { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher } =
     parts;
   const drained = (left: number) => recorder.drained(left);
@@ -133,6 +134,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       watchesComplete: watcher.isComplete(),
     }),
     async close() {
+      closing.abort();
       // They may wait for the log.
       for (const loop of Object.values(loops)) await loop.close();
       await transferLog.close();
@@ -146,9 +148,10 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 }
 
 /** The parts, and what each tells the others. */
-function wire(options: UploadsOptions, sockets: () => readonly string[]) {
+function wire(options: UploadsOptions, sockets: () => readonly string[], closing: AbortSignal) {
   const { clock, database, log } = options;
   const jails = new JailQueries(database.reads, options.node);
+  const logJails = untilAnswered(jails, closing);
   const sessions = new Sessions();
   const held = new HeldInodes();
   const durable = new Durable({ isOn: options.sync });
@@ -214,7 +217,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
   const unheard = new UnheardSessions({
     ...options,
     filesRoot,
-    jails,
+    jails: logJails,
     ledger,
     sessions,
     interpreter,
@@ -223,7 +226,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[]) {
     lost,
   });
   const barrier = new WriteBarrier(sockets);
-  const follower: Follower = new Follower({ log, jails, schedule, sessions, interpreter, unheard, barrier, live });
+  const heard = { schedule, sessions, interpreter, unheard };
+  const follower: Follower = new Follower({ ...heard, log, jails: logJails, barrier, live });
 
   return {
     durable,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { postgresOnly } from '../support/postgres.ts';
+import { connect } from '../support/sftp-client.ts';
 import { created, letsIn, nodesPlace } from './nodes-place.ts';
 
 test('a directory is live at its home when its create is answered, through whatever node', postgresOnly, async () => {
@@ -38,6 +39,11 @@ test('a change through another node is in force when it is answered', postgresOn
   });
   assert.equal(resumed.status, 200);
   assert.ok(await letsIn(b, directory, password));
+
+  const session = await connect({ port: b.berth.sshd.port, username: directory.sftp_username, password });
+  const expired = { access: { expires_at: '2026-01-01T00:00:00Z' } };
+  assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, { json: expired })).status, 200);
+  await session.closed;
 
   assert.equal((await a.send('DELETE', `/directories/${directory.id}`)).status, 204);
   assert.equal(await letsIn(b, directory, password), false);

@@ -1,9 +1,11 @@
 /** A home that dies, or stands still, while directories are created: none fails, none is there twice, none comes late. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { usersWithCredentials } from '../../src/sftp/credentials.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { apiClient } from '../support/api-client.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
@@ -75,9 +77,11 @@ test('creates that are at home elsewhere are answered soon', postgresOnly, async
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   const [there, here]: [number[], number[]] = [[], []];
+  const { port } = a.berth.service();
+  using client = apiClient({ port, ca: readFileSync(a.berth.config.tls.cert), key: a.berth.key });
   for (let i = 0; i < 200; i += 1) {
     const began = performance.now();
-    const made = created(await a.send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }));
+    const made = created(await client.send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }));
     (made.sftp_port === b.berth.sshd.port ? there : here).push(performance.now() - began);
   }
   const at = (times: number[], part: number): number =>

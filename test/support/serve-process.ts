@@ -15,6 +15,7 @@ export interface ServeProcess extends AsyncDisposable {
   readonly process: ChildProcess;
   /** What it has written so far: to standard error, since a service has nothing to say on standard output. */
   output(): string;
+  hasEnded(): boolean;
   /** Sends the signal and waits for the end. Returns the exit status, null when the signal ended it. */
   kill(signal?: NodeJS.Signals): Promise<number | null>;
 }
@@ -29,6 +30,25 @@ export async function startServe(
   descriptors?: number,
   stderr: 'pipe' | number = 'pipe',
 ): Promise<ServeProcess> {
+  const serve = spawnServe(environment, descriptors, stderr);
+  try {
+    await until('berth serve answers', async () => {
+      if (serve.hasEnded()) throw new Error(`berth serve has ended: ${serve.output()}`);
+      return isHealthy(config);
+    });
+  } catch (error) {
+    await serve[Symbol.asyncDispose]();
+    throw error;
+  }
+  return serve;
+}
+
+/** The same without waiting for an answer. */
+export function spawnServe(
+  environment: Record<string, string>,
+  descriptors?: number,
+  stderr: 'pipe' | number = 'pipe',
+): ServeProcess {
   const berth = [MAIN, 'serve'];
   const [command, args] =
     descriptors === undefined
@@ -44,29 +64,20 @@ export async function startServe(
   }
   const ended = once(child, 'exit');
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  async function end(): Promise<void> {
-    if (!hasEnded()) child.kill('SIGKILL');
-    await ended;
-  }
-  try {
-    await until('berth serve answers', async () => {
-      if (hasEnded()) throw new Error(`berth serve ended with ${child.exitCode ?? child.signalCode}: ${output}`);
-      return isHealthy(config);
-    });
-  } catch (error) {
-    await end();
-    throw error;
-  }
   return {
     pid: child.pid ?? 0,
     process: child,
     output: () => output,
+    hasEnded,
     async kill(signal = 'SIGKILL') {
       child.kill(signal);
       await ended;
       return child.exitCode;
     },
-    [Symbol.asyncDispose]: end,
+    async [Symbol.asyncDispose]() {
+      if (!hasEnded()) child.kill('SIGKILL');
+      await ended;
+    },
   };
 }
 

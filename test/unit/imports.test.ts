@@ -98,6 +98,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'doctor',
     'history/audit-in-words.ts',
     'listen',
+    'nodes',
     'prepare.ts',
     'reports',
     'serve.ts',

@@ -1,7 +1,8 @@
 /** What people read in place of a page that they cannot have. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { BerthError, errorCode, ValidationError } from '../../errors.ts';
+import { isUnavailable } from '../../db/away.ts';
+import { BerthError, ValidationError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
 import { type PageContext, visitorOf } from '../environment.ts';
@@ -38,7 +39,7 @@ export function errorPage(error: Error, c: PageContext, log: Log): Response | Pr
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
   }
-  if (errorCode(error) === 'SQLITE_BUSY') return page(c, 503, 'berth is busy. Try again in a moment.');
+  if (isUnavailable(error)) return page(c, 503, 'berth is busy. Try again in a moment.');
   log.error({ err: error, request_id: id }, 'a request failed');
   return page(c, 500, `Something went wrong here. Whoever runs this berth finds it in the log by ${id}.`);
 }

@@ -7,6 +7,7 @@
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Clock } from '../../clock.ts';
+import { isUnavailable } from '../../db/away.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import type { Transact } from '../../webhooks/dispatcher.ts';
@@ -208,8 +209,9 @@ function forget(entry: Entry, { closes, renames }: { readonly closes: number; re
   entry.looks = 0;
 }
 
-/** Trouble that goes away by itself: no space, or another process that holds the database. */
+/** Trouble that goes away by itself: no space, or a database that cannot be asked. */
 function isPassing(error: unknown): boolean {
   const code = errorCode(error) ?? '';
+  if (isUnavailable(error)) return true;
   return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
 }

@@ -1,0 +1,61 @@
+/** A way to a test's PostgreSQL that can be cut or made deaf, as a cable is pulled or a machine freezes. */
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { SOCKET } from '../support/postgres.ts';
+
+/** What libpq and its kind call a server's socket. */
+const NAME = '.s.PGSQL.5432';
+
+export interface Gateway extends Disposable {
+  /** The same database by this way. */
+  throughIt(url: string): string;
+  /** Ends all connections and takes no more. */
+  cut(): void;
+  /** Passes nothing on, and says nothing. */
+  freeze(): void;
+  /** As at first. Connections that were frozen stay so. */
+  mend(): Promise<void>;
+}
+
+export async function gateway(dir: string): Promise<Gateway> {
+  const socket = join(dir, NAME);
+  const server = join(process.env[SOCKET] ?? '', NAME);
+  const open = new Set<Socket>();
+  let isFrozen = false;
+  const listener = createServer((near) => {
+    open.add(near);
+    near.on('close', () => open.delete(near)).on('error', () => undefined);
+    if (isFrozen) return;
+    const far = connect(server);
+    far.on('error', () => near.destroy()).on('close', () => near.destroy());
+    near.on('close', () => far.destroy());
+    near.pipe(far);
+    far.pipe(near);
+  });
+  const listen = async (): Promise<void> => {
+    if (listener.listening) return;
+    rmSync(socket, { force: true });
+    listener.listen(socket);
+    await once(listener, 'listening');
+  };
+  const cut = (): void => {
+    listener.close();
+    for (const each of open) each.destroy();
+  };
+  await listen();
+  return {
+    throughIt: (url) => url.replace(/host=.*/, `host=${dir}`),
+    cut,
+    freeze() {
+      isFrozen = true;
+      for (const each of open) each.unpipe().pause();
+    },
+    async mend() {
+      isFrozen = false;
+      await listen();
+    },
+    [Symbol.dispose]: cut,
+  };
+}

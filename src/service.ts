@@ -17,7 +17,6 @@ import { besideApi, dashboardOf } from './dashboard-app.ts';
 import { refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
-import { isShared } from './db/shared.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
 import { applyRequested, applyUnapplied } from './directories/unapplied.ts';
 import { FIRST_UID } from './directories/create.ts';
@@ -29,7 +28,7 @@ import { firstPair, followCertificate, type TlsPair } from './http/certificate.t
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
-import { createAddressLimit, createRateLimit, createSharedRateLimit } from './http/rate-limits.ts';
+import { createAccountLimit, createAddressLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
@@ -252,9 +251,7 @@ async function openApi(
   const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
-    rateLimit: isShared(database.reads)
-      ? parts.adopt(createSharedRateLimit({ database, background, limit: config.rateLimit }), closed)
-      : createRateLimit({ clock, limit: config.rateLimit }),
+    rateLimit: parts.adopt(createAccountLimit({ database, clock, background, limit: config.rateLimit }), closed),
     addressLimit,
     clientAddress: address,
   });

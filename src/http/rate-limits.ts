@@ -8,6 +8,7 @@ import type { Background, Loop } from '../background.ts';
 import { type Clock, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { countRequest, forgetOtherMinutes } from '../db/request-counts.ts';
+import { isShared } from '../db/shared.ts';
 import { BerthError } from '../errors.ts';
 import { clientNetwork } from './client-address.ts';
 
@@ -48,6 +49,15 @@ export interface SharedLimitOptions {
   readonly limit: number;
   readonly database: Pick<Database, 'reads'>;
   readonly background: Background;
+}
+
+/** Requests per account, of all machines that share the database. */
+export function createAccountLimit({
+  clock,
+  ...options
+}: SharedLimitOptions & { readonly clock: Clock }): AccountLimit & Pick<Loop, 'close'> {
+  if (isShared(options.database.reads)) return createSharedRateLimit(options);
+  return { ...createRateLimit({ limit: options.limit, clock }), close: async () => undefined };
 }
 
 /** Requests per account to all machines on a shared database. What a crash of the server forgets is one minute. */

@@ -77,7 +77,12 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
     });
     // A process that was cut off holds it until the server misses it.
     if (!opened && (await isSilent(reads, node))) await endHolder(reads, lockOf(node));
-    if (opened) await compareHistory(opened.db);
+    try {
+      if (opened) await compareHistory(opened.db);
+    } catch (error) {
+      await opened?.close().catch(() => undefined);
+      throw error;
+    }
     return opened;
   }
 

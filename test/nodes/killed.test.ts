@@ -11,7 +11,7 @@ import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 import { type ServeProcess, startServe } from '../support/serve-process.ts';
-import { created, nodesPlace, type NodesPlace } from './nodes-place.ts';
+import { type Created, created, nodesPlace, type NodesPlace, type TestNode } from './nodes-place.ts';
 
 /** In ms. */
 const LONGEST = 5000;
@@ -34,6 +34,13 @@ async function aside(place: NodesPlace) {
       own[Symbol.dispose]();
     },
   };
+}
+
+async function atHomeElsewhere(a: TestNode): Promise<Created> {
+  for (;;) {
+    const made = created(await a.send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
+    if (made.sftp_port !== a.berth.sshd.port) return made;
+  }
 }
 
 for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
@@ -72,6 +79,28 @@ for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
     assert.doesNotMatch(b.serve().output(), /error/i);
   });
 }
+
+test('a frozen home: 503 in time, and it follows when it goes on', postgresOnly, async () => {
+  await using place = await nodesPlace('a');
+  await using b = await aside(place);
+  const a = place.node('a');
+  const [directory, other] = [await atHomeElsewhere(a), await atHomeElsewhere(a)];
+  b.serve().process.kill('SIGSTOP');
+  const refused = async (method: string, path: string, json?: unknown) => {
+    const began = performance.now();
+    assert.equal((await a.send(method, path, { json })).status, 503);
+    assert.ok(performance.now() - began <= 10_000);
+  };
+  await Promise.all([
+    refused('DELETE', `/directories/${directory.id}`),
+    refused('POST', `/directories/${other.id}/password`),
+  ]);
+  b.serve().process.kill('SIGCONT');
+  await until('it has followed', async () => !(await b.users()).has(directory.sftp_username));
+  assert.equal((await a.send('DELETE', `/directories/${directory.id}`)).status, 204);
+  assert.equal((await a.send('POST', `/directories/${other.id}/password`)).status, 200);
+  assert.deepEqual([...(await b.users())], [other.sftp_username]);
+});
 
 test('creates that are at home elsewhere are answered soon', postgresOnly, async (t) => {
   await using place = await nodesPlace('a', 'b');

@@ -1,0 +1,93 @@
+/** A node's name and its connection: nobody else has the one, and the other comes back. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { openSession } from '../../src/db/session.ts';
+import { lockOf } from '../../src/nodes/live.ts';
+import { startBerth } from '../support/berth.ts';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
+import { postgresOnly, psql } from '../support/postgres.ts';
+import { scratch } from '../support/scratch.ts';
+import { startServe } from '../support/serve-process.ts';
+import { created, letsIn, nodesPlace } from './nodes-place.ts';
+
+test('a second machine of the same name does not start', postgresOnly, async () => {
+  await using place = await nodesPlace('a');
+  using other = scratch({ BERTH_DATABASE_URL: place.url, BERTH_NODE: 'a' });
+  await assert.rejects(startBerth(other), /another machine is the node a: give this one a BERTH_NODE of its own/);
+  created(await place.node('a').send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
+});
+
+test('a node that lost its power takes its name back, whatever the server still believes', postgresOnly, async () => {
+  await using place = await nodesPlace('a');
+  const a = place.node('a');
+  await a.berth.stop();
+  // The connection of a machine that has gone without a word.
+  const options = { name: 'gone', lock: lockOf('a'), channels: [], heard: () => undefined, lost: () => undefined };
+  const gone = await openSession(place.url, options);
+  assert.ok(gone);
+  await a.berth.start();
+  created(await a.send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
+  await gone.close().catch(() => undefined);
+});
+
+test('a home that lost its connection follows again within seconds', postgresOnly, async () => {
+  await using place = await nodesPlace('a', 'b');
+  const [a, b] = [place.node('a'), place.node('b')];
+  const directory = await place.directoryOn(b, a);
+  for (let round = 0; round < 3; round += 1) {
+    psql(
+      place.url,
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'berth node %'",
+    );
+    const { status, text, json } = await a.send('POST', `/directories/${directory.id}/password`);
+    assert.equal(status, 200, text);
+    assert.ok(await letsIn(b, directory, (json as { data: { sftp_password: string } }).data.sftp_password));
+  }
+  await until('both are back', async () => (await a.send('GET', '//healthz')).status === 200);
+});
+
+test('60 creates at once on two nodes make as many directories as the plan allows', postgresOnly, async () => {
+  await using place = await nodesPlace('a', 'b');
+  await place.db.updateTable('accounts').set({ plan: 'pro' }).execute();
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, async (_, i) =>
+      place.node(i % 2 === 0 ? 'a' : 'b').send('POST', '/directories', { json: { directory: { name: `Acme ${i}` } } }),
+    ),
+  );
+  const by = Object.groupBy(answers, ({ status, text }) => (status === 201 ? '201' : text));
+  assert.deepEqual(
+    Object.entries(by).map(([answer, given = []]) => [answer, given.length]),
+    [
+      ['201', 25],
+      ['{"error":"Directory limit reached for your plan"}', 35],
+    ],
+  );
+});
+
+test('while all nodes are drained, no directory is created, and none is left', postgresOnly, async () => {
+  await using place = await nodesPlace('a');
+  await place.db.updateTable('nodes').set({ drained_at: 1 }).execute();
+  const { status, headers, text } = await place
+    .node('a')
+    .send('POST', '/directories', { json: { directory: { name: 'Acme' } } });
+  assert.deepEqual([status, headers['retry-after']], [503, '5'], text);
+  assert.deepEqual(await place.db.selectFrom('directories').select('id').execute(), []);
+});
+
+test('a node tells when the database goes on from another point', postgresOnly, async () => {
+  using place = scratch({ BERTH_NODE: 'a', BERTH_API_PORT: String(await freePort()) });
+  const outputs: string[] = [];
+  for (const before of [undefined, undefined, '0000000A-5']) {
+    if (before !== undefined) writeFileSync(join(place.config.stateDir, 'database-history'), before);
+    await using serve = await startServe(place.config, place.environment);
+    outputs.push(serve.output());
+    await serve.kill('SIGTERM');
+  }
+  assert.deepEqual(
+    outputs.map((output) => output.includes('goes on from another point')),
+    [false, false, true],
+  );
+});

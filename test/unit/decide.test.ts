@@ -88,6 +88,18 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     'unmatched a told',
   ],
   [
+    'dropped, and written anew since, as the log is still to tell',
+    { stat: LATER, closes: [{ ...CLOSE, isComplete: false }] },
+    'upload-dropped a 4',
+    'put partial 9 unseen',
+  ],
+  [
+    'dropped, and its times were set before',
+    { stat: { ...LATER, size_bytes: 4 }, closes: [{ ...CLOSE, isComplete: false }] },
+    'upload-dropped a 4',
+    'put partial 4',
+  ],
+  [
     'the connection died',
     { stat: FILE, closes: [{ ...CLOSE, isComplete: false }] },
     'upload-dropped a 4',

@@ -96,3 +96,16 @@ test('sweeps that find the same file without its session again and again do not 
     clearInterval(sweeps);
   }
 });
+
+test('the log is so late that the disk shows the next upload already, under its final name: that one is recorded', async () => {
+  await using at = await recordingPlace();
+  at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 3');
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50); // before anybody looks
+  at.write('a', 'x'.repeat(20));
+  await at.comesTo([], ['a 20 partial']);
+  renameSync(join(at.files, 'a'), join(at.files, 'b'));
+  at.touch('b');
+  await at.parting.recorder.drained();
+  at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 20', 'rename old "a" new "b"');
+  await at.settles(['a 20'], ['b 20 uploaded']);
+});

@@ -140,8 +140,17 @@ function uploadedStat({ seen, isReopened }: Look, stat: FileStat, close: Close):
 function dropped(look: Look, stat: FileStat, last: Close, announce: readonly Announcement[]): Effects {
   // Nothing had been written.
   if (look.row && isSame(look.row, stat)) return { ...NOTHING, announce };
-  const event = { ...announcement(last, stat.size_bytes), path: look.path, event: 'upload-dropped' } as const;
-  return { ...NOTHING, announce, events: [event], put: { row: newRow(stat, last, { state: 'partial' }) } };
+  // A later upload, which the log is still to tell of, must not look like this one.
+  const [left, bytes] = isWrittenSince(look, stat, last)
+    ? [{ ...stat, mtime: UNSEEN }, last.bytes ?? 0]
+    : [stat, stat.size_bytes];
+  const event = { ...announcement(last, bytes), path: look.path, event: 'upload-dropped' } as const;
+  return { ...NOTHING, announce, events: [event], put: { row: newRow(left, last, { state: 'partial' }) } };
+}
+
+/** Whether another handle wrote the file after that one had gone. */
+function isWrittenSince({ wasSet }: Look, stat: FileStat, { bytes, at }: Close): boolean {
+  return bytes !== undefined && bytes !== stat.size_bytes && stat.mtime > at + TIMER_GRAIN && !wasSet;
 }
 
 /** The API has put it there: it is recorded, and no upload. */

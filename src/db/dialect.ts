@@ -6,8 +6,11 @@ export function isPostgres<T>(db: Kysely<T>): boolean {
 }
 
 /** A column of these values, for `in (…)`: however many they are, the text of the query is the same. */
-export function listed<T>(db: Kysely<T>, values: readonly string[] | readonly number[]): RawBuilder<unknown> {
+export function listed<T>(
+  db: Kysely<T>,
+  values: readonly string[] | readonly number[],
+  type: 'text' | 'bigint',
+): RawBuilder<unknown> {
   if (!isPostgres(db)) return sql`select value from json_each(${JSON.stringify(values)})`;
-  const type = sql.raw(typeof values[0] === 'number' ? 'bigint[]' : 'text[]');
-  return sql`select unnest(${values}::${type})`;
+  return sql`select unnest(${values}::${sql.raw(type)}[])`;
 }

@@ -4,7 +4,7 @@
  * Promises: a commit is as safe as the server's `synchronous_commit` makes it; a database of a newer berth, one that cannot
  * be reached, and one that does not let berth in are refused with a line that says so.
  */
-import { HandleEmptyInListsPlugin, Kysely, replaceWithNoncontingentExpression } from 'kysely';
+import { HandleEmptyInListsPlugin, Kysely, replaceWithNoncontingentExpression, sql } from 'kysely';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import type { Database, OpenOptions, Reads } from './open.ts';
@@ -26,6 +26,8 @@ export async function openPostgres(url: string, { known = migrations }: OpenOpti
   try {
     await refuseUnsuitable(db, url);
     await migrate({ db, name: shownPlace(url) }, known);
+    // All are opened now: later there may be no descriptor left for one.
+    await Promise.all(Array.from({ length: READERS }, () => sql`select 1`.execute(reads)));
   } catch (error) {
     await close();
     throw explained(error, url);

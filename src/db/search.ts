@@ -40,7 +40,7 @@ export async function mayContain(
 /** Directories of that account that are among these. By the `+`, SQLite does not look at all of the account's. */
 export function isAmong(db: Kysely<Tables>, accountId: string, uids: readonly number[]): RawBuilder<boolean> {
   const account = isPostgres(db) ? sql`account_id` : sql`+account_id`;
-  return sql`${account} = ${accountId} and uid in (${listed(db, uids)})`;
+  return sql`${account} = ${accountId} and uid in (${listed(db, uids, 'bigint')})`;
 }
 
 function anyOf(conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> {

@@ -34,7 +34,8 @@ interface Answer {
 
 /** Makes endpoints of POST repeatable. One that keeps no answer itself has it kept when it is done. */
 export function createRepeatable({ database, clock, clockLead, log }: IdempotencyDependencies) {
-  const inFlight = new Set<string>();
+  /** Whether a request in flight found its answer, once it has looked: then it repeats an earlier one. */
+  const inFlight = new Map<string, Promise<boolean>>();
   /** Answers to changes that are undone, while they are still there. */
   const withdrawn = new Set<string>();
 
@@ -130,15 +131,24 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
       const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
       const place = placeOf(apiKey, checkedKey(String(key)), request);
-      if (inFlight.has(place.id)) throw stillInFlight();
-      inFlight.add(place.id);
+      const other = inFlight.get(place.id);
+      if (other) {
+        const answer = (await other) ? await earlier(place) : undefined;
+        if (!(answer instanceof Response)) throw stillInFlight();
+        return answer;
+      }
+      const { promise: isRepeated, resolve: looked } = Promise.withResolvers<boolean>();
+      inFlight.set(place.id, isRepeated);
       try {
         return await alone(place, async () => {
           const before = await earlier(place);
+          looked(before instanceof Response);
           if (before instanceof Response) return before;
           return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
         });
       } finally {
+        // One that is refused before has done nothing, either.
+        looked(true);
         await isWithdrawn(place).finally(() => inFlight.delete(place.id));
       }
     };

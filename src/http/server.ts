@@ -13,6 +13,7 @@ import { errorCode, OperatorError } from '../errors.ts';
 import type { TlsPair } from './certificate.ts';
 import { isLoopback } from './client-address.ts';
 import { type NameRequest, REQUEST_ID, type Served } from './observe.ts';
+import { limitPipelining } from './pipelining.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
 import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from './responses.ts';
@@ -79,9 +80,11 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     errorHandler: () => refusal(400, 'Bad request'),
   });
   const broken = brokenRequests((request) => untimed.has(request));
+  const note = limitPipelining();
   const serve: Listener = (request, response) => {
     if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
     broken.note(response);
+    note(response);
     // Node's parser drops what came right behind such a request, so no request may follow on this connection.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     const wrong = (tls === 'proxy' ? proxyFault(request) : undefined) ?? misshape(request);

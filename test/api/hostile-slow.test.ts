@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../src/db/schema.ts';
 import type { Waits } from '../../src/http/server.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
@@ -103,6 +106,33 @@ test('a client that does not read its answers is cut off', async () => {
     return connection.socket.destroyed;
   });
   assert.ok(connection.received().length < 2000 * 16_000, 'not all of it was sent');
+});
+
+test('one that asks without end while the database answers nothing is not read any more', async () => {
+  using place = scratch();
+  const database = Promise.withResolvers<void>();
+  let asked = 0;
+  const slow = (reads: Kysely<Tables>): Kysely<Tables> =>
+    reads.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        asked += 1;
+        await database.promise;
+        return result;
+      },
+    });
+  await using api = await hosted(place, { rateLimit: 3000, authenticationReads: slow });
+  using connection = await rawConnection(api);
+  const request = `GET /api/v1/directories HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${api.tenant.key}\r\n\r\n`;
+  const wanted = 2000;
+  connection.write(request.repeat(wanted));
+  await until('it asks', () => asked > 0);
+  await sleep(1000);
+  // Some fit into what is read at once.
+  assert.ok(asked < 500, `${asked} requests were begun`);
+  database.resolve();
+  const last = 'HTTP/1.1 200 ';
+  await until('all are answered', () => connection.received().split(last).length === wanted + 1);
 });
 
 test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while they still arrive', async () => {

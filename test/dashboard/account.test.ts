@@ -8,6 +8,7 @@ import { auditOf, directoryMeant } from '../../src/dashboard/queries/account.ts'
 import { storedIn } from '../../src/dashboard/queries/overview.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn } from '../support/dashboard.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
 import { onDatabase } from '../support/users.ts';
@@ -120,7 +121,7 @@ test('a long audit has pages, none of which slows down or repeats', async () => 
     assert.equal((await admin.get(`${ACCOUNT}?before=${encodeURIComponent(before)}`)).status, 200);
 });
 
-test('every page of it is read by an index, and nothing is sorted', async () => {
+test('every page of it is read by an index, and nothing is sorted', sqliteOnly, async () => {
   using files = scratch();
   mkdirSync(files.config.stateDir, { recursive: true });
   await onDatabase(files, async ({ reads }) => {

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { insertTransfers } from '../../src/history/transfers.ts';
 import { createActivity, type Place, type Topic } from '../../src/reports/activity.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 
@@ -113,7 +114,7 @@ test('all pages together are exactly what happened, each once and in order, for 
   process.env['PATH'] = PATH;
 });
 
-test('each history is read by its index, and no further than a page', async () => {
+test('each history is read by its index, and no further than a page', sqliteOnly, async () => {
   using place = scratch();
   await using api = await hosted(place);
   const directory = await api.directory();

@@ -7,6 +7,7 @@ import type { DeliveriesTable } from '../../src/db/schema.ts';
 import { sql } from 'kysely';
 import { until } from '../support/poll.ts';
 import { listDeliveries, type ShownState } from '../../src/webhooks/delivery-list.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { type DashboardPlace, dashboardPlace, preformatted, textOf } from './webhook-place.ts';
 
@@ -215,7 +216,7 @@ test('names, errors and answers are text however they are made, and a page of th
   assert.match(pages[0]?.text ?? '', /a<span class="hidden-character">U\+202E<\/span>gpj\.exe/);
 });
 
-test('a page is read by an index, whatever is asked for', async () => {
+test('a page is read by an index, whatever is asked for', sqliteOnly, async () => {
   await using place = await dashboardPlace();
   const { reads } = place.database;
   const { id } = place.directory;

@@ -7,6 +7,7 @@ import { sql } from 'kysely';
 import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/dashboard/queries/directories.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { type DirectoryRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -170,34 +171,38 @@ test('a search finds the whole id, any part of name, slug, username and external
   });
 });
 
-test('each order and each direction walks an index, sorts nothing, and a search looks into the index alone', async () => {
-  await withDatabase(async ({ db, reads }) => {
-    const accountId = await newAccount(db);
-    const key = { created: 1, name: 'a', storage: 1, upload: 1 };
-    await insertDirectories(
-      db,
-      accountId,
-      Array.from({ length: FEW + 1 }, (_, n) => directoryRow({ name: `Acme ${n}` })),
-    );
-    for (const order of KEYS)
-      for (const isReversed of [false, true])
-        for (const search of ['', 'acme'])
-          for (const side of ['after', 'before'] as const) {
-            const at = { [side]: { key: key[order], id: 'x' } };
-            const wanted: Listing = { search, order, isReversed, ...at };
-            const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted));
-            const plan = plans[search === '' ? 0 : 1] ?? [];
-            assert.deepEqual(plan.length, 1, plan.join('; '));
-            assert.match(
-              plan.join(),
-              /^SEARCH directories USING INDEX directories_listed_by_(\w+) \(account_id=\? AND /,
-            );
-            assert.ok(plan.join().includes(`listed_by_${order} `), plan.join());
-          }
-  });
-});
+test(
+  'each order and each direction walks an index, sorts nothing, and a search looks into the index alone',
+  sqliteOnly,
+  async () => {
+    await withDatabase(async ({ db, reads }) => {
+      const accountId = await newAccount(db);
+      const key = { created: 1, name: 'a', storage: 1, upload: 1 };
+      await insertDirectories(
+        db,
+        accountId,
+        Array.from({ length: FEW + 1 }, (_, n) => directoryRow({ name: `Acme ${n}` })),
+      );
+      for (const order of KEYS)
+        for (const isReversed of [false, true])
+          for (const search of ['', 'acme'])
+            for (const side of ['after', 'before'] as const) {
+              const at = { [side]: { key: key[order], id: 'x' } };
+              const wanted: Listing = { search, order, isReversed, ...at };
+              const plans = await plansOf(reads, (watched) => directoryPage(watched, accountId, wanted));
+              const plan = plans[search === '' ? 0 : 1] ?? [];
+              assert.deepEqual(plan.length, 1, plan.join('; '));
+              assert.match(
+                plan.join(),
+                /^SEARCH directories USING INDEX directories_listed_by_(\w+) \(account_id=\? AND /,
+              );
+              assert.ok(plan.join().includes(`listed_by_${order} `), plan.join());
+            }
+    });
+  },
+);
 
-test('a search that finds few looks at those alone, wherever else the text may be', async () => {
+test('a search that finds few looks at those alone, wherever else the text may be', sqliteOnly, async () => {
   await withDatabase(async ({ db, reads }) => {
     const accountId = await newAccount(db);
     await insertDirectories(db, accountId, [directoryRow({ name: 'Acme' }), directoryRow({ name: 'me' })]);

@@ -8,6 +8,7 @@ import {
   type FailingWebhook,
 } from '../../src/dashboard/queries/failing-webhooks.ts';
 import type { DeliveryState } from '../../src/db/schema.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { ACCOUNT, type OutboxPlace, outboxPlace } from '../webhooks/outbox-place.ts';
 
@@ -80,7 +81,7 @@ test('without a URL, and once it is deleted, a directory fails no more', async (
   }
 });
 
-test('nothing is found by looking at all there is', async () => {
+test('nothing is found by looking at all there is', sqliteOnly, async () => {
   await using place = await outboxPlace();
   const { reads } = place.database;
   const plans = [

@@ -5,6 +5,7 @@ import type { CompiledQuery } from 'kysely';
 import { type Entry, folderPage, type Page, prefixPage } from '../../src/uploads/folders.ts';
 import { displayName } from '../../src/uploads/file-path.ts';
 import { hosted } from '../support/hosted.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { recordFiles } from '../support/record-files.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -81,7 +82,7 @@ test('all pages of a folder, and of a search, have exactly what is there, each o
   }
 });
 
-test('a folder beside thousands of files is read along the index, and past what it holds', async () => {
+test('a folder beside thousands of files is read along the index, and past what it holds', sqliteOnly, async () => {
   using files = scratch();
   await using api = await hosted(files);
   const { id } = await api.directory();

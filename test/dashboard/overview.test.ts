@@ -15,6 +15,7 @@ import { hosted } from '../support/hosted.ts';
 import { movedClock } from '../support/moved-clock.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -75,7 +76,7 @@ function upload(account: string, at: number, bytes = 10): Transfer {
   return { at, event: 'uploaded', directory_id: 'd', account_id: account, username: 'u', path: 'f', bytes };
 }
 
-test('days are counted as they are recorded, whole days in UTC, and found by their key', async () => {
+test('days are counted as they are recorded, whole days in UTC, and found by their key', sqliteOnly, async () => {
   using files = scratch();
   const database = await openDatabase(`${files.dir}/days.db`);
   const { db, reads } = database;
@@ -115,7 +116,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const place = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
-  const database = await openDatabase(berth.config.databaseFile);
+  const database = await openDatabase(berth.config.database);
   const other = await createAccount({ database, clock: systemClock() }, { name: 'Other', plan: 'pro' });
   const now = systemClock().now();
   const day = (ago: number): number => now - (now % DAY) - ago * DAY;
@@ -173,7 +174,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   await database.close();
 });
 
-test('what is stored is noted for the day by one pass over an index', async () => {
+test('what is stored is noted for the day by one pass over an index', sqliteOnly, async () => {
   using files = scratch();
   await using api = await hosted(files);
   const { db, reads } = api.database;

@@ -29,7 +29,7 @@ export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],
 ): Promise<Map<string, FailingWebhook>> {
-  const rows = await failing(reads, listed(reads, ids), ids.length);
+  const rows = await failing(reads, listed(reads, ids, 'text'), ids.length);
   return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
 }
 

@@ -14,7 +14,7 @@ import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
 import type { DashboardDependencies } from './dashboard/start.tsx';
 import { besideApi, dashboardOf } from './dashboard-app.ts';
-import { refuseMissing } from './db/damage.ts';
+import { refuseForeign, refuseMissing } from './db/damage.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { type Database, openDatabase } from './db/open.ts';
 import { USED_PUBLIC_KEYS } from './directories/public-keys.ts';
@@ -110,6 +110,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const database = parts.adopt(await openDatabase(config.database, { check: true }), closed);
+  await refuseForeign(database.reads, config);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);
   applyCredentials({ paths, log }, await dueHere(database.reads, config));

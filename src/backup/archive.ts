@@ -47,21 +47,36 @@ export function identityFiles(config: Config, keyFolder: string): Map<string, st
 }
 
 const MANIFEST = 'manifest.json';
-const FORMAT = 1;
+
+/** With an SQLite database, and without: a berth that knows of SQLite alone refuses the second. */
+const FORMATS = { sqlite: 1, postgres: 2 } as const;
+
+/** Which state of which PostgreSQL a backup belongs to. */
+const OnPostgres = v.object({
+  /** The database's own id. */
+  installation: v.string(),
+  /** This was the n-th backup with it. */
+  backups: v.number(),
+  /** This machine's name. */
+  node: v.string(),
+});
+
+export type OnPostgres = v.InferOutput<typeof OnPostgres>;
 
 const Manifest = v.object({
-  format: v.literal(FORMAT),
+  format: v.picklist([FORMATS.sqlite, FORMATS.postgres]),
   /** The version of berth that made it. */
   berth: v.string(),
   /** When the database was copied, ISO 8601. */
   made_at: v.string(),
   /** SHA-256 by name, lowercase hex. */
   files: v.record(v.pipe(v.string(), v.regex(/^[\w.-]+(\/[\w.-]+)?$/)), v.string()),
+  postgres: v.optional(OnPostgres),
 });
 
 export type Manifest = v.InferOutput<typeof Manifest>;
 
-interface Packing extends Pick<Manifest, 'berth' | 'made_at'> {
+interface Packing extends Pick<Manifest, 'berth' | 'made_at' | 'postgres'> {
   readonly folder: string;
   readonly names: readonly string[];
   readonly stop: AbortSignal;
@@ -70,7 +85,8 @@ interface Packing extends Pick<Manifest, 'berth' | 'made_at'> {
 /** Packs these files of `folder` into `file`, which appears whole or not at all, in place of an earlier one. */
 export async function pack(file: string, { folder, names, stop, ...about }: Packing): Promise<void> {
   const hashes = await Promise.all(names.map(async (name) => [name, await sha256(join(folder, name), stop)] as const));
-  const manifest: Manifest = { format: FORMAT, ...about, files: Object.fromEntries(hashes) };
+  const format = about.postgres === undefined ? FORMATS.sqlite : FORMATS.postgres;
+  const manifest: Manifest = { format, ...about, files: Object.fromEntries(hashes) };
   writeFileSync(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
   const fresh = `${file}.${process.pid}.new`;
   closeSync(openSync(fresh, 'wx', 0o600));

@@ -1,6 +1,6 @@
 /**
- * `berth backup`: everything that cannot be made again, in one file: the database, the host keys, the self-signed
- * certificate that clients trust, and the configuration. Works beside a running service without holding it up. The
+ * `berth backup`: everything of this machine that cannot be made again, in one file: the SQLite database, the host keys, the
+ * self-signed certificate that clients trust, and the configuration. A PostgreSQL is the operator's own to back up. Works beside a running service without holding it up. The
  * customers' files are not in it, nor is a certificate that the operator got elsewhere.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -8,11 +8,13 @@ import { dirname, join, resolve } from 'node:path';
 import { type Clock, formatMicros } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { copyDatabaseFile } from '../db/copy.ts';
+import { openDatabase } from '../db/open.ts';
+import { isPostgresUrl } from '../db/place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';
-import { identityFiles, pack, PARTS } from './archive.ts';
+import { identityFiles, type OnPostgres, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
@@ -29,7 +31,8 @@ export interface BackupOptions {
  */
 export async function backUp(config: Config, { clock, file, settings, stop }: BackupOptions): Promise<string[]> {
   refuseUnfinished(config);
-  if (!existsSync(config.databaseFile)) {
+  const isPostgres = isPostgresUrl(config.database);
+  if (!isPostgres && !existsSync(config.databaseFile)) {
     throw new OperatorError(`there is no database ${config.databaseFile}: is BERTH_STATE_DIR the service's?`);
   }
   const archive = resolve(file);
@@ -37,15 +40,32 @@ export async function backUp(config: Config, { clock, file, settings, stop }: Ba
   try {
     folder = mkdtempSync(join(dirname(archive), '.berth-backup-'));
     const made_at = formatMicros(clock.now());
-    await copyDatabaseFile(config.databaseFile, join(folder, PARTS.database));
-    const names = [PARTS.database, ...copyOtherFiles(config, settings, folder)];
-    await pack(archive, { folder, names, stop, berth: version, made_at });
+    const postgres = isPostgres ? await countBackup(config) : undefined;
+    if (!isPostgres) await copyDatabaseFile(config.databaseFile, join(folder, PARTS.database));
+    const others = copyOtherFiles(config, settings, folder);
+    const names = isPostgres ? others : [PARTS.database, ...others];
+    await pack(archive, { folder, names, stop, berth: version, made_at, ...(postgres && { postgres }) });
     return names;
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(`cannot back up to ${archive}: ${errorMessage(error)}`, { cause: error });
   } finally {
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Leaves a trace in the database, by which a dump that was made before can be told from one that was made after. */
+async function countBackup({ database: url, node }: Config): Promise<OnPostgres> {
+  const { db, close } = await openDatabase(url);
+  try {
+    const { id, backups } = await db
+      .updateTable('installation')
+      .set((eb) => ({ backups: eb('backups', '+', 1) }))
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    return { installation: id, backups, node };
+  } finally {
+    await close();
   }
 }
 

@@ -2,7 +2,7 @@
  * The second half of `berth restore`: the restored files replace the machine's. Wherever it is interrupted, a machine has
  * either its old state or the restored one, whole:
  *
- * 1. The restored database and a folder with the other files are complete on the disk, beside those in use.
+ * 1. The restored SQLite database and a folder with the other files are complete on the disk, beside those in use.
  * 2. That folder is renamed `restore.pending`. From here on the restored state is the one that counts.
  * 3. Each file is renamed to where it belongs; the folder goes.
  *
@@ -34,7 +34,8 @@ export function lockState({ stateDir }: Config): Disposable {
 export function commitRestore(config: Config, folder: string): void {
   writeFileSync(join(folder, SUFFIX), `before-restore-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`);
   for (const entry of readdirSync(folder, { recursive: true, encoding: 'utf8' })) sync(join(folder, entry));
-  for (const path of [folder, waitingDatabase(config), dirname(config.databaseFile)]) sync(path);
+  const waiting = waitingDatabase(config);
+  for (const path of [folder, ...(existsSync(waiting) ? [waiting] : []), dirname(config.databaseFile)]) sync(path);
   renameSync(folder, pendingRestore(config));
   sync(config.stateDir);
 }

@@ -1,6 +1,6 @@
 /**
- * `berth restore`: puts a backup in place while the service is stopped. All of the archive is checked, and the database
- * migrated, before anything of the machine is touched; `pending-restore.ts` says why an interrupted one leaves the old
+ * `berth restore`: puts a backup in place while the service is stopped. A PostgreSQL has to be there already, and to fit.
+ * All of the archive is checked, and the database migrated, before anything of the machine is touched; `pending-restore.ts` says why an interrupted one leaves the old
  * state or the new one, whole. No customer's file is touched.
  */
 import {
@@ -17,12 +17,13 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config.ts';
 import { lookAt } from '../db/look.ts';
-import { openDatabase } from '../db/open.ts';
+import { type Database, openDatabase } from '../db/open.ts';
+import { isPostgresUrl } from '../db/place.ts';
 import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { sync } from '../sync.ts';
-import { PARTS, unpack } from './archive.ts';
+import { type OnPostgres, PARTS, unpack } from './archive.ts';
 import { applyRestore, commitRestore, lockState, waitingDatabase } from './pending-restore.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
 
@@ -61,16 +62,21 @@ export async function restore(config: Config, { file, settings, force, stop }: R
       );
     }
   }
-  if (!force && (await hasData(config.databaseFile))) {
+  const isPostgres = isPostgresUrl(config.database);
+  if (!isPostgres && !force && (await hasData(config.databaseFile))) {
     throw new OperatorError(
       `${config.databaseFile} holds data: restore with --force, which keeps it beside, or choose another BERTH_STATE_DIR`,
     );
   }
   const folder = mkdtempSync(join(config.stateDir, '.berth-restore-'));
   try {
-    const { files, made_at: madeAt } = await unpack(archive, folder, stop);
+    const { files, made_at: madeAt, postgres } = await unpack(archive, folder, stop);
     const names = Object.keys(files);
-    const rows = await adapt(join(folder, PARTS.database));
+    const unlike = unlikeness(config, postgres);
+    if (unlike !== undefined) throw new OperatorError(`${archive} ${unlike}`);
+    const rows = await adapt(isPostgres ? config.database : join(folder, PARTS.database), config.node, async (db) => {
+      if (postgres) await refuseOther(db, postgres, force);
+    });
     stop.throwIfAborted();
     // From here on nothing is awaited, so that no signal can end it half-way.
     makeReady(config, folder, names);
@@ -97,16 +103,46 @@ async function hasData(file: string): Promise<boolean> {
   }
 }
 
-async function adapt(file: string): Promise<RestoredRows> {
-  const database = await openDatabase(file, { check: true });
+/** Why a backup cannot be restored with these settings, if it cannot. */
+function unlikeness({ database, node }: Config, postgres: OnPostgres | undefined): string | undefined {
+  if (postgres === undefined) {
+    if (!isPostgresUrl(database)) return undefined;
+    return 'holds an SQLite database: restore it without BERTH_DATABASE_URL, then take it over with berth migrate-to';
+  }
+  const settings = `BERTH_NODE=${postgres.node}`;
+  if (!isPostgresUrl(database)) {
+    return `was made with PostgreSQL: restore that, and set BERTH_DATABASE_URL and ${settings} first (its ${PARTS.settings} has them)`;
+  }
+  if (node === postgres.node) return undefined;
+  return `is of the node ${postgres.node}, and this is ${node}: its directories are at home there. Set ${settings} first`;
+}
+
+/** @throws {OperatorError} when this is not the database that the backup was made with, or as it was before. */
+async function refuseOther({ db }: Database, { installation, backups }: OnPostgres, force: boolean): Promise<void> {
+  const there = await db.selectFrom('installation').selectAll().executeTakeFirstOrThrow();
+  if (there.id !== installation) throw new OperatorError('the database is not the one that the backup was made with');
+  if (there.backups >= backups || force) return;
+  throw new OperatorError(
+    'the database is as it was before this backup: take a dump that was made after it, or use --force',
+  );
+}
+
+/** @param place the database. @param refuse throws when it is not to be used. */
+async function adapt(
+  place: string,
+  node: string,
+  refuse: (database: Database) => Promise<void>,
+): Promise<RestoredRows> {
+  const database = await openDatabase(place, { check: true, isPatient: true });
   try {
-    return await adaptRestored(database);
+    await refuse(database);
+    return await adaptRestored(database, node);
   } finally {
     await database.close(); // the last connection moves the write-ahead log into the file
   }
 }
 
-/** Gives the unpacked files their final modes, makes the folders they go to, and copies the database beside the one in use. */
+/** Gives the unpacked files their final modes, makes the folders they go to, and copies an SQLite database beside the one in use. */
 function makeReady(config: Config, folder: string, names: readonly string[]): void {
   const { hostKeys } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
@@ -116,6 +152,7 @@ function makeReady(config: Config, folder: string, names: readonly string[]): vo
     chmodSync(join(folder, name), isPublic ? 0o644 : 0o600);
   }
   for (const end of ['', '-wal', '-shm']) rmSync(waitingDatabase(config) + end, { force: true });
+  if (!names.includes(PARTS.database)) return;
   copyFileSync(join(folder, PARTS.database), waitingDatabase(config));
   rmSync(join(folder, PARTS.database));
 }

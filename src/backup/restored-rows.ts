@@ -2,6 +2,7 @@
 import { sql } from 'kysely';
 import { type Micros, systemClock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
+import { skipUids } from '../db/shared.ts';
 import { FIRST_UID } from '../directories/create.ts';
 import { randomText } from '../random-text.ts';
 
@@ -18,7 +19,7 @@ export interface RestoredRows {
 }
 
 /**
- * In one transaction:
+ * In one transaction, for what this node has and for what all share:
  * - Files: a copied file keeps its size and mtime but not its inode, so the rows forget the inode; the first scan takes the
  *   new one. A file that waited for its session to rename it counts as changed: the session is over, so the scan announces it.
  * - Sessions and links of the dashboard's users do not come to life again: they may have ended since.
@@ -29,14 +30,21 @@ export interface RestoredRows {
  *
  * Deliveries stay as they are: those still to be sent at the time of the backup are sent, with the same webhook-id.
  */
-export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
+export async function adaptRestored({ db }: Database, node: string): Promise<RestoredRows> {
   return db.transaction().execute(async (tx) => {
+    const here = tx.selectFrom('directories').select('id').where('node', '=', node);
     await tx
       .updateTable('files')
+      .where('directory_id', 'in', here)
       .set({ inode: sql<number>`case when mtime > 0 then -1 - mtime else -1 end` })
       .execute();
     const noFileHasThis: Micros = -1;
-    await tx.updateTable('files').set({ mtime: noFileHasThis }).where('state', '=', 'waiting').execute();
+    await tx
+      .updateTable('files')
+      .set({ mtime: noFileHasThis })
+      .where('state', '=', 'waiting')
+      .where('directory_id', 'in', here)
+      .execute();
 
     await tx.deleteFrom('user_sessions').execute();
     await tx.deleteFrom('user_links').execute();
@@ -46,18 +54,14 @@ export async function adaptRestored({ db }: Database): Promise<RestoredRows> {
       .updateTable('clock')
       .set((eb) => ({ seen_at: eb.case().when('seen_at', '<', now).then(now).else(eb.ref('seen_at')).end(), lead: 0 }))
       .execute();
-    const { last } = await tx
-      .selectFrom('principals')
-      .select(({ fn }) => fn.max('uid').as('last'))
-      .executeTakeFirstOrThrow();
-    const uid = (last ?? FIRST_UID - 1) + SKIPPED_UIDS;
     const username = `restored-${randomText('abcdefghijklmnopqrstuvwxyz0123456789', 16)}`;
-    await tx.insertInto('principals').values({ uid, username }).execute();
+    await skipUids(tx, FIRST_UID, SKIPPED_UIDS, username);
 
-    const live = await tx.selectFrom('directories').select('sftp_username').where('deleted_at', 'is', null).execute();
+    const live = await here.select('sftp_username').where('deleted_at', 'is', null).execute();
     const { files } = await tx
       .selectFrom('files')
       .select(({ fn }) => fn.countAll<number>().as('files'))
+      .where('directory_id', 'in', here)
       .executeTakeFirstOrThrow();
     const { pending } = await tx
       .selectFrom('deliveries')

@@ -1,6 +1,7 @@
 /** `berth backup` and `berth restore`. */
 import { Command } from 'commander';
 import type { Restored } from '../backup/restore.ts';
+import { isPostgresUrl, shownPlace } from '../db/place.ts';
 import { escaped } from '../terminal.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -14,7 +15,7 @@ interface Options {
 
 export function backupCommand({ config, clock, print, catchSignals }: Invocation): Command {
   return new Command('backup')
-    .description('Write database, host keys and configuration into one file; berth may run')
+    .description('Write database, host keys and configuration into one file; berth may run. A PostgreSQL is not in it')
     .argument('<file>', 'the archive, readable by root only; replaced when it is there')
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
@@ -23,14 +24,23 @@ export function backupCommand({ config, clock, print, catchSignals }: Invocation
       `
 The customers' files are not in it: copy BERTH_JAIL_DIR after it, with rsync -aH --numeric-ids for example.
 The archive appears whole or not at all: when this fails or is interrupted, an earlier one is as it was.
+With PostgreSQL the database is not in it either: dump it after this, by pg_dump, and before you copy the files.
 
-Example:
-  berth backup /var/backups/berth.tar`,
+Examples:
+  berth backup /var/backups/berth.tar
+  berth backup /var/backups/berth.tar && pg_dump -Fc -f /var/backups/berth.dump berth`,
     )
     .action(async (file: string, { settings, json }: Options) => {
       const { backUp } = await import('../backup/backup.ts');
+      const { database } = config();
       const parts = await backUp(config(), { file, settings, clock, stop: catchSignals() });
-      print(json ? JSON.stringify({ file, parts }) : `Backed up to ${escaped(file)}: ${parts.join(' ')}`);
+      if (json) return print(JSON.stringify({ file, parts }));
+      print(`Backed up to ${escaped(file)}: ${parts.join(' ')}`);
+      if (isPostgresUrl(database)) {
+        print(
+          `The database ${escaped(shownPlace(database))} is not in it: dump it now, with pg_dump; then copy the files`,
+        );
+      }
     });
 }
 
@@ -38,14 +48,15 @@ export function restoreCommand({ config, print, catchSignals }: Invocation): Com
   return new Command('restore')
     .description('Put a backup in place; berth serve has to be stopped')
     .argument('<file>', 'what berth backup wrote')
-    .option('--force', 'although there is data, which is kept beside')
+    .option('--force', 'although there is data, which is kept beside; or PostgreSQL is as it was before the backup')
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
 All of the archive is checked before anything changes. Interrupt it when you like: this machine then has its old
-state, or the restored one, whole.
+state, or the restored one, whole. With PostgreSQL, bring the database back first and have BERTH_DATABASE_URL and BERTH_NODE name it
+and this machine: another database or node than that of the backup is refused.
 
 Examples:
   systemctl stop berth && berth restore /var/backups/berth.tar

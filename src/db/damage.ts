@@ -5,9 +5,11 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
+import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import { isPostgresUrl } from './place.ts';
+import { isPostgresUrl, shownPlace } from './place.ts';
+import type { Tables } from './schema.ts';
 
 /** Larger files are not read through at a start: 256 MiB take about 0.7 s. */
 const CHECKED_BYTES = 256 * 1024 * 1024;
@@ -23,10 +25,31 @@ export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 
   if (isPostgresUrl(database)) return;
   if ((statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const users = join(stateDir, 'userdb');
-  if (!existsSync(users) || !readdirSync(users).some((name) => name.endsWith('.user'))) return;
+  if (!hasUsers(users)) return;
   throw new OperatorError(
     `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
   );
+}
+
+/**
+ * Whether a PostgreSQL is the one of this machine.
+ * @throws {OperatorError} when it knows nothing of the SFTP users who are here: with it, they would lose their credentials.
+ */
+export async function refuseForeign(
+  reads: Kysely<Tables>,
+  { database, node, stateDir }: Pick<Config, 'database' | 'node' | 'stateDir'>,
+): Promise<void> {
+  const users = join(stateDir, 'userdb');
+  if (!isPostgresUrl(database) || !hasUsers(users)) return;
+  const known = await reads.selectFrom('directories').select('id').where('node', '=', node).limit(1).executeTakeFirst();
+  if (known !== undefined) return;
+  throw new OperatorError(
+    `the database ${shownPlace(database)} has no directory of the node ${node}, but ${users} holds SFTP users, who can still log in: mend BERTH_DATABASE_URL or BERTH_NODE, or restore the database; to begin anew, move ${users} away`,
+  );
+}
+
+function hasUsers(folder: string): boolean {
+  return existsSync(folder) && readdirSync(folder).some((name) => name.endsWith('.user'));
 }
 
 /**

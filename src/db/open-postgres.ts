@@ -17,20 +17,26 @@ import type { Tables } from './schema.ts';
 const READERS = 8;
 
 /** @throws {OperatorError} when it cannot be reached or used. */
-export async function openPostgres(url: string, { known = migrations }: OpenOptions = {}): Promise<Database> {
-  const db = connectionsTo(url, 1, 'berth');
-  const reads = connectionsTo(url, READERS, 'berth reads');
+export async function openPostgres(
+  url: string,
+  { known = migrations, isPatient = false }: OpenOptions = {},
+): Promise<Database> {
+  const db = connectionsTo(url, 1, 'berth', isPatient);
+  const reads = connectionsTo(url, READERS, 'berth reads', isPatient);
+  const schema = connectionsTo(url, 1, 'berth schema', true);
   const close = async (): Promise<void> => {
     await Promise.all([db.destroy(), reads.destroy()]);
   };
   try {
     await refuseUnsuitable(db, url);
-    await migrate({ db, name: shownPlace(url) }, known);
+    await migrate({ db: schema, name: shownPlace(url) }, known);
     // All are opened now: later there may be no descriptor left for one.
     await Promise.all(Array.from({ length: READERS }, () => sql`select 1`.execute(reads)));
   } catch (error) {
     await close();
     throw explained(error, url);
+  } finally {
+    await schema.destroy();
   }
   return { db, reads, reserve: NO_RESERVE, emptyLog: async () => undefined, close };
 }
@@ -43,9 +49,9 @@ export async function openPostgresReads(url: string): Promise<Reads> {
 /** The database has a disk of its own. */
 const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
 
-function connectionsTo(url: string, max: number, name: string): Kysely<Tables> {
+function connectionsTo(url: string, max: number, name: string, isPatient = false): Kysely<Tables> {
   return new Kysely<Tables>({
-    dialect: new BerthPostgresDialect(poolOf(url, { max, name })),
+    dialect: new BerthPostgresDialect(poolOf(url, { max, name, ...(isPatient && { patience: 0 }) })),
     // `in ()`, which SQLite knows.
     plugins: [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })],
   });

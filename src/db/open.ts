@@ -24,6 +24,8 @@ export interface Reads {
 export interface OpenOptions {
   /** SQLite: reads all of it first, unless it is large. */
   readonly check?: boolean;
+  /** PostgreSQL: a statement may take as long as it needs. */
+  readonly isPatient?: boolean;
   /** The migrations to know of, for tests. */
   readonly known?: Migrations;
 }

@@ -8,11 +8,15 @@ import { shownPlace } from './place.ts';
 /** The oldest that is supported: Debian 12's. */
 const OLDEST_SERVER = 15;
 
+/** The user is not the owner. */
+const OWN = 'the user has to own the database: alter database NAME owner to USER';
+
 const REMEDIES: Readonly<Record<string, string>> = {
   '28P01': 'the user or the password in the URL is wrong',
   '28000': 'see pg_hba.conf on the server',
   '3D000': 'make it there: create database NAME owner USER',
-  '42501': 'the user has to own the database: alter database NAME owner to USER',
+  '42501': OWN,
+  '3F000': OWN,
 };
 
 /** What an error of the driver or the server means to an operator. Other errors are of `berth` itself. */

@@ -26,7 +26,7 @@ export interface PoolOptions {
   readonly max: number;
   /** What pg_stat_activity calls them. */
   readonly name: string;
-  /** How long a statement may take, in ms; ten seconds when left out. */
+  /** How long a statement may take, in ms; ten seconds when left out, 0 for any time. */
   readonly patience?: number;
 }
 
@@ -43,10 +43,24 @@ const IDLE_PATIENCE = 3000;
 /** The server notices within a quarter of a minute that a machine is cut off. */
 const SERVER_OPTIONS = '-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=4';
 
-/** The pool's own limit is that for a turn. */
+type Connected = ((error: Error) => void) | ((error: null, client: pg.Client) => void);
+
 class Client extends pg.Client {
+  /** The pool's own limit is that for a turn. */
   constructor(config?: string | pg.ClientConfig) {
     super(typeof config === 'string' ? config : { ...config, connectionTimeoutMillis: CONNECT_PATIENCE });
+  }
+
+  /** The driver leaves a connection open that it gives up by itself, as for a password that is asked for and not there. */
+  override connect(): Promise<pg.Client>;
+  override connect(callback: Connected): void;
+  override connect(callback?: Connected): Promise<pg.Client> | undefined {
+    if (callback === undefined) return super.connect();
+    super.connect((error: Error | null) => {
+      if (error !== null) void this.end();
+      (callback as (error: Error | null, client: pg.Client) => void)(error, this);
+    });
+    return undefined;
   }
 }
 

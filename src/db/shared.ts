@@ -1,5 +1,5 @@
 /** What differs when several machines may work on the database, as they may on PostgreSQL. */
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
 import { isPostgres } from './dialect.ts';
 import type { Tables } from './schema.ts';
@@ -58,4 +58,21 @@ export async function release(db: Kysely<Tables>, name: string): Promise<void> {
 
 function keyOf(name: string): RawBuilder<unknown> {
   return sql`hashtextextended(${name}::text, 0)`;
+}
+
+/** Leaves out that many uids. @param username of the principal that stands for them, where one does. */
+export async function skipUids(tx: Transaction<Tables>, first: number, count: number, username: string): Promise<void> {
+  if (isShared(tx)) {
+    const sequence = sql`pg_get_serial_sequence('principals', 'uid')`;
+    await sql`select setval(${sequence}, nextval(${sequence}) + ${count}::bigint)`.execute(tx);
+    return;
+  }
+  const { last } = await tx
+    .selectFrom('principals')
+    .select(({ fn }) => fn.max('uid').as('last'))
+    .executeTakeFirstOrThrow();
+  await tx
+    .insertInto('principals')
+    .values({ uid: (last ?? first - 1) + count, username })
+    .execute();
 }

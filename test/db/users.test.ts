@@ -160,7 +160,7 @@ test('a restored backup brings no session and no link back to life; users and pa
   await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
   const later = await place.database.db.transaction().execute((tx) => newLink(tx, user.id, place.clock.now()));
   assert.deepEqual(await rowsOf(place), [1, 1, 1, 1]);
-  await adaptRestored(place.database);
+  await adaptRestored(place.database, files.config.node);
   assert.deepEqual(await rowsOf(place), [1, 0, 0, 1]);
   assert.equal(await sessionOf(place, user.session, VISIT), undefined);
   assert.equal(await ownerOfLink(place.database.reads, later, place.clock.now()), undefined);

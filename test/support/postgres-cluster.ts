@@ -1,11 +1,11 @@
 /** Starts a PostgreSQL for the tests of one run, and ends it (node --test-global-setup). Nothing of it outlives the run, even one that is killed. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, globSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { chownSync, globSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { openDatabase } from '../../src/db/open.ts';
-import { onPostgres, SOCKET, TEMPLATE, urlOf } from './postgres.ts';
+import { GUARDED, onPostgres, SOCKET, TEMPLATE, urlOf } from './postgres.ts';
 
 const ROOT = '/srv/berth-test';
 
@@ -39,6 +39,7 @@ export async function globalSetup(): Promise<void> {
   };
   if (isRoot) chownSync(folder, Number(execFileSync('id', ['-u', 'postgres'], { encoding: 'utf8' })), 0);
   run('initdb', '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C', '--no-sync');
+  writeFileSync(join(data, 'pg_hba.conf'), `local all ${GUARDED} scram-sha-256\nlocal all all trust\n`);
   const options = [...SETTINGS, `unix_socket_directories=${folder}`].flatMap((each) => ['-c', each]).join(' ');
   run('pg_ctl', '-w', '-s', '-l', join(folder, 'log'), '-o', options, 'start');
   process.env[SOCKET] = folder;

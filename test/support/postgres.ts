@@ -13,6 +13,9 @@ export const SOCKET = 'BERTH_TEST_POSTGRES_SOCKET';
 
 export const TEMPLATE = 'berth_template';
 
+/** The user who needs a password. Whoever wants one makes it. */
+export const GUARDED = 'guarded';
+
 /** For a test of what only SQLite has: its file, its lock, its log, its plans of queries. */
 export const sqliteOnly = { skip: onPostgres && 'of SQLite alone' };
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../support/poll.ts';
 import { recordingPlace } from '../support/recording-place.ts';
 
@@ -108,4 +109,26 @@ test('the log is so late that the disk shows the next upload already, under its 
   await at.parting.recorder.drained();
   at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 20', 'rename old "a" new "b"');
   await at.settles(['a 20'], ['b 20 uploaded']);
+});
+
+test('a folder is renamed while a file in it whose size was set is written anew: what is then dropped is no upload', async () => {
+  let isHeld = false;
+  await using at = await recordingPlace({ isHeld: () => isHeld });
+  mkdirSync(join(at.files, 'd'));
+  at.write('d/a', 'xxxxx');
+  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
+  truncateSync(join(at.files, 'd/a'), 7);
+  // The kernel does the second before the first.
+  at.told(1, 'set "d/a" size 7');
+  at.told(2, 'rename old "d" new "e"');
+  renameSync(join(at.files, 'd'), join(at.files, 'e'));
+  at.told(1, `open "d/a" ${WRITE}`);
+  isHeld = true;
+  at.write('e/a', 'x'.repeat(12));
+  at.touch('e/a');
+  await wait(1000);
+  isHeld = false;
+  at.told(1, 'forced close "d/a" bytes read 0 written 12');
+  await at.settles(['d/a 5'], ['e/a 12 partial']);
 });

@@ -40,17 +40,25 @@ export async function prepare(
       const path = entry.isAttached ? entry.path : (entry.closes.at(-1)?.path ?? '');
       progress.synced = await options.durable.sync(options.filesRoot(sftp_username), path);
     } else if (wait === 'barrier') {
-      progress.seen = stat ?? null;
       await options.caughtUp(id);
+      // Another size was not set when a handle writes it that the log has elsewhere: a folder was renamed meanwhile.
+      const isSetOnly = progress.wasSet && entry.closes.length === 0;
+      if (isSetOnly && (await isExplained(entry, stat, options))) await sleep(REST, signal);
+      else progress.seen = stat ?? null;
     } else {
       await options.caughtUp(id);
-      progress.isUnexplained = !stat || !(isToldElsewhere(entry, stat) || (await options.isHeld(id, stat.inode)));
+      progress.isUnexplained = !(await isExplained(entry, stat, options));
       if (!progress.isUnexplained) await sleep(REST, signal);
     }
   } catch (error) {
     options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
     await sleep(RETRY, signal);
   }
+}
+
+/** Whether the log or the kernel knows who wrote it, or does still. */
+async function isExplained(entry: Entry, stat: FileStat | undefined, { isHeld }: PrepareOptions): Promise<boolean> {
+  return stat !== undefined && (isToldElsewhere(entry, stat) || (await isHeld(entry.directory.jail.id, stat.inode)));
 }
 
 /** Whether a look that is still to come may tell of the file: the log has its close under another name. */

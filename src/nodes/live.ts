@@ -44,39 +44,37 @@ export async function isSilent(db: Kysely<Tables>, node: string): Promise<boolea
 
 /** @throws {BerthError} `home_unavailable` when none is left. */
 export async function chooseHome(tx: Transaction<Tables>, here: string, tried: readonly string[]): Promise<Home> {
-  let open = tx
+  const open = await tx
     .selectFrom('nodes as n')
-    .select(['name', 'n.sftp_host', 'n.sftp_port', 'free_bytes'])
-    .where('drained_at', 'is', null)
+    .select(['n.name as node', 'n.sftp_host', 'n.sftp_port', 'n.free_bytes'])
+    .where('n.drained_at', 'is', null)
     // This one lives, however late its last word is.
-    .where((eb) => eb.or([eb('name', '=', here), isLive('n.name')]));
-  if (tried.length > 0) open = open.where('name', 'not in', tried);
-  const best = await tx
-    .with('open', () => open)
-    .selectFrom('open')
-    .select(['name as node', 'sftp_host', 'sftp_port'])
-    .where(({ eb, selectFrom }) =>
-      eb(
-        'free_bytes',
-        '>=',
-        selectFrom('open as o').select(({ fn }) =>
-          sql<number>`${fn.max('o.free_bytes')} * ${sql.lit(CLOSE)}`.as('least'),
-        ),
-      ),
-    )
-    .orderBy(({ selectFrom }) =>
-      selectFrom('directories')
-        .select(({ fn }) => fn.countAll().as('count'))
-        .whereRef('node', '=', 'open.name'),
-    )
+    .where((eb) => eb.or([eb('n.name', '=', here), isLive('n.name')]))
     // Its own are live without a word to anybody.
-    .orderBy(({ eb }) => eb('name', '<>', here))
-    .orderBy('name')
-    .limit(1)
-    .executeTakeFirst();
-  return best ?? noHome();
+    .orderBy(({ eb }) => eb('n.name', '<>', here))
+    .orderBy('n.name')
+    .execute();
+  const left = open.filter(({ node }) => !tried.includes(node));
+  const least = Math.max(...left.map(({ free_bytes }) => free_bytes)) * CLOSE;
+  const best = left.filter(({ free_bytes }) => free_bytes >= least);
+  const counts = best.length > 1 ? await directoriesOn(tx, best) : new Map<string, number>();
+  const fewest = Math.min(...best.map(({ node }) => counts.get(node) ?? 0));
+  const home = best.find(({ node }) => (counts.get(node) ?? 0) === fewest);
+  if (!home) throw new BerthError('home_unavailable', 'No node takes new directories at the moment');
+  const { node, sftp_host, sftp_port } = home;
+  return { node, sftp_host, sftp_port };
 }
 
-function noHome(): never {
-  throw new BerthError('home_unavailable', 'No node takes new directories at the moment');
+async function directoriesOn(tx: Transaction<Tables>, nodes: readonly Home[]): Promise<Map<string, number>> {
+  const counted = await tx
+    .selectFrom('directories')
+    .select(({ fn }) => ['node', fn.countAll<number>().as('count')])
+    .where(
+      'node',
+      'in',
+      nodes.map(({ node }) => node),
+    )
+    .groupBy('node')
+    .execute();
+  return new Map(counted.map(({ node, count }) => [node, count]));
 }

@@ -2,6 +2,7 @@
 import { DAY, type Micros, SECOND } from '../../clock.ts';
 import type { DeliveryState } from '../../db/schema.ts';
 import { lookAt } from '../../db/look.ts';
+import { presentTime } from '../../db/shared.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
 
 /** A due delivery waits for its destination's turn. After this long, its queue stands still or is too slow. */
@@ -11,7 +12,7 @@ const ABANDONED: Micros = 120 * SECOND;
 
 export const checkDeliveries: Check = async ({ database }, clock) => {
   await using look = await lookAt(database);
-  const now = clock.now();
+  const now = await presentTime(look.db, clock);
   const count = async (state: DeliveryState, time: 'due_at' | 'finished_at', is: '<' | '>', at: Micros) => {
     const query = look.db.selectFrom('deliveries').where('state', '=', state).where(time, is, at);
     const { rows } = await query.select(({ fn }) => fn.countAll<number>().as('rows')).executeTakeFirstOrThrow();

@@ -1,7 +1,7 @@
 /** What administrators read of an installed berth says what the program knows: its settings, its commands. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -28,6 +28,27 @@ test('the man page and the completion name every command', () => {
   const words = /local words='([^']*)'/.exec(read('packaging/completion'))?.[1]?.split(' ') ?? [];
   assert.deepEqual(words.toSorted(), commands.toSorted());
   for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
+});
+
+test('the pages name only commands and settings that there are', () => {
+  const completion = read('packaging/completion');
+  const words = new Set(/local words='([^']*)'/.exec(completion)?.[1]?.split(' '));
+  const second = new Map(
+    [...completion.matchAll(/ 2:([\w-]+)\) words='([^']*)'/g)].map(([, name, list = '']) => [name, list.split(' ')]),
+  );
+  const settings = new Set([...read('packaging/berth.env').matchAll(/^#(BERTH_\w+)=/gm)].map(([, name]) => name));
+  const pages = globSync('{README.md,docs/*.md}', { cwd: fileURLToPath(new URL('../../', import.meta.url)) });
+  const strangers = pages.flatMap((page) => {
+    const text = read(page);
+    const code = [...text.matchAll(/```[^]*?```|`[^`\n]+`/g)].map(([each]) => each).join('\n');
+    const commands = [...code.matchAll(/(?:`|^|sudo |&& )berth ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?/gm)]
+      .filter(([, name = '', next]) => !words.has(name) || (next && second.get(name)?.includes(next) === false))
+      .map(([command]) => command);
+    const variables = [...text.matchAll(/\bBERTH_[A-Z_]*[A-Z]\b/g)].map(([name]) => name);
+    return [...commands, ...variables.filter((name) => !settings.has(name))].map((each) => `${page}: ${each}`);
+  });
+  assert.deepEqual(strangers, []);
+  assert.ok(second.size > 3 && pages.length > 10);
 });
 
 test('the examples for nginx and caddy are those of docs/vm.md, which the test in a booted machine tries', () => {

@@ -92,6 +92,7 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     { stat: LATER, closes: [{ ...CLOSE, isComplete: false }] },
     'upload-dropped a 4',
     'put partial 9 unseen',
+    'unmatched a',
   ],
   [
     'dropped, and its times were set before',
@@ -169,6 +170,13 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     { ...ON_DISK, path: 'a.part', row: { ...WAITING, session_pid: 2 }, sessionEnd: { by: SESSION, at: 6_000_000 } },
     'announce a.part 4',
     'change r uploaded',
+  ],
+  [
+    'closed under a temporary name by a session that is over, and another file is there: it is told once, wherever it is',
+    { stat: LATER, synced: LATER, path: 'a.part', closes: [{ ...CLOSE, path: 'a.part', by: { pid: 2, address: '' } }] },
+    'announce a.part 4',
+    'put uploaded 9 unseen',
+    'unmatched a.part told',
   ],
   ['its session lives', { ...ON_DISK, path: 'a.part', row: WAITING }],
   [

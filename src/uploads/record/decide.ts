@@ -112,7 +112,10 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
     put: { row: newRow(seen, last, { state: 'uploaded' }) },
     // Overwritten, or the log was wrong about their name.
-    unmatched: unmatched(look, uploaded.mtime === UNSEEN ? look.closes : look.closes.slice(0, -1)),
+    unmatched: [
+      ...unmatched(look, look.closes.slice(0, -1)),
+      ...(uploaded.mtime === UNSEEN ? [{ ...last, isTold: true }] : []),
+    ],
   };
 }
 
@@ -140,17 +143,26 @@ function uploadedStat({ seen, isReopened }: Look, stat: FileStat, close: Close):
 function dropped(look: Look, stat: FileStat, last: Close, announce: readonly Announcement[]): Effects {
   // Nothing had been written.
   if (look.row && isSame(look.row, stat)) return { ...NOTHING, announce };
-  // A later upload, which the log is still to tell of, must not look like this one.
-  const [left, bytes] = isWrittenSince(look, stat, last)
-    ? [{ ...stat, mtime: UNSEEN }, last.bytes ?? 0]
-    : [stat, stat.size_bytes];
-  const event = { ...announcement(last, bytes), path: look.path, event: 'upload-dropped' } as const;
-  return { ...NOTHING, announce, events: [event], put: { row: newRow(left, last, { state: 'partial' }) } };
+  const event = (bytes: number): Event[] => [
+    { ...announcement(last, bytes), path: look.path, event: 'upload-dropped' },
+  ];
+  if (!isWrittenSince(look, stat, last)) {
+    return {
+      ...NOTHING,
+      announce,
+      events: event(stat.size_bytes),
+      put: { row: newRow(stat, last, { state: 'partial' }) },
+    };
+  }
+  // A later upload, which the log is still to tell of, must not look like this one, whose file may be elsewhere by now.
+  const row = newRow({ ...stat, mtime: UNSEEN }, last, { state: 'partial' });
+  return { ...NOTHING, announce, events: event(last.bytes ?? 0), put: { row }, unmatched: [last] };
 }
 
-/** Whether another handle wrote the file after that one had gone. */
-function isWrittenSince({ wasSet }: Look, stat: FileStat, { bytes, at }: Close): boolean {
-  return bytes !== undefined && bytes !== stat.size_bytes && stat.mtime > at + TIMER_GRAIN && !wasSet;
+/** Whether another handle wrote the file after that one, whose whole life was heard, had gone. */
+function isWrittenSince({ wasSet }: Look, stat: FileStat, { bytes, openedAt, at }: Close): boolean {
+  if (bytes === undefined || openedAt === undefined || wasSet) return false;
+  return bytes !== stat.size_bytes && stat.mtime > at + TIMER_GRAIN;
 }
 
 /** The API has put it there: it is recorded, and no upload. */

@@ -18,7 +18,7 @@ const APPLIED = 'applied';
 
 /** How long a home may take, in ms; a new directory can go elsewhere instead. */
 const PATIENCE = 9000;
-const PATIENCE_OF_NEW = 4000;
+const PATIENCE_OF_NEW = 3000;
 /** Between looks at the database, in ms: a word may be lost. */
 const LOOK = 200;
 

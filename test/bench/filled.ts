@@ -23,30 +23,46 @@ export interface Filling {
 /** Fills a database that has an account, while berth is stopped. Every directory has the password hash `*`. */
 export async function fill(config: Config, accountId: string, { directories, filesEach }: Filling): Promise<void> {
   await fillDirectories(config, accountId, directories);
-  fillFiles(config, filesEach);
+  if (filesEach > 0) fillFiles(config, filesEach);
 }
 
 async function fillDirectories(config: Config, accountId: string, directories: number): Promise<void> {
   mkdirSync(config.stateDir, { recursive: true });
-  const opened = await openDatabase(config.database);
-  await opened.close();
-  const sqlite = new Sqlite(config.databaseFile);
-  sqlite.pragma('synchronous = off');
+  const { db, close } = await openDatabase(config.database);
   const paths = pathsOf(config);
   const sockets = { currentSocket: () => undefined, moreSockets: () => Promise.reject(new Error('nobody listens')) };
   const host = createDirectoryHost({ paths, log: createLog('error'), sockets });
-  const principal = sqlite.prepare('insert into principals (uid, username) values (?, ?)');
-  const directory = sqlite.prepare(`
-    insert into directories (id, account_id, name, slug, metadata, sftp_host, sftp_port, sftp_username, uid,
-      password_hash, webhook_secret, max_connections, retention_days, auth_mode, inserted_at, updated_at)
-    values (?, ?, 'Bench', 'bench', '{}', '127.0.0.1', 22, ?, ?, '*', 'secret', 10, 0, 'password', ?, ?)`);
   const first = FIRST_UID + 1_000_000;
   for (let start = 0; start < directories; start += 1000) {
-    sqlite.exec('begin');
-    for (let i = start; i < Math.min(start + 1000, directories); i += 1) {
-      const row = { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i };
-      principal.run(row.uid, row.sftp_username);
-      directory.run(row.id, accountId, row.sftp_username, row.uid, i, i);
+    const rows = Array.from({ length: Math.min(1000, directories - start) }, (_, index) => {
+      const i = start + index;
+      return { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i, inserted_at: i, updated_at: i };
+    });
+    const rest = {
+      account_id: accountId,
+      name: 'Bench',
+      slug: 'bench',
+      metadata: '{}',
+      sftp_host: '127.0.0.1',
+      sftp_port: 22,
+      password_hash: '*',
+      webhook_secret: 'secret',
+      max_connections: 10,
+      storage_bytes: 0,
+      retention_days: 0,
+      auth_mode: 'password',
+      suspended: 0,
+      allowed_networks: '[]',
+    } as const;
+    await db.transaction().execute(async (tx) => {
+      const principals = rows.map(({ uid, sftp_username: username }) => ({ uid, username }));
+      await tx.insertInto('principals').values(principals).execute();
+      await tx
+        .insertInto('directories')
+        .values(rows.map((row) => ({ ...row, ...rest })))
+        .execute();
+    });
+    for (const row of rows) {
       const settings = {
         password_hash: '*',
         auth_mode: 'password',
@@ -61,10 +77,9 @@ async function fillDirectories(config: Config, accountId: string, directories: n
       } as const;
       await host.apply({ ...row, ...settings });
     }
-    sqlite.exec('commit');
   }
   await host.close();
-  sqlite.close();
+  await close();
 }
 
 /** Puts that many files into every directory, while berth is stopped. */

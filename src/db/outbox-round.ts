@@ -65,6 +65,8 @@ interface Parameters extends Pick<RoundOptions, 'lease' | 'ripen' | 'lastAttempt
 /**
  * All parts see the rows as they were before: one that ended in this round is not claimed in it, nor made due by its lease.
  * Only `id` is set of what has become due, and it is null.
+ *
+ * Machines wait for each other in `held` alone, in the order of ids and before they lock anything else: so never in a circle.
  */
 const round = compiled<Parameters>()((_, p) => ({
   compile: () =>
@@ -77,6 +79,10 @@ const round = compiled<Parameters>()((_, p) => ({
           ${p('errors')}::text[], ${p('responses')}::bytea[]
         ) as e(id, attempts, state, wait, line, spared, status, latency, error, response)
       ),
+      held as materialized (
+        select d.id from deliveries d join ended e on e.id = d.id and e.attempts = d.attempts
+        where d.state = 'running' order by d.id for no key update of d
+      ),
       concluded as (
         update deliveries d set
           state = e.state,
@@ -85,7 +91,7 @@ const round = compiled<Parameters>()((_, p) => ({
           due_at = clock.now + e.wait,
           finished_at = case when e.wait is null then clock.now end
         from ended e, clock
-        where d.id = e.id and d.state = 'running' and d.attempts = e.attempts
+        where d.id in (select id from held) and d.id = e.id and d.state = 'running' and d.attempts = e.attempts
         returning e.*
       ),
       noted as (
@@ -101,7 +107,7 @@ const round = compiled<Parameters>()((_, p) => ({
         select d.id, d.attempts, d.state = 'running' as died
         from deliveries d, clock
         where ${p('ripen')}::bigint > 0 and d.state in ('running', 'waiting') and d.due_at <= clock.now
-          and d.id <> all (${p('ids')}::text[])
+          and d.id <> all (${p('ids')}::text[]) and (select count(*) from held) >= 0
         order by d.due_at limit ${p('ripen')}::bigint for no key update of d skip locked
       ),
       given_up as (
@@ -122,7 +128,7 @@ const round = compiled<Parameters>()((_, p) => ({
         from unnest(${p('destinations')}::text[], ${p('counts')}::bigint[]) as turn(destination, count)
         cross join lateral (
           select d.id, d.directory_id from deliveries d
-          where d.state = 'queued' and d.destination = turn.destination
+          where d.state = 'queued' and d.destination = turn.destination and (select count(*) from held) >= 0
           order by d.due_at limit turn.count for no key update skip locked
         ) next
       ),

@@ -62,7 +62,9 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     await tx.updateTable('directories').set({ webhook_url: RECEIVER }).execute();
     await tx.updateTable('deliveries').set({ url: RECEIVER }).execute();
     await tx.deleteFrom('daily_uploads').execute();
-    await tx.insertInto('daily_uploads').values(month(berth.accountId, now)).execute();
+    const days = month(berth.accountId, now);
+    await tx.insertInto('daily_uploads').values(days).execute();
+    await addHistory(tx, days, now);
     for (const [index, { id }] of others.entries())
       await tx
         .updateTable('directories')
@@ -97,7 +99,20 @@ async function upload(berth: TestBerth, dir: string, directory: TestDirectory): 
   await until('all are announced', () => berth.receiver.requests.length >= FILES.length);
 }
 
-/** The same at every run, with quiet weekends. */
+/** Storage and refused logins of the same days, the newest first. */
+async function addHistory(tx: Kysely<Tables>, days: ReturnType<typeof month>, now: Micros): Promise<void> {
+  const stored = days.map(({ account_id, day }, ago) => ({
+    account_id,
+    day,
+    bytes: 10_900_000_000 - ago * 170_000_000,
+  }));
+  await tx.deleteFrom('daily_storage').execute();
+  await tx.insertInto('daily_storage').values(stored).execute();
+  const refused = days.map(({ account_id, day, uploads }) => ({ account_id, day, refusals: (uploads * 7) % 11 }));
+  await tx.insertInto('daily_refusals').values(refused).execute();
+  await tx.insertInto('login_log').values({ node: '', read_until: now }).execute();
+}
+
 function month(accountId: string, now: Micros) {
   const today = now - (now % DAY);
   return Array.from({ length: 30 }, (_, ago) => {

@@ -14,6 +14,7 @@ import { type Asker, insertAudit } from '../history/audit.ts';
 import type { KeptAnswer, Removal } from '../history/kept-answers.ts';
 import { type DeleteDependencies, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
+import { isHomeAway } from './homes.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { notFound } from './target.ts';
@@ -104,7 +105,7 @@ async function makeLive(
         await refusingWhenFull(() => deps.host.apply(directory, true));
         return { ...created, directory };
       } catch (error) {
-        if (!(error instanceof BerthError && error.code === 'home_unavailable')) throw error;
+        if (!isHomeAway(error)) throw error;
         tried.push(directory.node);
         directory = await moveNew(deps, { ...created, directory }, tried, answer);
       }

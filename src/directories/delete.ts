@@ -6,12 +6,12 @@
 import { sql } from 'kysely';
 import { DAY } from '../clock.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import type { Removal } from '../history/kept-answers.ts';
 import type { ChangeDependencies } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
 import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { isHomeAway } from './homes.ts';
 import { notFound } from './target.ts';
 import { markUnapplied } from './unapplied.ts';
 
@@ -45,8 +45,7 @@ export async function deleteDirectory(
     try {
       await takeAway(deps, deleted);
     } catch (error) {
-      const isAway = error instanceof BerthError && error.code === 'home_unavailable';
-      if (!isAway || (await remember(deps, accountId, deleted))) throw error;
+      if (!isHomeAway(error) || (await remember(deps, accountId, deleted))) throw error;
     }
   };
   await refusingWhenFull(() =>

@@ -5,6 +5,7 @@
 import type { Transaction } from 'kysely';
 import type { Config } from '../config.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
 
 /** A node, and the address that its users are told. */
 export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
@@ -29,4 +30,9 @@ export interface Homes {
 export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
   const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
   return { here: node, choose: async () => home, applied: async () => undefined };
+}
+
+/** Whether an error says that a home did not answer, or that no node takes a new directory. */
+export function isHomeAway(error: unknown): boolean {
+  return error instanceof BerthError && error.code === 'home_unavailable';
 }

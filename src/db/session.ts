@@ -5,6 +5,7 @@
 import { Kysely, PostgresDialect, type RawBuilder, sql } from 'kysely';
 import { poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
+import { hold, lockKey } from './shared.ts';
 
 /** How long a statement may take, in ms: then the connection counts as broken. */
 const PATIENCE = 3000;
@@ -42,8 +43,7 @@ export async function openSession(url: string, options: SessionOptions): Promise
     });
     client.release();
     await sql`set synchronous_commit = off`.execute(db);
-    const { rows } = await sql<{ ok: boolean }>`select pg_try_advisory_lock(${keyOf(options.lock)}) as ok`.execute(db);
-    if (rows[0]?.ok !== true) {
+    if (!(await hold(db, options.lock))) {
       isOpen = false;
       await db.destroy();
       return undefined;
@@ -73,7 +73,7 @@ export function isHeld(lock: RawBuilder<string>): RawBuilder<boolean> {
 
 /** Ends the session that holds it, whose process may have gone without the server's knowledge. */
 export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void> {
-  await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(sql`${lock}::text`)}`.execute(db);
+  await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(lock)}`.execute(db);
 }
 
 /** Names the history that the database goes on with: another one after a standby has taken over, or a backup was restored. */
@@ -85,12 +85,8 @@ export async function historyOf(db: Kysely<Tables>): Promise<string> {
 }
 
 /** pg_locks shows a key of 64 bits as two halves (PostgreSQL's manual, "pg_locks"). */
-function ofLock(lock: RawBuilder<unknown>): RawBuilder<boolean> {
+function ofLock(lock: string | RawBuilder<string>): RawBuilder<boolean> {
   return sql`locktype = 'advisory' and objsubid = 1 and granted
     and database = (select oid from pg_database where datname = current_database())
-    and (classid::bigint << 32 | objid::bigint) = hashtextextended(${lock}, 0)`;
-}
-
-function keyOf(lock: string): RawBuilder<unknown> {
-  return sql`hashtextextended(${lock}::text, 0)`;
+    and (classid::bigint << 32 | objid::bigint) = ${lockKey(lock)}`;
 }

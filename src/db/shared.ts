@@ -48,16 +48,17 @@ export function latest(db: Kysely<Tables>, column: string, at: Micros): RawBuild
  */
 export async function hold(db: Kysely<Tables>, name: string): Promise<boolean> {
   if (!isShared(db)) return true;
-  const { rows } = await sql<{ held: boolean }>`select pg_try_advisory_lock(${keyOf(name)}) as held`.execute(db);
+  const { rows } = await sql<{ held: boolean }>`select pg_try_advisory_lock(${lockKey(name)}) as held`.execute(db);
   return rows[0]?.held === true;
 }
 
 export async function release(db: Kysely<Tables>, name: string): Promise<void> {
-  if (isShared(db)) await sql`select pg_advisory_unlock(${keyOf(name)})`.execute(db);
+  if (isShared(db)) await sql`select pg_advisory_unlock(${lockKey(name)})`.execute(db);
 }
 
-function keyOf(name: string): RawBuilder<unknown> {
-  return sql`hashtextextended(${name}::text, 0)`;
+/** PostgreSQL's number for a lock of that name. */
+export function lockKey(name: string | RawBuilder<string>): RawBuilder<unknown> {
+  return sql`hashtextextended((${name})::text, 0)`;
 }
 
 /** Leaves out that many uids. @param username of the principal that stands for them, where one does. */

@@ -16,9 +16,11 @@ const SILENCE: Micros = 3 * SECOND;
 /** Nodes that have this much of the most free space are as good as the best. */
 const CLOSE = 0.95;
 
+const LOCK = 'berth node ';
+
 /** The lock that a node's session holds. */
 export function lockOf(node: string): string {
-  return `berth node ${node}`;
+  return LOCK + node;
 }
 
 /** Whether the node of that name lives. @param name a column, with its table. */
@@ -27,7 +29,7 @@ export function isLive(name: string): RawBuilder<boolean> {
     select from nodes
     where nodes.name = ${sql.ref(name)}
       and seen_at > ${serverTime} - ${SILENCE}
-      and ${isHeld(sql`'berth node ' || nodes.name`)}
+      and ${isHeld(sql`${sql.lit(LOCK)} || nodes.name`)}
   )`;
 }
 

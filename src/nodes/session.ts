@@ -65,9 +65,10 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
 
   /** Undefined while another process has the name. */
   async function enter(): Promise<Session | undefined> {
+    const lock = lockOf(node);
     const opened = await openSession(config.database, {
-      name: `berth node ${node}`,
-      lock: lockOf(node),
+      name: lock,
+      lock,
       channels: [channelOf(node), ALL],
       heard: (_channel, message) => listener?.heard(message),
       lost() {
@@ -76,7 +77,7 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
       },
     });
     // A process that was cut off holds it until the server misses it.
-    if (!opened && (await isSilent(reads, node))) await endHolder(reads, lockOf(node));
+    if (!opened && (await isSilent(reads, node))) await endHolder(reads, lock);
     try {
       if (opened) await compareHistory(opened.db);
     } catch (error) {

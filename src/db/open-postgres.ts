@@ -19,7 +19,7 @@ const READERS = 8;
 /** @throws {OperatorError} when it cannot be reached or used. */
 export async function openPostgres(
   url: string,
-  { known = migrations, isPatient = false }: OpenOptions = {},
+  { known = migrations, isEager = false, isPatient = false }: OpenOptions = {},
 ): Promise<Database> {
   const db = connectionsTo(url, 1, 'berth', isPatient);
   const reads = connectionsTo(url, READERS, 'berth reads', isPatient);
@@ -30,8 +30,8 @@ export async function openPostgres(
   try {
     await refuseUnsuitable(db, url);
     await migrate({ db: schema, name: shownPlace(url) }, known);
-    // All are opened now: later there may be no descriptor left for one.
-    await Promise.all(Array.from({ length: READERS }, () => sql`select 1`.execute(reads)));
+    const makeOne = (): Promise<unknown> => sql`select 1`.execute(reads);
+    if (isEager) await Promise.all(Array.from({ length: READERS }, makeOne));
   } catch (error) {
     await close();
     throw explained(error, url);

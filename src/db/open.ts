@@ -24,6 +24,8 @@ export interface Reads {
 export interface OpenOptions {
   /** SQLite: reads all of it first, unless it is large. */
   readonly check?: boolean;
+  /** PostgreSQL: makes all connections now. Who runs for long may have no descriptor left for one later. */
+  readonly isEager?: boolean;
   /** PostgreSQL: a statement may take as long as it needs. */
   readonly isPatient?: boolean;
   /** The migrations to know of, for tests. */

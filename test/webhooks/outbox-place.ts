@@ -47,7 +47,7 @@ export async function outboxPlace({
 }: PlaceOptions = {}): Promise<OutboxPlace> {
   await using stack = new AsyncDisposableStack();
   const place = stack.use(scratch());
-  const database = await openDatabase(onPostgres ? place.config.database : `${place.dir}/berth.db`);
+  const database = await openDatabase(onPostgres ? place.config.database : `${place.dir}/berth.db`, { isEager: true });
   stack.defer(() => database.close());
   const sender = createSender(guardedAgents(allow, resolve), '1.2.3');
   stack.defer(() => sender.close());

@@ -7,15 +7,16 @@
  * 2. The settings name PostgreSQL. From here on that is what counts.
  * 3. SQLite's file is renamed.
  */
-import { existsSync, renameSync, statSync } from 'node:fs';
+import { existsSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Config, readConfig } from '../config.ts';
 import { tryLock } from '../db/instance-lock.ts';
 import { openDatabase } from '../db/open.ts';
-import { isPostgresUrl, shownPlace } from '../db/place.ts';
+import { isBlank, isPostgresUrl, shownPlace } from '../db/place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { sync } from '../sync.ts';
+import { keptSince } from './pending-restore.ts';
 import { refuseUnwritable, writeSetting } from './settings-file.ts';
 
 export interface MigrateOptions {
@@ -63,7 +64,7 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
     return { ...about, tables: undefined, isSet: true, kept: keepBeside(config.databaseFile) };
   }
   const file = config.databaseFile;
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) {
+  if (isBlank(file)) {
     throw new OperatorError(`there is no database ${file}: is BERTH_STATE_DIR the service's?`);
   }
   // Damage is found, and the schema is that of PostgreSQL's.
@@ -77,7 +78,7 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
 /** @returns its new name; undefined when there is none. */
 function keepBeside(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
-  const kept = `${file}.migrated-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+  const kept = `${file}.${keptSince('migrated')}`;
   renameSync(file, kept);
   sync(dirname(file));
   return kept;

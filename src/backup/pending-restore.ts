@@ -9,10 +9,11 @@
  * Between 2 and 3 nothing may use the state: `berth serve` and `berth prepare` finish the restore first, and other commands
  * refuse. Every file that is replaced is kept beside, as `….before-restore-<time>`.
  */
-import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Config } from '../config.ts';
 import { lockInstance } from '../db/instance-lock.ts';
+import { isBlank } from '../db/place.ts';
 import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
 import { sync } from '../sync.ts';
 import { identityFiles, PARTS } from './archive.ts';
@@ -30,9 +31,14 @@ export function lockState({ stateDir }: Config): Disposable {
   return lockInstance(join(stateDir, 'serve.lock'));
 }
 
+/** How the name of a file ends that is kept beside the one that replaces it: why, and since when. */
+export function keptSince(why: string): string {
+  return `${why}-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+}
+
 /** Steps 1 and 2, for a folder in `stateDir` whose files have their final modes. The folders they go to exist. */
 export function commitRestore(config: Config, folder: string): void {
-  writeFileSync(join(folder, SUFFIX), `before-restore-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`);
+  writeFileSync(join(folder, SUFFIX), keptSince('before-restore'));
   for (const entry of readdirSync(folder, { recursive: true, encoding: 'utf8' })) sync(join(folder, entry));
   const waiting = waitingDatabase(config);
   for (const path of [folder, ...(existsSync(waiting) ? [waiting] : []), dirname(config.databaseFile)]) sync(path);
@@ -49,7 +55,7 @@ export function applyRestore(config: Config): string[] {
   const suffix = existsSync(join(pending, SUFFIX)) ? readFileSync(join(pending, SUFFIX), 'utf8') : 'before-restore';
   const kept: string[] = [];
   const keep = (path: string, beside: string): void => {
-    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+    if (isBlank(path)) return;
     rmSync(beside, { force: true });
     linkSync(path, beside);
     kept.push(beside);

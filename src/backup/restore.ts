@@ -3,22 +3,12 @@
  * All of the archive is checked, and the database migrated, before anything of the machine is touched; `pending-restore.ts` says why an interrupted one leaves the old
  * state or the new one, whole. No customer's file is touched.
  */
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config.ts';
 import { lookAt } from '../db/look.ts';
 import { type Database, openDatabase } from '../db/open.ts';
-import { isPostgresUrl } from '../db/place.ts';
+import { isBlank, isPostgresUrl } from '../db/place.ts';
 import { isUnfinished } from '../db/unfinished-restore.ts';
 import { OperatorError } from '../errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
@@ -92,7 +82,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
 
 /** Whether there is anything to lose. A database that cannot be read may be worth repairing. */
 async function hasData(file: string): Promise<boolean> {
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return existsSync(`${file}-wal`);
+  if (isBlank(file)) return existsSync(`${file}-wal`);
   try {
     await using look = await lookAt(file);
     const account = await look.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();

@@ -8,7 +8,7 @@ import type Sqlite from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import { isPostgresUrl, shownPlace } from './place.ts';
+import { isBlank, isPostgresUrl, shownPlace } from './place.ts';
 import type { Tables } from './schema.ts';
 
 /** Larger files are not read through at a start: 256 MiB take about 0.7 s. */
@@ -23,7 +23,7 @@ const WAL_MAGIC = 0x37_7f_06_82;
  */
 export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 'stateDir'>): void {
   if (isPostgresUrl(database)) return;
-  if ((statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+  if (!isBlank(database)) return;
   const users = join(stateDir, 'userdb');
   if (!hasUsers(users)) return;
   throw new OperatorError(

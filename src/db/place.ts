@@ -1,5 +1,5 @@
 /** Where a database is: a file for SQLite, or a URL for PostgreSQL. */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 
 export function isPostgresUrl(place: string): boolean {
   return /^postgres(ql)?:/.test(place);
@@ -15,4 +15,9 @@ export function shownPlace(place: string): string {
 /** Whether there is no such file yet. What a PostgreSQL server has, only it can tell. */
 export function isMissing(place: string): boolean {
   return !isPostgresUrl(place) && !existsSync(place);
+}
+
+/** Whether there is no such file, or nothing in it. */
+export function isBlank(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
 }

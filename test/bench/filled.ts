@@ -8,6 +8,7 @@ import { FIRST_UID } from '../../src/directories/create.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { PLAIN } from '../support/directory-rows.ts';
 
 interface Filled {
   readonly id: string;
@@ -38,22 +39,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
       const i = start + index;
       return { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i, inserted_at: i, updated_at: i };
     });
-    const rest = {
-      account_id: accountId,
-      name: 'Bench',
-      slug: 'bench',
-      metadata: '{}',
-      sftp_host: '127.0.0.1',
-      sftp_port: 22,
-      password_hash: '*',
-      webhook_secret: 'secret',
-      max_connections: 10,
-      storage_bytes: 0,
-      retention_days: 0,
-      auth_mode: 'password',
-      suspended: 0,
-      allowed_networks: '[]',
-    } as const;
+    const rest = { ...PLAIN, account_id: accountId, name: 'Bench', slug: 'bench' };
     await db.transaction().execute(async (tx) => {
       const principals = rows.map(({ uid, sftp_username: username }) => ({ uid, username }));
       await tx.insertInto('principals').values(principals).execute();
@@ -63,18 +49,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
         .execute();
     });
     for (const row of rows) {
-      const settings = {
-        password_hash: '*',
-        auth_mode: 'password',
-        public_key: null,
-        max_connections: 10,
-        quota_bytes: null,
-        suspended: 0,
-        expires_at: null,
-        allowed_networks: '[]',
-        node: '',
-        version: 0,
-      } as const;
+      const settings = { ...PLAIN, public_key: null, quota_bytes: null, expires_at: null, node: '', version: 0 };
       await host.apply({ ...row, ...settings });
     }
   }

@@ -15,6 +15,21 @@ export interface DirectoryRow {
   readonly last_upload_at: number;
 }
 
+/** Columns that have to have some value. */
+export const PLAIN = {
+  metadata: '{}',
+  sftp_host: '127.0.0.1',
+  sftp_port: 22,
+  password_hash: '*',
+  webhook_secret: 's',
+  max_connections: 10,
+  storage_bytes: 0,
+  retention_days: 0,
+  auth_mode: 'password',
+  suspended: 0,
+  allowed_networks: '[]',
+} as const;
+
 let uid = 3_000_000_000;
 
 /** One that is in no database yet. */
@@ -48,12 +63,9 @@ export async function insertDirectories(
     for (const row of rows) {
       uid += 1;
       await tx.insertInto('principals').values({ uid, username: row.sftp_username }).execute();
-      const place = { sftp_host: '127.0.0.1', sftp_port: 22, uid, password_hash: '*', auth_mode: 'password' } as const;
-      const rest = { metadata: '{}', webhook_secret: 's', max_connections: 10, retention_days: 0, updated_at: 1 };
-      const access = { suspended: 0, allowed_networks: '[]' } as const;
       await tx
         .insertInto('directories')
-        .values({ ...row, ...place, ...rest, ...access, account_id: accountId })
+        .values({ ...PLAIN, ...row, uid, updated_at: 1, account_id: accountId })
         .execute();
     }
   });

@@ -9,6 +9,7 @@ import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { listen } from '../../src/listen/receiver.ts';
 import { secretInDatabase } from '../../src/listen/run.ts';
+import { PLAIN } from '../support/directory-rows.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, type OutboxPlace, outboxPlace, SECRET } from './outbox-place.ts';
@@ -111,23 +112,14 @@ test('the secret is looked up in the database, and no database is made where the
   await db
     .insertInto('directories')
     .values({
+      ...PLAIN,
       id: 'd',
       account_id: 'a',
       name: 'd',
       slug: 'd',
-      metadata: '{}',
-      sftp_host: 'h',
-      sftp_port: 22,
       uid: 7,
       sftp_username: 'u',
-      password_hash: '*',
       webhook_secret: SECRET,
-      max_connections: 1,
-      storage_bytes: 0,
-      retention_days: 0,
-      auth_mode: 'password',
-      suspended: 0,
-      allowed_networks: '[]',
       inserted_at: 1,
       updated_at: 1,
     })

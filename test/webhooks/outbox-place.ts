@@ -10,6 +10,7 @@ import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { type ResolveName, resolver } from '../../src/webhooks/names.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { createSender } from '../../src/webhooks/send.ts';
+import { PLAIN } from '../support/directory-rows.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
@@ -132,21 +133,12 @@ async function makeDirectory({ db }: Database, url: string): Promise<void> {
   await db
     .insertInto('directories')
     .values({
+      ...PLAIN,
       ...known,
       uid,
       sftp_username: username,
       name: 'Orders',
-      metadata: '{}',
-      sftp_host: 'localhost',
-      sftp_port: 22,
-      password_hash: '',
       webhook_secret: SECRET,
-      max_connections: 10,
-      storage_bytes: 0,
-      retention_days: 0,
-      auth_mode: 'password',
-      suspended: 0,
-      allowed_networks: '[]',
       inserted_at: 1,
       updated_at: 1,
     })

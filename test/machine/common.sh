@@ -18,33 +18,35 @@ fail() {
   exit 1
 }
 
-# fenced LANGUAGE FOLDER: the blocks in that language of docs/vm.md, each to FOLDER/NUMBER.
+page=vm # the one of docs/ whose commands are run
+
+# fenced LANGUAGE FOLDER: the page's blocks in that language, each to FOLDER/NUMBER.
 fenced() {
   mkdir -p "$2"
   awk -v fence="\`\`\`$1" -v folder="$2" '
     /^```$/ { open = 0 }
     open { print >(folder "/" number) }
-    $0 == fence { open = 1; number++ }' docs/vm.md
+    $0 == fence { open = 1; number++ }' docs/$page.md
 }
 
-# chapter LINE [WORD OTHER_WORD]...: runs the block of that page that begins with LINE, with what is different here in the
-# place of an example, and prints what it says. `run` sees to it that every block has its turn.
+# chapter LINE [WORD OTHER_WORD]...: runs the block of the page that begins with LINE, with what is different here in the
+# place of an example, and prints what it says. `run` sees to it that every block of docs/vm.md has its turn.
 chapter() {
   local line=$1 found text
-  fenced sh $kept/chapter
-  found=$(awk -v line="$line" 'FNR == 1 && $0 == line { print FILENAME }' $kept/chapter/*)
-  [[ $found && $found != *$'\n'* ]] || fail "not one block of docs/vm.md begins with: $line"
+  fenced sh $kept/$page
+  found=$(awk -v line="$line" 'FNR == 1 && $0 == line { print FILENAME }' $kept/$page/*)
+  [[ $found && $found != *$'\n'* ]] || fail "not one block of docs/$page.md begins with: $line"
   text=$(<"$found")
   shift
   while (($#)); do
-    [[ $text == *"$1"* ]] || fail "docs/vm.md does not say $1 any more"
+    [[ $text == *"$1"* ]] || fail "docs/$page.md does not say $1 any more"
     text=${text//"$1"/"$2"}
     shift 2
   done
   sed 's/^/  $ /' <<<"$text" >&2
-  bash -euo pipefail -c "$text" >$kept/output 2>&1 || { cat $kept/output >&2 && fail 'docs/vm.md does not work'; }
+  bash -euo pipefail -c "$text" >$kept/output 2>&1 || { cat $kept/output >&2 && fail "docs/$page.md does not work"; }
   cat $kept/output
-  echo "${found##*/}" >>$kept/chapter-run
+  echo "${found##*/}" >>$kept/$page-run
 }
 
 # until_so WHAT COMMAND...: within two minutes; it is a slow machine that needs more than seconds.

@@ -1,15 +1,16 @@
-# A Debian of its own that boots: systemd as PID 1 in systemd-nspawn, on this machine's network. One at a time. For scripts to
-# source; uses ports.sh.
+# Debians of their own that boot: systemd as PID 1 in systemd-nspawn, on this machine's network. For scripts to source; uses
+# ports.sh.
 #
 #   make_machine FOLDER SUITE     its base system, kept as a tar in /var/cache/berth-machine
 #   boot_machine FOLDER           returns once it is up
-#   inside COMMAND...             runs a command in it
+#   inside FOLDER COMMAND...      runs a command in it
 #   reboot_machine FOLDER
-#   end_machine                   switches it off
+#   end_machine FOLDER            switches it off
+#   end_machines                  all of them
 #
 # Root, debootstrap and systemd-container are needed; `can_boot` says why it is impossible here, if it is.
 
-machine_pid='' nspawn_pid=''
+declare -A machine_pid=() nspawn_pid=()
 
 # can_boot: fails with a line on standard output where systemd-nspawn cannot work.
 can_boot() {
@@ -71,51 +72,54 @@ as_here() {
 }
 
 boot_machine() {
-  local until=$((SECONDS + 300))
-  systemd-nspawn --quiet --directory "$1" --boot --register=no --keep-unit --console=read-only \
-    </dev/null >"$1.console" 2>&1 &
-  nspawn_pid=$!
+  local folder=$1 until=$((SECONDS + 300))
+  systemd-nspawn --quiet --directory "$folder" --boot --register=no --keep-unit --console=read-only \
+    </dev/null >"$folder.console" 2>&1 &
+  nspawn_pid[$folder]=$!
   while ((SECONDS < until)); do
     sleep 0.5
-    machine_pid=$(pgrep --parent "$nspawn_pid" | head -n 1 || true)
-    [[ $machine_pid && $(inside systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
-    kill -0 "$nspawn_pid" 2>/dev/null || break
+    machine_pid[$folder]=$(pgrep --parent "${nspawn_pid[$folder]}" | head -n 1 || true)
+    [[ ${machine_pid[$folder]} && $(inside "$folder" systemctl is-system-running 2>/dev/null) =~ running|degraded ]] && return
+    kill -0 "${nspawn_pid[$folder]}" 2>/dev/null || break
   done
   echo "the machine did not boot; its console ends so:" >&2
-  tail -n 20 "$1.console" >&2
+  tail -n 20 "$folder.console" >&2
   return 1
 }
 
 inside() {
-  nsenter --all --target "$machine_pid" env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
+  nsenter --all --target "${machine_pid[$1]}" env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt npm_config_cafile=/etc/ssl/certs/ca-certificates.crt "$@"
+    NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt npm_config_cafile=/etc/ssl/certs/ca-certificates.crt "${@:2}"
 }
 
 # reboot_machine FOLDER: with --keep-unit, systemd-nspawn ends with 133 when its machine wants to boot again.
 reboot_machine() {
-  inside systemctl --no-block reboot
+  inside "$1" systemctl --no-block reboot
   local status=0
-  machine_ends
-  wait "$nspawn_pid" || status=$?
-  nspawn_pid=''
+  machine_ends "$1"
+  wait "${nspawn_pid[$1]}" || status=$?
   ((status == 133)) || { echo "the machine ended with $status instead of a reboot" >&2 && return 1; }
   boot_machine "$1"
 }
 
 end_machine() {
-  [[ $nspawn_pid ]] || return 0
-  kill "$nspawn_pid" 2>/dev/null || true
-  machine_ends
-  wait "$nspawn_pid" 2>/dev/null || true
-  nspawn_pid=''
+  kill "${nspawn_pid[$1]}" 2>/dev/null || true
+  machine_ends "$1"
+  wait "${nspawn_pid[$1]}" 2>/dev/null || true
+  unset "nspawn_pid[$1]"
 }
 
-# machine_ends: returns once it has, by itself or after two minutes by force.
+end_machines() {
+  local folder
+  for folder in "${!nspawn_pid[@]}"; do end_machine "$folder"; done
+}
+
+# machine_ends FOLDER: returns once it has, by itself or after two minutes by force.
 machine_ends() {
   local until=$((SECONDS + 120))
-  while kill -0 "$nspawn_pid" 2>/dev/null; do
-    ((SECONDS < until)) || kill -KILL $nspawn_pid $machine_pid 2>/dev/null || true
+  while kill -0 "${nspawn_pid[$1]}" 2>/dev/null; do
+    ((SECONDS < until)) || kill -KILL ${nspawn_pid[$1]} ${machine_pid[$1]} 2>/dev/null || true
     sleep 0.1
   done
 }

@@ -9,13 +9,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Config } from '../config.ts';
-import { isMissing } from '../db/place.ts';
+import { isMissing, isPostgresUrl } from '../db/place.ts';
 import { errorCode, errorMessage, OperatorError } from '../errors.ts';
 import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 import { hostKeyFiles, mendRotation } from './host-key-rotation.ts';
 import { ensureHostKeys, logHostKeys } from './host-keys.ts';
-import { KEYS_ID, type Paths, pathsOf, prepareFolders } from './paths.ts';
+import { KEYS_ID, ownerOf, type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
 
 const run = promisify(execFile);
@@ -51,13 +51,15 @@ const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
 export async function prepareSshd(config: Config, log: Log = createLog(config.logLevel)): Promise<void> {
   preflight(config);
   const paths = pathsOf(config);
+  // A database that machines share may be older than this one.
+  const isFirst = isPostgresUrl(config.database) ? ownerOf(paths) === undefined : isMissing(config.database);
   prepareFolders(paths);
   checkWatches(paths.jails);
   // First: in the container these files are /etc/passwd and such, without which ssh-keygen does not know whom it works for.
   await writeFiles(config, paths);
   ensureFolder(paths.hostKeys, 0o700);
   await mendRotation(paths.hostKeys);
-  logHostKeys(log, await ensureHostKeys(paths.hostKeys), isMissing(config.database));
+  logHostKeys(log, await ensureHostKeys(paths.hostKeys), isFirst);
   await writeAcceptedConfig(config, paths);
 }
 

@@ -42,7 +42,7 @@ export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   const sshd = parts.use(await startSshd(place));
   const { config, environment } = await fixedConfig(place, sshd);
   const key = await issueKey(config);
-  await fill(config, await accountOf(config.databaseFile), filling);
+  await fill(config, await accountOf(config.database), filling);
   const serve = parts.use(await startServe(config, environment));
   await until('everything is covered', () => serve.output().includes('every directory has been looked at'), 600);
   const api = parts.use(clientOf(config, key));
@@ -54,8 +54,8 @@ export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   };
 }
 
-async function accountOf(file: string): Promise<string> {
-  const database = await openDatabase(file);
+async function accountOf(place: string): Promise<string> {
+  const database = await openDatabase(place);
   const { id } = await database.db.selectFrom('accounts').select('id').executeTakeFirstOrThrow();
   await database.close();
   return id;

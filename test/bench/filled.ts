@@ -1,20 +1,14 @@
 /** Directories and files in any number, put into the database and on the disk past the API: only the outcome matters. */
 import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
-import Sqlite from 'better-sqlite3';
 import type { Config } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { FIRST_UID } from '../../src/directories/create.ts';
+import type { FilesTable } from '../../src/db/schema.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { PLAIN } from '../support/directory-rows.ts';
-
-interface Filled {
-  readonly id: string;
-  readonly sftp_username: string;
-  readonly uid: number;
-}
 
 export interface Filling {
   readonly directories: number;
@@ -24,7 +18,7 @@ export interface Filling {
 /** Fills a database that has an account, while berth is stopped. Every directory has the password hash `*`. */
 export async function fill(config: Config, accountId: string, { directories, filesEach }: Filling): Promise<void> {
   await fillDirectories(config, accountId, directories);
-  if (filesEach > 0) fillFiles(config, filesEach);
+  if (filesEach > 0) await fillFiles(config, filesEach);
 }
 
 async function fillDirectories(config: Config, accountId: string, directories: number): Promise<void> {
@@ -39,7 +33,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
       const i = start + index;
       return { id: randomUUID(), sftp_username: `bench-${i}`, uid: first + i, inserted_at: i, updated_at: i };
     });
-    const rest = { ...PLAIN, account_id: accountId, name: 'Bench', slug: 'bench' };
+    const rest = { ...PLAIN, account_id: accountId, name: 'Bench', slug: 'bench', node: config.node };
     await db.transaction().execute(async (tx) => {
       const principals = rows.map(({ uid, sftp_username: username }) => ({ uid, username }));
       await tx.insertInto('principals').values(principals).execute();
@@ -49,7 +43,14 @@ async function fillDirectories(config: Config, accountId: string, directories: n
         .execute();
     });
     for (const row of rows) {
-      const settings = { ...PLAIN, public_key: null, quota_bytes: null, expires_at: null, node: '', version: 0 };
+      const settings = {
+        ...PLAIN,
+        public_key: null,
+        quota_bytes: null,
+        expires_at: null,
+        node: config.node,
+        version: 0,
+      };
       await host.apply({ ...row, ...settings });
     }
   }
@@ -57,31 +58,44 @@ async function fillDirectories(config: Config, accountId: string, directories: n
   await close();
 }
 
+/** Rows put in by one statement: with their columns few enough for either database. */
+const ROWS = 1000;
+
 /** Puts that many files into every directory, while berth is stopped. */
-export function fillFiles(config: Config, filesEach: number): void {
-  const sqlite = new Sqlite(config.databaseFile);
-  sqlite.pragma('synchronous = off');
+export async function fillFiles(config: Config, filesEach: number): Promise<void> {
+  const { db, close } = await openDatabase(config.database);
   const paths = pathsOf(config);
-  const directories = sqlite.prepare<[number], Filled>(
-    'select id, sftp_username, uid from directories where uid > ? order by uid limit 1000',
-  );
-  const file = sqlite.prepare(`
-    insert into files (id, directory_id, path, size_bytes, state, uploaded_at, inode, mtime, source)
-    values (?, ?, ?, 0, 'uploaded', ?, ?, ?, 'log')`);
-  for (let after: number | undefined = filesEach > 0 ? 0 : undefined; after !== undefined;) {
-    const some: Filled[] = directories.all(after);
-    sqlite.exec('begin');
-    for (const { id, sftp_username: username, uid } of some) {
-      for (let n = 0; n < filesEach; n += 1) {
-        const fd = openSync(`${paths.jail(username)}/files/file-${n}`, 'wx');
-        fchownSync(fd, uid, uid);
-        const { ino, mtimeMs } = fstatSync(fd);
-        closeSync(fd);
-        file.run(randomUUID(), id, Buffer.from(`file-${n}`), n, ino, Math.floor(mtimeMs * 1000));
-      }
+  const directories = await db
+    .selectFrom('directories')
+    .select(['id', 'sftp_username', 'uid'])
+    .orderBy('uid')
+    .execute();
+  let rows: FilesTable[] = [];
+  const put = async (): Promise<void> => {
+    await db.insertInto('files').values(rows).execute();
+    rows = [];
+  };
+  for (const { id, sftp_username: username, uid } of directories) {
+    for (let n = 0; n < filesEach; n += 1) {
+      const fd = openSync(`${paths.jail(username)}/files/file-${n}`, 'wx');
+      fchownSync(fd, uid, uid);
+      const { ino, mtimeMs } = fstatSync(fd);
+      closeSync(fd);
+      rows.push({
+        id: randomUUID(),
+        directory_id: id,
+        path: Buffer.from(`file-${n}`),
+        size_bytes: 0,
+        state: 'uploaded',
+        uploaded_at: n,
+        inode: ino,
+        mtime: Math.floor(mtimeMs * 1000),
+        source: 'log',
+        session_pid: null,
+      });
+      if (rows.length === ROWS) await put();
     }
-    sqlite.exec('commit');
-    after = some.at(-1)?.uid;
   }
-  sqlite.close();
+  if (rows.length > 0) await put();
+  await close();
 }

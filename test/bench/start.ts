@@ -24,7 +24,7 @@ export const start: Bench = {
     const empty = await memoryAfterStart(config, environment);
     await fill(config, accountId, { directories, filesEach: 0 });
     const withoutFiles = await memoryAfterStart(config, environment);
-    fillFiles(config, filesEach);
+    await fillFiles(config, filesEach);
 
     const began = performance.now();
     await using serve = await startServe(config, environment);

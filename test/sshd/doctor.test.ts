@@ -17,14 +17,15 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import Sqlite from 'better-sqlite3';
 import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
 import { startBerth } from '../support/berth.ts';
+import { byHand, numberByHand } from '../support/by-hand.ts';
 import { startCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -67,20 +68,14 @@ const problems = (lines: readonly Line[]): Line[] =>
   lines.filter(({ check, verdict }) => verdict !== 'ok' && !OF_THE_MACHINE.includes(check));
 
 /** How many rows there are of what a doctor that logs in makes. */
-function countsIn({ databaseFile }: Config): string {
-  const sqlite = new Sqlite(databaseFile, { readonly: true });
+function countsIn(config: Config): string {
   const tables = ['directories', 'api_keys', 'files', 'accounts', 'audit', 'transfers'];
-  const rows = tables.map((table) => sqlite.prepare(`select count(*) from ${table}`).pluck().get());
-  sqlite.close();
-  return rows.join();
+  return tables.map((table) => numberByHand(config, `select count(*) from ${table}`)).join();
 }
 
 /** Whether changes of directories are still to be confirmed: until then serve mends what the test breaks. */
-function isSettled({ databaseFile }: Config): boolean {
-  const sqlite = new Sqlite(databaseFile, { readonly: true });
-  const marks = sqlite.prepare('select count(*) from unapplied').pluck().get();
-  sqlite.close();
-  return marks === 0;
+function isSettled(config: Config): boolean {
+  return numberByHand(config, 'select count(*) from unapplied') === 0;
 }
 
 test('a doctor that is interrupted while it logs in leaves nothing', async () => {
@@ -120,20 +115,23 @@ test('of a berth that is well there is nothing to say, a login included; of a br
     [],
   );
 
-  const write = (sql: string) => {
-    const sqlite = new Sqlite(config.databaseFile);
-    sqlite.exec(sql);
-    sqlite.close();
-  };
+  const write = (statement: string): void => byHand(config, statement);
   const jail = paths.jail(username);
   const record = join(paths.userdb, 'nobodys-abcdefgh.user');
   const [admit, keys] = [join(paths.sshd, 'admit'), join(paths.sshd, 'authorized-keys')];
   const pam = join(paths.sshd, 'etc', 'pam.d', 'sshd');
   const stranger = paths.jail('lost-abcdefgh');
   const delivery = `(id, directory_id, account_id, url, destination, body, state, attempts, inserted_at, due_at)
-    values ('x', 'd', 'a', 'http://192.0.2.1', 'z', x'00', 'running', 4, 0, 0)`;
+    values ('x', 'd', 'a', 'http://192.0.2.1', 'z', '', 'running', 4, 0, 0)`;
   const shortKey = makeShortKey(place.dir);
-  const breakages: readonly [breakIt: () => void, mend: () => void, says: RegExp][] = [
+  type Breakage = readonly [breakIt: () => void, mend: () => void, says: RegExp];
+  const ofTheFile: Breakage = [
+    () => chmodSync(config.databaseFile, 0o644),
+    () => chmodSync(config.databaseFile, 0o600),
+    /^fail database: others can read/,
+  ];
+  const breakages: readonly Breakage[] = [
+    ...(onPostgres ? [] : [ofTheFile]),
     [() => chmodSync(admit, 0o777), () => chmodSync(admit, 0o755), /^fail sshd files: .*admit is owned by 0, mode 777/],
     [
       () => rmSync(keys),
@@ -170,11 +168,6 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       () => writeFileSync(record, '{}'),
       () => rmSync(record),
       /^fail directories: 1 users that no directory has can log in: nobodys/,
-    ],
-    [
-      () => chmodSync(config.databaseFile, 0o644),
-      () => chmodSync(config.databaseFile, 0o600),
-      /^fail database: others can read/,
     ],
     [
       () => write("insert into kysely_migration values ('999-x', '2030')"),
@@ -214,12 +207,11 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.match(said, /^serve: berth serve does not run$/m);
   assert.match(said, /^sshd: no sshd answers on port \d+/m);
   assert.match(said, /^certificate: .*expired/m);
-  assert.equal(problems(down.lines).length, 3, said);
+  // Whoever shares the database sees it, too.
+  if (onPostgres) assert.match(said, /^nodes: the node \S+ is away: /m);
+  assert.equal(problems(down.lines).length, onPostgres ? 4 : 3, said);
 
-  const fd = openSync(config.databaseFile, 'r+');
-  writeSync(fd, Buffer.alloc(8192, 'x'), 0, 8192, 0);
-  closeSync(fd);
-  const damaged = await ask(config);
+  const damaged = await ask(onPostgres ? { ...config, database: urlOf('nowhere') } : damagedFile(config));
   assert.deepEqual(
     new Set(damaged.lines.map(({ check }) => check)),
     new Set(well.lines.map(({ check }) => check).filter((check) => check !== 'login')),
@@ -227,6 +219,13 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   );
   assert.ok(damaged.lines.some(({ check, verdict }) => check === 'database' && verdict === 'fail'));
 });
+
+function damagedFile(config: Config): Config {
+  const fd = openSync(config.databaseFile, 'r+');
+  writeSync(fd, Buffer.alloc(8192, 'x'), 0, 8192, 0);
+  closeSync(fd);
+  return config;
+}
 
 test('the age of the certificate is judged by the clock', async () => {
   using place = scratch();
@@ -243,7 +242,7 @@ test('the age of the certificate is judged by the clock', async () => {
 });
 
 test('where nothing is set up, the command says so line by line with status 2; a wrong configuration too', () => {
-  using place = scratch();
+  using place = scratch(onPostgres ? { BERTH_DATABASE_URL: urlOf('nowhere') } : {});
   const doctor = (environment: Record<string, string>) =>
     spawnSync(process.execPath, [MAIN, 'doctor'], {
       env: { PATH: process.env['PATH'], ...place.environment, ...environment },
@@ -254,7 +253,9 @@ test('where nothing is set up, the command says so line by line with status 2; a
   assert.equal(bare.stderr, '');
   assert.match(
     bare.stdout,
-    /^fail {2}database {6}\S+ is missing -> start berth for a new one, or: berth restore FILE$/m,
+    onPostgres
+      ? /^fail {2}database {6}.*cannot be used: database "nowhere" does not exist .* -> /m
+      : /^fail {2}database {6}\S+ is missing -> start berth for a new one, or: berth restore FILE$/m,
   );
   for (const line of bare.stdout.trim().split('\n')) assert.match(line, /^(?:ok|warn|fail) +\S/);
   const wrong = doctor({ BERTH_API_PORT: 'x' });

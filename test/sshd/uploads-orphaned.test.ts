@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import Sqlite from 'better-sqlite3';
 import { allSessions } from '../../src/sftp/sessions.ts';
 import { startBerth, webhookOf } from '../support/berth.ts';
+import { numberByHand } from '../support/by-hand.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -16,14 +16,10 @@ test('what waited for a rename when berth stopped is announced when its session 
   const directory = await berth.directory();
   const connection = await berth.connect(directory);
   await (await sftpSession(connection)).put('unnamed.part', 'x');
-  const waiting = (): number | undefined => {
-    const sqlite = new Sqlite(berth.config.databaseFile, { readonly: true });
-    const pid = sqlite.prepare<[], number>("select session_pid from files where state = 'waiting'").pluck().get();
-    sqlite.close();
-    return pid;
-  };
-  await until('it waits', () => waiting() !== undefined);
-  const pid = waiting() ?? 0;
+  const waiting = (): number =>
+    numberByHand(berth.config, "select coalesce(max(session_pid), 0) from files where state = 'waiting'");
+  await until('it waits', () => waiting() !== 0);
+  const pid = waiting();
   await berth.stop();
   await connection[Symbol.asyncDispose]();
   await until('the session is over', () => !isAlive(pid));

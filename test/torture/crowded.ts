@@ -14,6 +14,7 @@ import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { percentile } from '../support/percentile.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres } from '../support/postgres.ts';
 import { CREATE_ANEW, FXP, rawSftp, type RawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
@@ -63,7 +64,7 @@ const FILL = `
     }
   }`;
 
-/** Counts rows in a process of its own: what is measured must not wait for it. */
+/** Counts rows of SQLite in a process of its own: what is measured must not wait for it. */
 const COUNT = `
   const { DatabaseSync } = require('node:sqlite');
   const [file, prefix] = process.argv.slice(1);
@@ -103,8 +104,11 @@ export async function crowd(options: CrowdOptions): Promise<Phase[]> {
 
   const count = async (prefix: string): Promise<number> => {
     await wait(500);
-    const { stdout } = await run(process.execPath, ['-e', COUNT, config.databaseFile, prefix]);
-    return Number(stdout);
+    const within = `select count(*) from files where path > '${prefix}' and path < '${prefix}~'`;
+    const [program, ...asked] = onPostgres
+      ? ['psql', '-qXAt', '-d', config.database, '-c', within]
+      : [process.execPath, '-e', COUNT, config.database, prefix];
+    return Number((await run(program, asked)).stdout);
   };
   const during = async (phase: string, work: () => Promise<unknown>): Promise<void> => {
     phases.push(await measure(phase, client, id, work));

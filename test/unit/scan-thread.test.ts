@@ -22,7 +22,7 @@ async function filledPlace(
 ) {
   await fill(config, await firstAccount(config), { directories: 3, filesEach: FILES });
   const { reads, close } = await openReads(config.database);
-  const jails = await new JailQueries(reads, '').after('', 10);
+  const jails = await new JailQueries(reads, config.node).after('', 10);
   await close();
   const found: string[] = [];
   let lots = 0;

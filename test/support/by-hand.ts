@@ -1,0 +1,26 @@
+/** Statements of an operator's, or of whoever breaks something, past berth. */
+import Sqlite from 'better-sqlite3';
+import type { Config } from '../../src/config.ts';
+import { isPostgresUrl } from '../../src/db/place.ts';
+import { psql } from './postgres.ts';
+
+/** Runs statements that give no rows. */
+export function byHand({ database }: Pick<Config, 'database'>, statements: string): void {
+  if (isPostgresUrl(database)) psql(database, statements);
+  else using(database, (sqlite) => sqlite.exec(statements));
+}
+
+/** The number that a query gives. */
+export function numberByHand({ database }: Pick<Config, 'database'>, query: string): number {
+  if (isPostgresUrl(database)) return Number(psql(database, query));
+  return using(database, (sqlite) => Number(sqlite.prepare(query).pluck().get()));
+}
+
+function using<T>(file: string, work: (sqlite: Sqlite.Database) => T): T {
+  const sqlite = new Sqlite(file, { fileMustExist: true });
+  try {
+    return work(sqlite);
+  } finally {
+    sqlite.close();
+  }
+}

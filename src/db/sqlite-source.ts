@@ -91,7 +91,8 @@ export function openSource(file: string): Source {
 /** PostgreSQL's manual, COPY, "Text Format". */
 function asCopied({ name, type, value }: Column): string {
   if (value !== undefined) return `'${value}'`;
-  if (type === 'bytea') return `coalesce('\\\\x' || lower(hex(${name})), '\\N')`;
+  // Of null, hex() makes an empty text.
+  if (type === 'bytea') return `iif(${name} is null, '\\N', '\\\\x' || lower(hex(${name})))`;
   if (type !== 'text') return `coalesce(${name}, '\\N')`;
   const escapes = [
     ['\\', '\\\\'],

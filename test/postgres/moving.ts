@@ -2,7 +2,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Kysely } from 'kysely';
 import { openDatabase } from '../../src/db/open.ts';
+import type { Tables } from '../../src/db/schema.ts';
 import { runCommand } from '../support/command-line.ts';
 import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -89,9 +91,28 @@ export async function fill({ place }: Moving): Promise<void> {
       })
       .execute();
   }
+  await fillOutbox(db, accountId, rows[0]?.id ?? '');
   // Numbers are not given out again.
   await db.deleteFrom('transfers').where('id', '=', STRANGE.length).execute();
   await close();
+}
+
+/** Attempts with an answer, an empty one, and none. */
+async function fillOutbox(db: Kysely<Tables>, account_id: string, directory_id: string): Promise<void> {
+  const place = {
+    account_id,
+    directory_id,
+    upload_id: null,
+    url: 'https://r/',
+    destination: `${account_id} https://r`,
+  };
+  const due = { state: 'waiting', attempts: 3, inserted_at: 1, due_at: 2, finished_at: null } as const;
+  const delivery = { id: 'delivery', ...place, ...due, body: Buffer.from('{}'), replay_at: null, replayed_as: null };
+  await db.insertInto('deliveries').values(delivery).execute();
+  const attempt = { delivery_id: 'delivery', started_at: 1, finished_at: 2, status: null, latency_us: 1, error: null };
+  const answers = [Buffer.from([0, 255]), Buffer.alloc(0), null];
+  const attempts = answers.map((response, index) => ({ ...attempt, number: index + 1, response }));
+  await db.insertInto('attempts').values(attempts).execute();
 }
 
 export async function isEmpty(url: string): Promise<boolean> {

@@ -49,6 +49,13 @@ chapter() {
   echo "${found##*/}" >>$kept/$page-run
 }
 
+# ... | says PATTERN: reads to the end, as `grep -q` does not: who writes more then would fail, and the pipe with it.
+says() {
+  local text
+  text=$(cat)
+  grep -q "$@" <<<"$text"
+}
+
 # until_so WHAT COMMAND...: within two minutes; it is a slow machine that needs more than seconds.
 until_so() {
   local what=$1 until=$((SECONDS + 120))
@@ -122,4 +129,4 @@ start_receiver() {
     systemd-run --quiet --collect --unit receiver berth listen --port $receiver_port
   until_so 'the receiver listens' listens "$receiver_port"
 }
-webhook_for() { journalctl --no-pager --output cat --unit receiver | grep -q "$1"; }
+webhook_for() { journalctl --no-pager --output cat --unit receiver | says "$1"; }

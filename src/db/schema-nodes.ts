@@ -1,4 +1,4 @@
-/** The tables of several machines on one database (migration 006). With SQLite there is one, which has no name. */
+/** The tables of several machines on one database (migrations 006 and 007). With SQLite there is one, which has no name. */
 import type { Generated } from 'kysely';
 import type { Micros } from '../clock.ts';
 
@@ -13,6 +13,8 @@ export interface NodesTable {
   seen_at: Micros;
   /** Since when it gets no new directories; null while it does. */
   drained_at: Micros | null;
+  /** Why no quota can be set there, in words for a caller; null when it can, and until a node has said it. */
+  quota_obstacle: Generated<string | null>;
   inserted_at: Micros;
 }
 

@@ -33,8 +33,8 @@ export interface DirectoryHost {
    * @param isNew whether it could still go to another node: then one that is away is not waited for.
    */
   apply(directory: HostedDirectory, isNew?: boolean): Promise<void>;
-  /** Why no quota can be set on this machine, in words for the caller; undefined when it can. */
-  quotaObstacle(): string | undefined;
+  /** Why no quota can be set where the directory is at home, in words for the caller; undefined when it can. */
+  quotaObstacle(directory: Pick<HostedDirectory, 'node'>): Promise<string | undefined>;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
   /** Ends the live sessions of a user whom the limit lets in no more. Repeatable. */

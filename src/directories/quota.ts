@@ -26,9 +26,10 @@ export interface Quota {
 export async function setQuota(deps: ChangeDependencies, target: Target, fields: Fields): Promise<Quota> {
   checked(v.object({ quota: v.looseObject({}, orBlank) }, orBlank), fields);
   const { max_bytes } = checked(Limit, fields['quota'] as Fields);
-  const obstacle = deps.host.quotaObstacle();
-  if (obstacle !== undefined && max_bytes !== null)
-    throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
+  if (max_bytes !== null) {
+    const obstacle = await deps.host.quotaObstacle(await liveDirectory(deps.database.reads, target));
+    if (obstacle !== undefined) throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
+  }
   const directory = await changeDirectory(deps, target, () => ({ quota_bytes: max_bytes }));
   return { max_bytes, used_bytes: directory.storage_bytes };
 }

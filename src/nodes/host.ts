@@ -5,11 +5,14 @@
  * Promise: what a change made of a directory here is not undone by an earlier one. Changes of other nodes come by another
  * way than those of this one, so their order is not that of the commits.
  */
+import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
 import type { Log } from '../log.ts';
+import { quotaObstacleOf } from './quotas.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './tombstones.ts';
 
@@ -19,6 +22,7 @@ const LOST_DELETION =
 
 export interface HostOfAllOptions {
   readonly here: string;
+  readonly reads: Kysely<Tables>;
   readonly local: DirectoryHost;
   readonly requests: Pick<Requests, 'ask'>;
   readonly tombstones: Tombstones;
@@ -31,7 +35,7 @@ export interface HostOfAll extends DirectoryHost {
   forget(): void;
 }
 
-export function hostOfAll({ here, local, requests, tombstones, clock, log }: HostOfAllOptions): HostOfAll {
+export function hostOfAll({ here, reads, local, requests, tombstones, clock, log }: HostOfAllOptions): HostOfAll {
   /** Of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
@@ -61,6 +65,8 @@ export function hostOfAll({ here, local, requests, tombstones, clock, log }: Hos
       await local.shutOut(directory);
       log.error({ directory_id: directory.id, username: directory.sftp_username }, LOST_DELETION);
     },
+    quotaObstacle: async (directory) =>
+      directory.node === here ? local.quotaObstacle(directory) : quotaObstacleOf(reads, directory.node),
     isApplied: (directory) => !tombstones.has(directory.sftp_username) && local.isApplied(directory),
     async remove(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);

@@ -12,6 +12,7 @@ import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll } from './host.ts';
 import { removeLeftovers } from './leftovers.ts';
 import { chooseHome } from './live.ts';
+import { sayQuotaObstacle } from './quotas.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
 import { tombstonesIn } from './tombstones.ts';
@@ -62,6 +63,10 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     session,
     apply: (id) => void following?.apply(id).catch(failed),
   });
+  async function sayObstacle(): Promise<void> {
+    if (host) await sayQuotaObstacle(session.db(), here, await host.quotaObstacle({ node: here }));
+  }
+
   return {
     homes: {
       here,
@@ -80,7 +85,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     hostOf(local) {
       const left = { db, reads, here, host: local };
       leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));
-      return (host = hostOfAll({ here, local, requests, tombstones, clock, log }));
+      return (host = hostOfAll({ here, reads, local, requests, tombstones, clock, log }));
     },
     filesOf: (own) => filesHere(own, reads, here),
     async begin(given) {
@@ -90,6 +95,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
         joined() {
           host?.forget();
           given.applyAll().catch(failed);
+          sayObstacle().catch(failed);
         },
       });
     },

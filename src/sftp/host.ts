@@ -74,7 +74,7 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
       if (!linked) await linkLog(directory.sftp_username);
     },
 
-    quotaObstacle: () => quotas.obstacle(),
+    quotaObstacle: async () => quotas.obstacle(),
 
     isApplied(directory) {
       return (

@@ -1,6 +1,8 @@
 /** Directories at home on nodes: any node changes them, and their home has followed when the answer comes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { kernelQuotas } from '../../src/sftp/quota.ts';
+import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { connect } from '../support/sftp-client.ts';
 import { created, letsIn, nodesPlace } from './nodes-place.ts';
@@ -61,4 +63,23 @@ test('new directories go to the node with the fewest, where the space is alike',
     place.nodes.map(({ berth }) => ports.filter((port) => port === berth.sshd.port).length),
     [3, 3],
   );
+});
+
+test('whether a quota can be set is what the home says, not the node that is asked', postgresOnly, async () => {
+  await using place = await nodesPlace('a', 'b');
+  const [a, b] = [place.node('a'), place.node('b')];
+  const { id } = await place.directoryOn(b, a);
+  const put = (): ReturnType<typeof a.send> =>
+    a.send('PUT', `/directories/${id}/quota`, { json: { quota: { max_bytes: 5 } } });
+  const said = (): Promise<{ quota_obstacle: string | null } | undefined> =>
+    place.db.selectFrom('nodes').select('quota_obstacle').where('name', '=', 'b').executeTakeFirst();
+  const own = kernelQuotas(b.berth.config.jailDir).obstacle();
+  await until('b has said it', async () => (await said())?.quota_obstacle === (own ?? null));
+
+  const says = (quota_obstacle: string | null): Promise<unknown> =>
+    place.db.updateTable('nodes').set({ quota_obstacle }).where('name', '=', 'b').execute();
+  await says('b has a disk without');
+  assert.deepEqual((await put()).json, { error: 'No quota can be set: b has a disk without (on the node b)' });
+  await says(null);
+  assert.equal((await put()).status, 200);
 });

@@ -21,7 +21,7 @@ export function recordingHost(): RecordingHost {
     calls,
     served,
     obstacle: undefined,
-    quotaObstacle() {
+    async quotaObstacle() {
       return this.obstacle;
     },
     fail(error) {

@@ -6,6 +6,7 @@ import * as clock from './003-clock.ts';
 import * as api from './004-api.ts';
 import * as dashboard from './005-dashboard.ts';
 import * as nodes from './006-nodes.ts';
+import * as quotasOfNodes from './007-quotas-of-nodes.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -14,4 +15,5 @@ export const migrations: Record<string, Migration> = {
   '004-api': api,
   '005-dashboard': dashboard,
   '006-nodes': nodes,
+  '007-quotas-of-nodes': quotasOfNodes,
 };

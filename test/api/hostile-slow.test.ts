@@ -167,7 +167,7 @@ test('431 and 413: headers past 16 KiB or a hundred, bodies past 64 KiB, while t
 test('silent connections take no more than half of the descriptors: all else goes on', async () => {
   using place = scratch();
   const { config, environment } = await fixedPorts(place);
-  await using serve = await startServe(config, environment, 400);
+  await using serve = await startServe(config, environment, { by: ['prlimit', '--nofile=400'] });
   using before = clientOf(config, await issueKey(config));
   const create = async (name: string): Promise<number> =>
     (await before.send('POST', '/directories', { json: { directory: { name } } })).status;

@@ -19,7 +19,7 @@ test('what cannot be logged changes no answer and ends nothing', async () => {
   const file = join(place.dir, 'logs', 'berth.log');
   const key = await issueKey(config);
   const descriptor = openSync(file, 'a');
-  await using serve = await startServe(config, environment, undefined, descriptor);
+  await using serve = await startServe(config, environment, { stderr: descriptor });
   closeSync(descriptor);
   using client = clientOf(config, key);
   disk.fill();

@@ -9,6 +9,7 @@ import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
+import { randomOf } from '../support/random-of.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
@@ -268,14 +269,3 @@ interface Created {
 }
 
 const contentOf = (name: string): string => `${name}\n`.repeat(200);
-
-/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}

@@ -34,8 +34,16 @@ export interface ApiClient extends Disposable {
   as(key: string): Send;
 }
 
+export interface ApiServer {
+  /** 127.0.0.1 when it is left out. */
+  readonly host?: string;
+  readonly port: number;
+  readonly ca: Buffer;
+  readonly key: string;
+}
+
 /** A client that trusts `ca` alone; paths are below `/api/v1` unless they start with `//`, which stands for the root. */
-export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: string }): ApiClient {
+export function apiClient({ host = '127.0.0.1', port, ca, key }: ApiServer): ApiClient {
   const agent = new Agent({ ca, keepAlive: true });
   const as =
     (ownKey: string): Send =>
@@ -44,7 +52,7 @@ export function apiClient({ port, ca, key }: { port: number; ca: Buffer; key: st
       const target = path.startsWith('//') ? path.slice(1) : `/api/v1${path}`;
       const outgoing = request({
         agent,
-        host: '127.0.0.1',
+        host,
         port,
         method,
         path: target,

@@ -20,7 +20,7 @@ export interface Received {
 }
 
 export interface Receiver extends AsyncDisposable {
-  /** `http://127.0.0.1:<port>/hook`, or the same with `https:`. */
+  /** `http://127.0.0.1:<port>/hook`, or the same with `https:` or at another address. */
   readonly url: string;
   /** Every request so far, in the order in which they were complete. */
   readonly requests: readonly Received[];
@@ -40,7 +40,8 @@ export interface ReceiverOptions {
    * machine makes more requests than there are webhooks.
    */
   readonly eachOnce?: boolean;
-  /** Where it listens; a free port when left out. */
+  /** Where it listens; 127.0.0.1 and a free port when left out. */
+  readonly host?: string;
   readonly port?: number;
 }
 
@@ -48,6 +49,7 @@ export async function receiver({
   respond,
   tls,
   eachOnce = false,
+  host = '127.0.0.1',
   port: wanted = 0,
 }: ReceiverOptions = {}): Promise<Receiver> {
   const requests: Received[] = [];
@@ -74,12 +76,12 @@ export async function receiver({
   };
   const server = tls ? createTlsServer(tls, listener) : createServer(listener);
   server.on('connection', () => (connections += 1));
-  server.listen(wanted, '127.0.0.1');
+  server.listen(wanted, host);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
 
   return {
-    url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}/hook`,
+    url: `${tls ? 'https' : 'http'}://${host}:${port}/hook`,
     requests,
     connections: () => connections,
     async next() {

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { type Config, readConfig } from '../../src/config.ts';
 import { freshDatabase, onPostgres } from './postgres.ts';
 
-const ROOT = '/srv/berth-test';
+/** Where all folders of tests are. */
+export const ROOT = '/srv/berth-test';
 
 export interface Scratch extends Disposable {
   readonly dir: string;

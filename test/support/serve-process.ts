@@ -20,17 +20,20 @@ export interface ServeProcess extends AsyncDisposable {
   kill(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/**
- * Starts it, with so many descriptors at most if that is said; returns once it answers on its port, which has to be a fixed one. Leaves nothing
- * behind when it does not. `stderr`: a descriptor that takes it.
- */
+export interface SpawnOptions {
+  /** What runs it, with arguments: `prlimit`, say. It has to become the process. */
+  readonly by?: readonly string[];
+  /** A descriptor that takes its standard error. */
+  readonly stderr?: number;
+}
+
+/** Starts it; returns once it answers on its port, which has to be a fixed one. Leaves nothing behind when it does not. */
 export async function startServe(
   config: Config,
   environment: Record<string, string>,
-  descriptors?: number,
-  stderr: 'pipe' | number = 'pipe',
+  options: SpawnOptions = {},
 ): Promise<ServeProcess> {
-  const serve = spawnServe(environment, descriptors, stderr);
+  const serve = spawnServe(environment, options);
   try {
     await until('berth serve answers', async () => {
       if (serve.hasEnded()) throw new Error(`berth serve has ended: ${serve.output()}`);
@@ -44,19 +47,11 @@ export async function startServe(
 }
 
 /** The same without waiting for an answer. */
-export function spawnServe(
-  environment: Record<string, string>,
-  descriptors?: number,
-  stderr: 'pipe' | number = 'pipe',
-): ServeProcess {
-  const berth = [MAIN, 'serve'];
-  const [command, args] =
-    descriptors === undefined
-      ? [process.execPath, berth]
-      : ['prlimit', [`--nofile=${descriptors}`, process.execPath, ...berth]];
+export function spawnServe(environment: Record<string, string>, { by = [], stderr }: SpawnOptions = {}): ServeProcess {
+  const [command, ...args] = [...by, process.execPath, MAIN, 'serve'];
   const child = spawn(command, args, {
     env: { PATH: process.env['PATH'], ...compileCache, ...coverage(), ...environment },
-    stdio: ['ignore', 'pipe', stderr],
+    stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -83,7 +78,7 @@ export function spawnServe(
 
 /** A client of the API that such a process serves. */
 export function clientOf(config: Config, key: string): ApiClient {
-  return apiClient({ port: config.api.port, ca: readFileSync(config.tls.cert), key });
+  return apiClient({ ...config.api, ca: readFileSync(config.tls.cert), key });
 }
 
 async function isHealthy(config: Config): Promise<boolean> {

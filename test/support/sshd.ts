@@ -52,20 +52,28 @@ export async function startSshd(place: Scratch, addresses?: readonly string[]): 
   return runSshd(config, addresses);
 }
 
-/** Starts sshd for what has been prepared, on the configuration's port. */
-export async function runSshd(config: Config, addresses: readonly string[] = ['127.0.0.1']): Promise<Sshd> {
+/**
+ * Starts sshd for what has been prepared, on the configuration's port.
+ * @param by what runs it, with arguments. It has to become the process.
+ */
+export async function runSshd(
+  config: Config,
+  addresses: readonly string[] = ['127.0.0.1'],
+  by: readonly string[] = [],
+): Promise<Sshd> {
   const paths = pathsOf(config);
   const listen = addresses.flatMap((address) => ['-o', `ListenAddress=${address}`]);
-  const command = ['/usr/sbin/sshd', '-D', '-e', '-f', join(paths.sshd, 'sshd_config'), ...listen];
+  const program = ['/usr/sbin/sshd', '-D', '-e', '-f', join(paths.sshd, 'sshd_config'), ...listen];
+  const [command = '', ...args] = [...by, 'sh', IN_NAMESPACE, paths.sshd, ...program];
   // In a process group of its own, so that the end of the test reaches what it forked before it ended.
   const { readEnd, writeEnd } = namedPipe();
-  const sshd = spawn('sh', [IN_NAMESPACE, paths.sshd, ...command], { stdio: ['ignore', 'ignore', writeEnd] });
+  const sshd = spawn(command, args, { stdio: ['ignore', 'ignore', writeEnd] });
   closeSync(writeEnd);
   const lines: string[] = [];
   const ready = Promise.withResolvers<void>();
   createInterface(readEnd).on('line', (line) => {
     lines.push(line);
-    if (line.startsWith('Server listening on 127.0.0.1 ')) ready.resolve();
+    if (line.startsWith(`Server listening on ${addresses[0]} `)) ready.resolve();
   });
   sshd.once('exit', () => ready.reject(new Error(`sshd ended: ${lines.join('; ')}`)));
   await ready.promise;
@@ -130,7 +138,7 @@ function signal(pid: number, how: NodeJS.Signals): void {
 }
 
 /** Host keys take a second of both cores, so the tests share a set. What makes them has a test of its own. */
-async function copyHostKeys(root: string, folder: string): Promise<void> {
+export async function copyHostKeys(root: string, folder: string): Promise<void> {
   const shared = join(root, 'hostkeys');
   if (!existsSync(shared)) {
     const fresh = mkdtempSync(`${shared}-`);

@@ -1,0 +1,106 @@
+/** Changes whose home is cut off or without power: 503 in time, never an answer that is not true, and in force once it is back. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ApiAnswer } from '../../support/api-client.ts';
+import type { Created } from '../nodes-place.ts';
+import { AHEAD, type Cluster, cluster, clustered, type ClusterNode, letsIn } from './cluster.ts';
+
+/** In ms. */
+const LONGEST = 10_000;
+
+/** From the cable's return until nobody gets in any more, in ms. A refusal takes about 2 s, by PAM. */
+const FOLLOWED = 15_000;
+
+/** One directory for each change. */
+interface Changed {
+  readonly password: Created;
+  readonly suspended: Created;
+  readonly deleted: Created;
+}
+
+const changes = {
+  password: (node: ClusterNode, { id }: Created) => node.send('POST', `/directories/${id}/password`),
+  suspended: (node: ClusterNode, { id }: Created) =>
+    node.send('PATCH', `/directories/${id}/access`, { json: { access: { suspended: true } } }),
+  deleted: (node: ClusterNode, { id }: Created) => node.send('DELETE', `/directories/${id}`),
+};
+const CHANGES = ['password', 'suspended', 'deleted'] as const;
+
+async function changedOn({ directoryOn }: Cluster, home: ClusterNode): Promise<Changed> {
+  return {
+    password: await directoryOn(home),
+    suspended: await directoryOn(home),
+    deleted: await directoryOn(home),
+  };
+}
+
+/** It says the truth in time: nothing has been done yet, and when to ask again. */
+async function refused(asked: Promise<ApiAnswer>): Promise<void> {
+  const began = performance.now();
+  const { status, headers, text } = await asked;
+  const took = performance.now() - began;
+  assert.equal(status, 503, text);
+  assert.ok(Number(headers['retry-after']) > 0);
+  assert.ok(took <= LONGEST, `answered after ${took} ms`);
+}
+
+/** The changes are wanted, though nobody has made them. */
+async function askedInVain(through: ClusterNode, of: Changed): Promise<void> {
+  await Promise.all(CHANGES.map((change) => refused(changes[change](through, of[change]))));
+  const shown = await through.send('GET', `/directories/${of.suspended.id}/access`);
+  assert.match(shown.text, /"suspended":true/);
+  assert.equal((await through.send('GET', `/directories/${of.deleted.id}`)).status, 404);
+}
+
+/** Whoever repeats the changes is told that they are in force, and they are. */
+async function repeated(through: ClusterNode, of: Changed): Promise<void> {
+  const answers = await Promise.all(CHANGES.map((change) => changes[change](through, of[change])));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 204],
+  );
+  const [{ json } = assert.fail()] = answers;
+  assert.ok(await letsIn(of.password, (json as { data: { sftp_password: string } }).data.sftp_password));
+  await nobodyIn(of);
+}
+
+async function nobodyIn(of: Changed): Promise<void> {
+  const entered = await Promise.all(CHANGES.map((change) => letsIn(of[change])));
+  assert.deepEqual(entered, [false, false, false]);
+}
+
+/** Tries until one is refused. @returns when that was. */
+async function firstRefusal(directory: Created): Promise<number> {
+  while (await letsIn(directory));
+  return performance.now();
+}
+
+test('changes whose home is cut off, or has no power', clustered, async (t) => {
+  await using place = await cluster({ a: {}, b: { settings: AHEAD } });
+  const [a, b] = [place.node('a'), place.node('b')];
+  const other = await place.directoryOn(b);
+
+  await t.test('cut off: in force within seconds of its return', async (each) => {
+    const of = await changedOn(place, b);
+    await b.cable.unplug();
+    await askedInVain(a, of);
+    await b.cable.plug();
+    const back = performance.now();
+    for (const [index, at] of (await Promise.all(CHANGES.map((change) => firstRefusal(of[change])))).entries()) {
+      each.diagnostic(`${CHANGES[index]}: refused ${Math.round(at - back)} ms after the cable is in`);
+      assert.ok(at - back <= FOLLOWED, `refused after ${at - back} ms`);
+    }
+    await repeated(a, of);
+  });
+
+  await t.test('without power: in force before its sshd admits anybody', async () => {
+    const of = await changedOn(place, b);
+    await b.powerOff();
+    await askedInVain(a, of);
+    await b.startSshd();
+    await nobodyIn(of);
+    assert.ok(await letsIn(other));
+    await b.startHealthy();
+    await repeated(a, of);
+  });
+});

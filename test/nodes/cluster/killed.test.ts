@@ -1,0 +1,113 @@
+/**
+ * Uploads on two nodes, of which one is killed in each round, at a moment that the seed says: nothing is lost, and at most one in
+ * a hundred is announced twice. `CLUSTER_ROUNDS=30 CLUSTER_UPLOADS=500` is the whole promise; it takes longer than the runner's
+ * limits, `--test-timeout` and TEST_FILE_SECONDS.
+ */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { webhookOf } from '../../support/berth.ts';
+import { until } from '../../support/poll.ts';
+import { randomOf } from '../../support/random-of.ts';
+import { type Finished, upload } from '../../torture/uploader.ts';
+import type { Created } from '../nodes-place.ts';
+import { type Cluster, cluster, clustered, type ClusterNode } from './cluster.ts';
+
+const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? 3);
+const UPLOADS = Number(process.env['CLUSTER_UPLOADS'] ?? 100);
+
+/** Of each node. */
+const CLIENTS = 2;
+
+/** Of a round's beginning, in ms, in which a node is killed: uploads go on then. */
+const LATEST_KILL = 2500;
+
+/** What was on its way at a kill comes twice: one in a hundred of the 500 uploads of a round. */
+const TWICE = 5 * ROUNDS;
+
+/** What a killed node was sending is another one's after 20 s. In s. */
+const SETTLED = 60;
+
+/** How long something may yet come twice, in ms. */
+const AFTERWARDS = 6000;
+
+interface Busy {
+  readonly directory: Created;
+  /** By the file's name. */
+  readonly finished: Map<string, Finished>;
+}
+
+test(
+  'kill -9 of a node during uploads: nothing is lost, one in a hundred comes twice at most',
+  clustered,
+  async (t) => {
+    const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(1e6));
+    t.diagnostic(`CLUSTER_SEED=${seed}`);
+    const random = randomOf(seed);
+    await using place = await cluster({ a: {}, b: {} });
+    const nodes = ['a', 'b'].map((name) => place.node(name));
+    const busy: Busy[] = [];
+    for (const node of nodes) busy.push({ directory: await place.directoryOn(node), finished: new Map() });
+
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const uploads = busy.flatMap((each) => uploadsOf(round, each));
+      await wait(random() * LATEST_KILL);
+      const node = nodes[Math.floor(random() * nodes.length)] ?? assert.fail();
+      await killed(node, { withSshd: random() < 0.3 });
+      await Promise.all(uploads);
+    }
+    await until('every upload is announced', () => missing(place, busy).length === 0, SETTLED).catch(() => undefined);
+    await wait(AFTERWARDS);
+
+    assert.deepEqual(missing(place, busy), [], 'these are lost');
+    const told = place.receiver.requests.map((request) => versionOf(webhookOf(request)));
+    const twice = told.filter((version, index) => told.indexOf(version) !== index);
+    t.diagnostic(`${told.length} announced, ${twice.length} of them twice`);
+    assert.ok(twice.length <= TWICE, `these came twice: ${twice.join(', ')}`);
+  },
+);
+
+async function killed(node: ClusterNode, { withSshd }: { readonly withSshd: boolean }): Promise<void> {
+  if (withSshd) {
+    await node.powerOff();
+    await node.startSshd();
+  } else {
+    await node.serve().kill('SIGKILL');
+  }
+  await node.startHealthy();
+}
+
+function uploadsOf(round: number, { directory, finished }: Busy): Promise<void>[] {
+  const { sftp_host: host, sftp_port: port, sftp_username: username, sftp_password: password } = directory;
+  const count = Math.ceil(UPLOADS / CLIENTS / 2);
+  // They have to go on as long as a node may be killed.
+  const pause = Math.round(LATEST_KILL / count);
+  return Array.from({ length: CLIENTS }, (_, client) =>
+    upload({ host, port, username, password }, { name: `${round}-${client}`, count, pause }, finished),
+  );
+}
+
+/** Finished uploads whose last version has not been announced. */
+function missing({ receiver }: Cluster, busy: readonly Busy[]): string[] {
+  const told = new Set(receiver.requests.map((request) => versionOf(webhookOf(request))));
+  return busy
+    .flatMap(({ directory, finished }) =>
+      [...finished].map(([filename, { sizes }]) =>
+        versionOf({ directory_id: directory.id, filename, size_bytes: sizes.at(-1) }),
+      ),
+    )
+    .filter((version) => !told.has(version));
+}
+
+function versionOf({
+  directory_id: id,
+  filename,
+  size_bytes: size,
+}: {
+  directory_id: string;
+  filename: string;
+  size_bytes: number | undefined;
+}): string {
+  return `${id} ${filename} ${size}`;
+}

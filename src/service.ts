@@ -27,6 +27,7 @@ import { byApiKey } from './http/access.ts';
 import { firstPair, followCertificate, type TlsPair } from './http/certificate.ts';
 import { clientAddress, fromProxy } from './http/client-address.ts';
 import { observed, requestNames } from './http/observe.ts';
+import { withMoves } from './http/moves.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
 import { createAccountLimit, createAddressLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
@@ -35,6 +36,7 @@ import { createLastUsed, type LastUsed } from './last-used.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { dueHere } from './nodes/due.ts';
+import type { Depart } from './nodes/move/departure.ts';
 import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
@@ -46,7 +48,7 @@ import { applyCredentials } from './sftp/reconcile.ts';
 import { addressOf, liveSessionsOf } from './sftp/sessions.ts';
 import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
-import { startUploads, type Uploads } from './uploads/start.ts';
+import { startUploads, type Uploads, type UploadsOptions } from './uploads/start.ts';
 import { watched } from './uploads/watched-host.ts';
 import { startUpkeep } from './upkeep.ts';
 import { version } from './version.ts';
@@ -98,6 +100,7 @@ interface Ground {
   readonly clock: Clock;
   readonly clockLead: ClockLead;
   readonly log: Log;
+  readonly isShut: Nodes['isShut'] | undefined;
 }
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
@@ -119,13 +122,13 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
-  const ground = { config, paths, database, background, metrics, clock, clockLead, log };
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log, isShut: nodes?.isShut };
 
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
   const changes = createFileChanges();
   const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, changes, roundPause }), closed);
-  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets }), closed);
+  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets, moved: uploads.scan }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
   const homes = nodes?.homes ?? onlyHome(config);
   const own = watched(local, uploads);
@@ -136,6 +139,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   await applyUnapplied(following);
   await nodes?.begin({ apply: (id) => applyRequested(following, id), applyAll: () => applyUnapplied(following) });
 
+  const depart = nodes?.departures({ local, uploads });
   const rules = { database, clock, host, homes, removal };
   const checkHealth = (): Promise<void> => health(ground, uploads);
   const replays = parts.adopt(startReplayQueue({ ...ground, transact: dispatcher.transact }), closed);
@@ -145,7 +149,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   const webhooks = { wake, send };
   const files = nodes?.filesOf(uploads.files) ?? uploads.files;
-  const api = await openApi(ground, { rules, webhooks, files, changes, checkHealth }, parts);
+  const api = await openApi(ground, { rules, webhooks, files, changes, checkHealth }, parts, depart);
   const sources = {
     reads: database.reads,
     node: config.node,
@@ -188,20 +192,13 @@ function openWebhooks(
   };
 }
 
-function openUploads(
-  ground: Ground,
-  {
-    dispatcher,
-    keysUsed,
-    changes,
-    roundPause,
-  }: {
-    dispatcher: Dispatcher;
-    keysUsed: Pick<LastUsed, 'note'>;
-    changes: ReturnType<typeof createFileChanges>;
-    roundPause: number | undefined;
-  },
-): Promise<Uploads> {
+interface Recording extends Pick<UploadsOptions, 'roundPause'> {
+  readonly dispatcher: Dispatcher;
+  readonly keysUsed: Pick<LastUsed, 'note'>;
+  readonly changes: ReturnType<typeof createFileChanges>;
+}
+
+function openUploads(ground: Ground, { dispatcher, keysUsed, changes, roundPause }: Recording): Promise<Uploads> {
   const { config, paths, metrics } = ground;
   return startUploads({
     ...ground,
@@ -234,6 +231,7 @@ async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
   own: Pick<AppDependencies & DashboardDependencies, 'rules' | 'webhooks' | 'files' | 'changes' | 'checkHealth'>,
   parts: AsyncDisposableStack,
+  depart: Depart | undefined,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'>> {
   const shared = {
     ...own,
@@ -258,7 +256,8 @@ async function openApi(
   });
   const nameRequest = requestNames(fromProxy(config.trustedProxies));
   const asked = { log, observe: metrics.request };
-  const operators = observed(createApp({ ...shared, identify: byOperator(database.reads) }), asked);
+  const ofOperators = createApp({ ...shared, identify: byOperator(database.reads) });
+  const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
   const app = observed(createApp({ ...shared, identify }), asked);

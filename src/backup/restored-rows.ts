@@ -1,6 +1,6 @@
 /** Fits a restored database to files that were copied, and to what happened since the backup. */
-import { sql } from 'kysely';
 import { type Micros, systemClock } from '../clock.ts';
+import { forgottenInode } from '../db/forgotten-inodes.ts';
 import type { Database } from '../db/open.ts';
 import { skipUids } from '../db/shared.ts';
 import { FIRST_UID } from '../directories/create.ts';
@@ -33,11 +33,7 @@ export interface RestoredRows {
 export async function adaptRestored({ db }: Database, node: string): Promise<RestoredRows> {
   return db.transaction().execute(async (tx) => {
     const here = tx.selectFrom('directories').select('id').where('node', '=', node);
-    await tx
-      .updateTable('files')
-      .where('directory_id', 'in', here)
-      .set({ inode: sql<number>`case when mtime > 0 then -1 - mtime else -1 end` })
-      .execute();
+    await tx.updateTable('files').where('directory_id', 'in', here).set({ inode: forgottenInode() }).execute();
     const noFileHasThis: Micros = -1;
     await tx
       .updateTable('files')

@@ -8,6 +8,7 @@ import { type ListedNode, listNodes } from '../nodes/list.ts';
 import { shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { moveCommand, receiveCommand } from './node-move.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 interface Json {
@@ -44,6 +45,7 @@ no new directories.
 Examples:
   berth node list
   berth node drain sftp-2
+  berth node move acme-corp-x7k2m9qa --to sftp-2
   berth node remove sftp-2`;
 
 export function nodeCommand(invocation: Invocation): Command {
@@ -87,7 +89,7 @@ export function nodeCommand(invocation: Invocation): Command {
     await withNodes(({ db }) => removeNode(db, node));
     print(json ? JSON.stringify({ name: node }) : `Removed node ${node}`);
   });
-  return command;
+  return command.addCommand(moveCommand(invocation, withNodes)).addCommand(receiveCommand(invocation, withNodes));
 
   async function drain(name: string, isDrained: boolean, json: true | undefined): Promise<void> {
     const nodes = await withNodes(async ({ db, reads }) => {

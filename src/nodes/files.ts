@@ -3,8 +3,16 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { Gate } from './move/gate.ts';
 
-export function filesHere(own: DirectoryFiles, reads: Kysely<Tables>, here: string): DirectoryFiles {
+export function filesHere(
+  own: DirectoryFiles,
+  {
+    reads,
+    here,
+    gate,
+  }: { readonly reads: Kysely<Tables>; readonly here: string; readonly gate: Pick<Gate, 'through'> },
+): DirectoryFiles {
   /** @throws {BerthError} `home_elsewhere`. */
   async function check({ id }: { readonly id: string }): Promise<void> {
     const { node = here } =
@@ -18,13 +26,15 @@ export function filesHere(own: DirectoryFiles, reads: Kysely<Tables>, here: stri
       await check(jail);
       return own.content(jail, uploadId);
     },
-    async remove(target, ...about) {
-      await check(target);
-      return own.remove(target, ...about);
-    },
-    async place(target, ...about) {
-      await check(target);
-      return own.place(target, ...about);
-    },
+    remove: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.remove(target, ...about);
+      }),
+    place: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.place(target, ...about);
+      }),
   };
 }

@@ -12,6 +12,7 @@ import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
 import type { Log } from '../log.ts';
+import type { Gate } from './move/gate.ts';
 import { quotaObstacleOf } from './quotas.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -26,6 +27,8 @@ export interface HostOfAllOptions {
   readonly local: DirectoryHost;
   readonly requests: Pick<Requests, 'ask'>;
   readonly tombstones: Tombstones;
+  /** A directory that leaves is not opened again. */
+  readonly gate: Pick<Gate, 'pass' | 'isShut'>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -33,9 +36,11 @@ export interface HostOfAllOptions {
 export interface HostOfAll extends DirectoryHost {
   /** Versions may begin anew: a database that has lost its last commits numbers the next ones like them. */
   forget(): void;
+  /** It is at home elsewhere from that version on. */
+  departed(version: Version): void;
 }
 
-export function hostOfAll({ here, reads, local, requests, tombstones, clock, log }: HostOfAllOptions): HostOfAll {
+export function hostOfAll({ here, reads, local, requests, tombstones, gate, clock, log }: HostOfAllOptions): HostOfAll {
   /** Of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
@@ -56,6 +61,7 @@ export function hostOfAll({ here, reads, local, requests, tombstones, clock, log
     ...local,
     async apply(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
+      gate.pass(directory.id);
       if (!tombstones.has(directory.sftp_username)) {
         await inOrder(directory, () => local.apply(directory));
         // Whoever has set that on another node cannot.
@@ -67,7 +73,8 @@ export function hostOfAll({ here, reads, local, requests, tombstones, clock, log
     },
     quotaObstacle: async (directory) =>
       directory.node === here ? local.quotaObstacle(directory) : quotaObstacleOf(reads, directory.node),
-    isApplied: (directory) => !tombstones.has(directory.sftp_username) && local.isApplied(directory),
+    isApplied: (directory) =>
+      !tombstones.has(directory.sftp_username) && !gate.isShut(directory.id) && local.isApplied(directory),
     async remove(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
       await inOrder(directory, () => local.remove(directory));
@@ -81,5 +88,6 @@ export function hostOfAll({ here, reads, local, requests, tombstones, clock, log
       if (directory.node === here) await local.endSessions(directory);
     },
     forget: () => latest.clear(),
+    departed: ({ id, version }) => void latest.set(id, version),
   };
 }

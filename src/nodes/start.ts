@@ -7,11 +7,16 @@ import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Homes } from '../directories/homes.ts';
 import type { Log } from '../log.ts';
+import { pathsOf } from '../sftp/paths.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll } from './host.ts';
 import { removeLeftovers } from './leftovers.ts';
 import { chooseHome } from './live.ts';
+import { removeAbandoned } from './move/abandoned.ts';
+import { departures, type Depart, type Leave } from './move/departure.ts';
+import { createGate } from './move/gate.ts';
+import type { Moved } from './move/rehome.ts';
 import { sayQuotaObstacle } from './quotas.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
@@ -19,9 +24,11 @@ import { tombstonesIn } from './tombstones.ts';
 
 /** How often what has gone to other nodes is removed, in ms. */
 const LEFTOVERS = 5000;
+/** How often files are looked for whose directories did not come, in ms. */
+const ABANDONED = 3_600_000;
 
 export interface NodesOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir'>;
+  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
   readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;
@@ -43,6 +50,10 @@ export interface Nodes {
   hostOf(local: DirectoryHost): DirectoryHost;
   /** The files of directories that are at home here. */
   filesOf(own: DirectoryFiles): DirectoryFiles;
+  /** Whether a directory is on its way to another node: nothing of it may be changed. */
+  isShut(directoryId: string): boolean;
+  /** How directories leave this node. */
+  departures(leave: Leave): Depart;
   /** From then on this node is live, and follows what others change. */
   begin(following: Following): Promise<void>;
   close(): Promise<void>;
@@ -57,12 +68,19 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
   let host: HostOfAll | undefined;
   let leftovers: Loop | undefined;
   const tombstones = tombstonesIn(config.stateDir);
+  const gate = createGate();
+  const arrivals = { reads, here, paths: pathsOf(config) };
+  const abandoned = background.start('abandoned-moves', { every: ABANDONED }, () => removeAbandoned(arrivals));
   const failed = (error: unknown): void => log.error({ err: error }, 'could not follow a change, will try again');
-  const requests = createRequests({
-    reads,
-    session,
-    apply: (id) => void following?.apply(id).catch(failed),
-  });
+  const apply = async (id: string): Promise<void> => void (await following?.apply(id));
+  const requests = createRequests({ reads, session, apply: (id) => void apply(id).catch(failed) });
+
+  async function gone(moved: Moved): Promise<void> {
+    host?.departed(moved);
+    void leftovers?.run();
+    await requests.ask(moved, false);
+  }
+
   async function sayObstacle(): Promise<void> {
     if (host) await sayQuotaObstacle(session.db(), here, await host.quotaObstacle({ node: here }));
   }
@@ -85,9 +103,11 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     hostOf(local) {
       const left = { db, reads, here, host: local };
       leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));
-      return (host = hostOfAll({ here, reads, local, requests, tombstones, clock, log }));
+      return (host = hostOfAll({ here, reads, local, requests, tombstones, gate, clock, log }));
     },
-    filesOf: (own) => filesHere(own, reads, here),
+    filesOf: (own) => filesHere(own, { reads, here, gate }),
+    isShut: gate.isShut,
+    departures: (leave) => departures({ ...leave, db, here, gate, clock, log, apply, gone }),
     async begin(given) {
       following = given;
       await session.begin({
@@ -101,6 +121,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     },
     async close() {
       await leftovers?.close();
+      await abandoned.close();
       await session.close();
     },
   };

@@ -2,7 +2,7 @@
  * This machine as the rules see it: what makes a directory live, and what ends it. All that is written here follows from
  * the directory's row, so `apply` can be repeated at any time and mends whatever it finds.
  */
-import type { DirectoryHost } from '../directories/host.ts';
+import type { DirectoryHost, HostedDirectory } from '../directories/host.ts';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { syncAll } from '../sync.ts';
@@ -18,9 +18,13 @@ export interface HostOptions {
   readonly paths: Paths;
   readonly log: Log;
   readonly sockets: LogSockets;
+  /** A directory has become live here that is not new: it came from another node, say. Its files may not be as recorded. */
+  readonly moved?: (directory: HostedDirectory) => void;
 }
 
 export interface LocalHost extends DirectoryHost {
+  /** Lets nobody log in from here on; live sessions go on. `apply` takes that back. */
+  lock(username: string): void;
   /** Gives the user's jail the transfer log's socket, if it is without it. False when there is no jail. */
   relink(username: string): Promise<boolean>;
   /** After the transfer log was started anew: gives the jails of live sessions its socket; `linkAll` follows. */
@@ -33,7 +37,7 @@ export interface LocalHost extends DirectoryHost {
 }
 
 /** Makes the folders that `apply` writes to, and goes on with removals that an earlier process left. */
-export function createDirectoryHost({ paths, log, sockets }: HostOptions): LocalHost {
+export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions): LocalHost {
   prepareFolders(paths);
   const trash = createTrash(paths, log);
   const quotas = kernelQuotas(paths.jails, paths.quotaSocket);
@@ -66,10 +70,11 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
   return {
     // Credentials are written before it waits for anything, so a later change of the same directory cannot overtake them.
     async apply(directory) {
-      ensureJail(paths, directory);
+      const isNew = ensureJail(paths, directory);
       quotas.apply(directory.uid, directory.quota_bytes);
       const linked = linkLogSocket(paths, directory.sftp_username, sockets);
       writeCredentials(paths, directory);
+      if (isNew && directory.version > 1) moved?.(directory);
       if (directory.suspended === 1) await end(directory.sftp_username);
       if (!linked) await linkLog(directory.sftp_username);
     },
@@ -101,6 +106,7 @@ export function createDirectoryHost({ paths, log, sockets }: HostOptions): Local
       await syncAll([paths.jails, paths.corner, paths.trash, paths.userdb, paths.authorizedKeys, paths.limits]);
     },
 
+    lock: (username) => void removeCredentials(paths, username),
     relink,
     async relinkLiveSessions() {
       const sessions = await allSessions(paths);

@@ -26,7 +26,7 @@ import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
 import type { Paths } from './paths.ts';
 
-type User = Pick<HostedDirectory, 'sftp_username' | 'uid'>;
+type User = Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid'>;
 
 interface Part {
   readonly name: string;
@@ -43,15 +43,25 @@ function partsOf({ uid }: User): Part[] {
   ];
 }
 
-/** Makes the jail, or makes the one that is there right. */
-export function ensureJail(paths: Paths, user: User): void {
+/**
+ * Makes the jail, or makes the one that is there right. What has arrived from another node is made the jail, as long as there
+ * is none.
+ * @returns whether there was none.
+ */
+export function ensureJail(paths: Paths, user: User): boolean {
   const jail = paths.jail(user.sftp_username);
-  if (lstat(jail)) return mend(jail, user);
-  const fresh = join(paths.corner, `new-${user.sftp_username}`);
+  if (lstat(jail)) {
+    mend(jail, user);
+    return false;
+  }
+  const arrived = join(paths.arriving, user.id);
+  const hasArrived = lstat(arrived) !== undefined;
+  const fresh = hasArrived ? arrived : join(paths.corner, `new-${user.sftp_username}`);
   // An earlier attempt that was cut off: nobody has logged in to it, so it is empty but for our own folders.
-  rmSync(fresh, { recursive: true, force: true });
+  if (!hasArrived) rmSync(fresh, { recursive: true, force: true });
   mend(fresh, user);
   renameSync(fresh, jail);
+  return true;
 }
 
 /** Whether there is nothing to mend. */

@@ -26,6 +26,7 @@ import { type HistoryRow, logHistory } from './record/history.ts';
 import { REST } from './record/look.ts';
 import { startRecording } from './record/start.ts';
 import { applyRetention } from './retention.ts';
+import { createSettling, type Settling } from './settling.ts';
 import { createTransit, settleTransit } from './transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
@@ -64,6 +65,8 @@ export interface UploadsOptions {
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   readonly transact: Transact;
+  /** Whether nothing of a directory may be changed now. */
+  readonly isShut?: ((directoryId: string) => boolean) | undefined;
 }
 
 export interface UploadsState {
@@ -74,7 +77,7 @@ export interface UploadsState {
   readonly watchesComplete: boolean;
 }
 
-export interface Uploads {
+export interface Uploads extends Settling {
   readonly sockets: Pick<TransferLog, 'currentSocket' | 'moreSockets'>;
   readonly files: DirectoryFiles;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
@@ -84,6 +87,8 @@ export interface Uploads {
   /** A directory has become live. */
   watch(jail: Jail): void;
   unwatch(jail: Jail): void;
+  /** Looks at all files of a directory soon. */
+  scan(jail: Pick<Jail, 'id'>): void;
   /** For those who look at the service from outside. */
   state(): UploadsState;
   close(): Promise<void>;
@@ -98,7 +103,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     parts;
   const drained = (left: number) => recorder.drained(left);
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
-  const retention = { ...options, filesRoot, ledger, isHeld, drained };
+  const mustStay = async (id: string, inode: number) => (options.isShut?.(id) ?? false) || isHeld(id, inode);
+  const retention = { ...options, filesRoot, ledger, isHeld: mustStay, drained };
   const loops = {
     sessions: background.start('sessions', { every: SESSION_SWEEP }, () => unheard.sweep()),
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
@@ -128,6 +134,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     },
     watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
     unwatch: (jail) => watcher.remove(jail),
+    scan: ({ id }) => scanner.request(id),
+    ...createSettling(parts),
     state: () => ({
       sessions: sessions.all().filter(({ serves }) => serves).length,
       transferLogRead: transferLog.listening(),

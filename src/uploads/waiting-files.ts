@@ -37,6 +37,13 @@ export class WaitingFiles {
     for (const { path } of left) this.#options.ledger.sessionEnded(jail, pathOf(path), { by, at });
   }
 
+  /** No session of that directory is left. */
+  async abandoned(jail: Jail): Promise<void> {
+    const at = this.#options.clock.now();
+    const left = await this.#rows().where('directory_id', '=', jail.id).execute();
+    for (const { path } of left) this.#options.ledger.sessionEnded(jail, pathOf(path), { by: undefined, at });
+  }
+
   /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
   async sweep(): Promise<void> {
     const { clock, ledger, livePids } = this.#options;

@@ -18,6 +18,8 @@ export interface Created {
 export interface TestNode {
   readonly name: string;
   readonly berth: TestBerth;
+  /** For commands that are run there. */
+  readonly environment: Readonly<Record<string, string>>;
   /** A request to this node, with a key that all of them know. */
   readonly send: Send;
 }
@@ -46,7 +48,7 @@ export async function nodesPlace(...names: readonly string[]): Promise<NodesPlac
       using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key });
       return await client.send(...request);
     };
-    nodes.push({ name, berth, send });
+    nodes.push({ name, berth, environment: place.environment, send });
   }
   const owned = parts.move();
   return {

@@ -46,7 +46,8 @@ async function answered(outgoing: ReturnType<typeof request>, socket: string) {
   }
 }
 
-function unreachable(code: string | undefined, socket: string): string {
+/** Why nobody answers on that socket, by the code of the error. */
+export function unreachable(code: string | undefined, socket: string): string {
   if (code === 'EACCES') return `only root may use ${socket}: run this with sudo`;
   if (code === 'ENOENT' || code === 'ECONNREFUSED') {
     return 'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start';
@@ -54,7 +55,8 @@ function unreachable(code: string | undefined, socket: string): string {
   return `berth serve did not answer (${code ?? 'the connection ended'}): whether it did what was asked, berth audit tells`;
 }
 
-function inWords(answer: string, status: number): string {
+/** What a refusal says. */
+export function inWords(answer: string, status: number): string {
   try {
     const { error, errors = {} } = JSON.parse(answer) as Refusal;
     return (

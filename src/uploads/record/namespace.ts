@@ -112,6 +112,8 @@ export class Namespace {
   readonly due = new Set<Entry>();
   /** Entries whose look has begun. */
   readonly underWay = new Set<Entry>();
+  /** Entries with a look that is planned for later. */
+  readonly planned = new Set<Entry>();
 
   constructor(jail: Jail) {
     this.jail = jail;
@@ -121,6 +123,11 @@ export class Namespace {
   /** Looks that are due or under way. */
   get pending(): number {
     return this.due.size + this.underWay.size;
+  }
+
+  /** Whether everything has been acted upon that the log has told, but for handles that are still open. */
+  get isSettled(): boolean {
+    return this.pending === 0 && !this.planned.values().some(({ isPending }) => isPending);
   }
 
   get isEmpty(): boolean {

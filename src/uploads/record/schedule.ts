@@ -42,9 +42,11 @@ export class Schedule {
     clearTimeout(entry.later?.timer);
     const timer = setTimeout(() => {
       entry.later = undefined;
+      entry.directory.planned.delete(entry);
       this.lookNow(entry);
     }, ms).unref();
     entry.later = { at, timer };
+    entry.directory.planned.add(entry);
   }
 
   /** The next entries to look at. End each look with `done`. */
@@ -79,6 +81,11 @@ export class Schedule {
     let sum = 0;
     for (const { pending } of this.#directories.values()) sum += pending;
     return sum;
+  }
+
+  /** Whether what the log has told of a directory has been acted upon, but for handles that are still open. */
+  isSettled(directoryId: string): boolean {
+    return this.#directories.get(directoryId)?.isSettled ?? true;
   }
 
   close(): void {

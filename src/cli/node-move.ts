@@ -1,0 +1,96 @@
+/** `berth node move`, and `berth node receive`, which it runs on the other node. */
+import { Command } from 'commander';
+import type { Database } from '../db/open.ts';
+import { OperatorError } from '../errors.ts';
+import { receive } from '../nodes/move/receive.ts';
+import { type MoveOutcome, runMove } from '../nodes/move/run.ts';
+import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { pathsOf } from '../sftp/paths.ts';
+import { named } from './directory/which.ts';
+import type { Invocation } from './invocation.ts';
+import { leaving } from './leaving.ts';
+
+type WithNodes = <T>(use: (database: Database) => Promise<T>) => Promise<T>;
+
+interface MoveChoice {
+  readonly to: string;
+  readonly ssh?: string;
+  readonly shared?: boolean;
+  readonly itIsOff?: boolean;
+  readonly json?: true;
+}
+
+const HELP = `
+Run it as root on the node where the directory is. Files are copied by rsync over ssh, with your key, while the directory is
+in use; then nobody can log in until what has changed since is there, too: some seconds. Ids, credentials and what is recorded stay;
+the customer's address becomes that of the new node. Both nodes need rsync. Interrupt it when you like, and repeat it to go on:
+the directory is on one of the two nodes at any time.
+
+--shared copies nothing: the jails of both nodes are on one storage, which both have at the same path.
+--it-is-off is for a node that is off for good, and runs anywhere. Copy its files from a backup before, to the folder that
+berth node receive prints there; without them the directory is empty. Should that node come back, it removes what it has.
+
+Examples:
+  berth node move acme-corp-x7k2m9qa --to sftp-2
+  berth node move acme-corp-x7k2m9qa --to sftp-2 --ssh 'ssh -p 2022 root@10.0.0.12'
+  berth node move acme-corp-x7k2m9qa --to sftp-2 --it-is-off`;
+
+export function moveCommand(invocation: Invocation, withNodes: WithNodes): Command {
+  const { config, clock, environment, print, stderr } = invocation;
+  return new Command('move')
+    .description('Move a directory to another node')
+    .argument('<directory>', 'its id, SFTP username, external id, slug or name')
+    .requiredOption('--to <node>', 'where it goes')
+    .option('--ssh <command>', 'runs a command as root on that node (default: ssh root@ and its address)')
+    .option('--shared', 'the jails of both nodes are on the same storage: copy nothing')
+    .option('--it-is-off', 'the node that it is on is off for good')
+    .option('--json', 'print JSON')
+    .addHelpText('after', HELP)
+    .action(async (text: string, { to, ssh, shared = false, itIsOff = false, json }: MoveChoice) => {
+      const signal = invocation.catchSignals();
+      if (shared && itIsOff) throw new OperatorError('--it-is-off copies nothing: leave out --shared');
+      const words = ssh?.trim().split(/\s+/);
+      if (words && words.length < 2) throw new OperatorError("--ssh is a command and a host: --ssh 'ssh root@sftp-2'");
+      const { node: here, jailDir } = config();
+      const outcome = await withNodes(async ({ db }) => {
+        const { directory } = await named(invocation, text, {});
+        const by = { keyId: operatorKeyId(operatorLogin(environment)), requestId: '', route: 'berth node move' };
+        const progress = (line: string): void => stderr(`${line}\n`);
+        const depart: Parameters<typeof runMove>[0]['depart'] = (move) => leaving(invocation, move);
+        return runMove(
+          { db, here, jailDir, clock, signal, progress, depart },
+          { directory, to, isShared: shared, isOff: itIsOff, ssh: words, by },
+        );
+      });
+      if (json) print(JSON.stringify(outcome));
+      else for (const line of linesOf(outcome)) print(line);
+    });
+}
+
+function* linesOf({ sftp_username, from, to, sftp_host, sftp_port, locked_out_ms, is_live }: MoveOutcome) {
+  yield from === null ? `${sftp_username} is on ${to} already` : `Moved ${sftp_username} from ${from} to ${to}`;
+  yield `Its customer connects to ${sftp_host}, port ${sftp_port}`;
+  if (locked_out_ms !== null) yield `Nobody could log in for ${(locked_out_ms / 1000).toFixed(1)} s`;
+  if (!is_live) yield `${to} has not answered yet: it lets its user in as soon as it can; repeat this to wait for that`;
+}
+
+const RECEIVE_HELP = `
+berth node move runs this. By hand it is for the files of a node that is off for good: copy them from a backup to the folder
+that it prints, with their owners, then move the directory.
+
+Example:
+  rsync -aH --numeric-ids backup.example.com:/backup/jails/acme-corp-x7k2m9qa/files/ "$(berth node receive ID)"`;
+
+export function receiveCommand({ config, print }: Invocation, withNodes: WithNodes): Command {
+  return new Command('receive')
+    .description('Make a folder on this node for the files of a directory that is to come here')
+    .argument('<id>', "the directory's id")
+    .option('--as <node>', 'only when this node is called that')
+    .addHelpText('after', RECEIVE_HELP)
+    .action(async (id: string, { as }: { readonly as?: string }) => {
+      const settings = config();
+      const here = settings.node;
+      if (as !== undefined && as !== here) throw new OperatorError(`this node is called ${here}, not ${as}`);
+      print(await withNodes(({ db }) => receive({ db, paths: pathsOf(settings), here }, id)));
+    });
+}

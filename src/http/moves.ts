@@ -1,0 +1,52 @@
+/**
+ * How `berth node move` has a directory leave this node (`operators.ts`). The answer to the first request goes on until the
+ * move is over: when the command ends before, however that happens, the directory's user may come in again.
+ */
+import { randomUUID } from 'node:crypto';
+import { Hono } from 'hono';
+import * as v from 'valibot';
+import { OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { Depart, Departure } from '../nodes/move/departure.ts';
+import { OPERATOR, operatorKeyId } from '../operator-socket.ts';
+import type { ApiEnv } from './observe.ts';
+import { dataResponse, errorResponse, refusal } from './responses.ts';
+
+const Wanted = v.object({ to: v.string() });
+
+/** The API and, besides, moves. */
+export function withMoves(api: Hono<ApiEnv>, depart: Depart, log: Log): Hono<ApiEnv> {
+  const app = new Hono<ApiEnv>();
+  const open = new Map<string, Departure>();
+
+  app.post('/moves/:id', async (c) => {
+    const { to } = v.parse(Wanted, await c.req.json());
+    c.env.notes.route = '/moves/:id';
+    const keyId = operatorKeyId(c.req.header(OPERATOR) ?? '');
+    const by = { keyId, requestId: c.env.notes.id, route: 'berth node move' };
+    const departure = await depart({ id: c.req.param('id'), to, by });
+    const name = randomUUID();
+    const end = async (): Promise<void> => {
+      open.delete(name);
+      await departure.end();
+    };
+    open.set(name, departure);
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(`${name}\n`)),
+      cancel: end,
+    });
+    return new Response(body);
+  });
+
+  app.post('/moves/:name/commit', async (c) => {
+    const departure = open.get(c.req.param('name'));
+    if (!departure) return refusal(409, 'berth serve has ended meanwhile: nothing has changed');
+    return dataResponse(JSON.stringify(await departure.commit()));
+  });
+
+  app.all('*', (c) => api.fetch(c.req.raw, c.env));
+  app.onError((error, c) =>
+    error instanceof OperatorError ? refusal(409, error.message) : errorResponse(error, log, c.env.notes.id),
+  );
+  return app;
+}

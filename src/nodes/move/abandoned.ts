@@ -1,0 +1,37 @@
+/** Files that came for directories which then stayed where they were: removed after a while. */
+import { existsSync, readdirSync, renameSync, statSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../db/schema.ts';
+import type { Paths } from '../../sftp/paths.ts';
+
+/** How long a move may be interrupted until its files are sent anew, in ms. It may take days itself. */
+const KEPT = 7 * 24 * 3_600_000;
+
+export interface AbandonedOptions {
+  readonly reads: Kysely<Tables>;
+  readonly here: string;
+  readonly paths: Pick<Paths, 'arriving' | 'trash'>;
+}
+
+/** `berth node receive` sets the time of each folder. What a crash leaves in the trash goes at the next start. */
+export async function removeAbandoned({ reads, here, paths }: AbandonedOptions): Promise<void> {
+  if (!existsSync(paths.arriving)) return;
+  for (const id of readdirSync(paths.arriving)) {
+    const folder = join(paths.arriving, id);
+    const { mtimeMs = Infinity } = statSync(folder, { throwIfNoEntry: false }) ?? {};
+    if (Date.now() - mtimeMs < KEPT) continue;
+    const own = await reads
+      .selectFrom('directories')
+      .select('id')
+      .where('id', '=', id)
+      .where('node', '=', here)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (own) continue; // it is about to be made a jail
+    const discarded = join(paths.trash, `abandoned-${id}`);
+    renameSync(folder, discarded);
+    await rm(discarded, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,57 @@
+/** The part of the node that a directory goes to, before it is at home there: a folder for its files, which no user can reach. */
+import { existsSync, mkdirSync, readdirSync, readlinkSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../db/schema.ts';
+import { OperatorError } from '../../errors.ts';
+import { ensureFolder } from '../../sftp/files.ts';
+import { type Paths, prepareFolders } from '../../sftp/paths.ts';
+import { checkTarget } from './rehome.ts';
+
+export interface Receiving {
+  readonly db: Kysely<Tables>;
+  readonly paths: Paths;
+  readonly here: string;
+}
+
+/**
+ * Repeatable. The directory's home makes it the jail, once that is here (`sftp/jail.ts`).
+ * @returns where its files go to.
+ * @throws {OperatorError} when the directory cannot come.
+ */
+export async function receive({ db, paths, here }: Receiving, id: string): Promise<string> {
+  const directory = await db
+    .selectFrom('directories')
+    .select(['node', 'sftp_username'])
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  if (!directory) throw new OperatorError(`there is no directory ${id}`);
+  if (directory.node === here) throw new OperatorError(`the directory is at home on ${here} already`);
+  await checkTarget(db, { id, to: here });
+  // Of a former time that the database does not know of, say. It would stay in place of what comes.
+  const jail = paths.jail(directory.sftp_username);
+  if (existsSync(jail)) throw new OperatorError(`${jail} is in the way: move it away`);
+  prepareFolders(paths);
+  ensureFolder(paths.arriving, 0o700);
+  const folder = join(paths.arriving, id);
+  const writer = processIn(folder);
+  if (writer !== undefined)
+    throw new OperatorError(`an earlier copy still runs here (process ${writer}): wait for its end`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const now = Date.now() / 1000;
+  utimesSync(folder, now, now);
+  return join(folder, 'files');
+}
+
+/** A process that works in that folder or below: rsync goes to where it writes. */
+function processIn(folder: string): string | undefined {
+  return readdirSync('/proc').find((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      return `${readlinkSync(`/proc/${name}/cwd`)}/`.startsWith(`${folder}/`);
+    } catch {
+      return false; // it has ended
+    }
+  });
+}

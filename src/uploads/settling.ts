@@ -1,0 +1,49 @@
+/** When all that sessions did in a directory is recorded, so that its files can go to another machine. */
+import { setTimeout } from 'node:timers/promises';
+import type { Jail } from './jails.ts';
+import type { Follower } from './log/follower.ts';
+import type { Sessions } from './log/sessions.ts';
+import type { UnheardSessions } from './log/unheard-sessions.ts';
+import { filesHeldBy } from './processes.ts';
+import type { Schedule } from './record/schedule.ts';
+import type { WaitingFiles } from './waiting-files.ts';
+
+/** How long it may take, in ms. What is not settled by then, a scan of the files tells wherever they are. */
+const PATIENCE = 4000;
+/** Between looks, in ms. */
+const LOOK = 20;
+
+export interface SettlingOptions {
+  readonly follower: Pick<Follower, 'caughtUp'>;
+  readonly sessions: Pick<Sessions, 'pidsOf'>;
+  readonly unheard: Pick<UnheardSessions, 'sweep'>;
+  readonly waiting: Pick<WaitingFiles, 'abandoned'>;
+  readonly schedule: Pick<Schedule, 'isSettled'>;
+}
+
+export interface Settling {
+  /** The inodes that sessions of that directory have open for writing, asked of the kernel now. */
+  written(directoryId: string): ReadonlySet<number>;
+  /** Of a directory whose sessions have ended. */
+  settled(jail: Jail): Promise<void>;
+}
+
+export function createSettling({ follower, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
+  return {
+    written: (id) => new Set(sessions.pidsOf(id).flatMap((pid) => filesHeldBy(pid).map(({ inode }) => inode))),
+    async settled(jail) {
+      const over = performance.now() + PATIENCE;
+      const waitWhile = async (isSo: () => boolean): Promise<void> => {
+        while (isSo() && performance.now() < over) await setTimeout(LOOK);
+      };
+      await follower.caughtUp(jail.id);
+      while (sessions.pidsOf(jail.id).length > 0 && performance.now() < over) {
+        await unheard.sweep();
+        if (sessions.pidsOf(jail.id).length > 0) await setTimeout(LOOK);
+      }
+      await waitWhile(() => !schedule.isSettled(jail.id));
+      await waiting.abandoned(jail);
+      await waitWhile(() => !schedule.isSettled(jail.id));
+    },
+  };
+}

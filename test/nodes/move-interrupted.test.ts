@@ -1,0 +1,223 @@
+/** A move that ends in the middle: where the directory is at home then, and that the same command goes on. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, utimesSync } from 'node:fs';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { createLog } from '../../src/log.ts';
+import { removeAbandoned } from '../../src/nodes/move/abandoned.ts';
+import { rehome } from '../../src/nodes/move/rehome.ts';
+import { prepare } from '../../src/prepare.ts';
+import { removeCredentials, usersWithCredentials } from '../../src/sftp/credentials.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { startCommand } from '../support/command-line.ts';
+import { until } from '../support/poll.ts';
+import { postgresOnly } from '../support/postgres.ts';
+import { connect } from '../support/sftp-client.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { aboutToMove, arrivals, filesOn, type Move, moved, upload } from './moving.ts';
+import { letsIn } from './nodes-place.ts';
+
+const BY = { keyId: 'operator:root', requestId: '', route: 'berth node move' };
+
+function start({ a, ssh, directory }: Move) {
+  return startCommand(a.environment, ['node', 'move', directory.id, '--to', 'b', '--ssh', ssh.command]);
+}
+
+/** It is where it was and in use; the same command moves it. */
+async function goesOn({ a, b, ssh, directory }: Move, announced = 3): Promise<void> {
+  await until('its user comes in', () => letsIn(a, directory));
+  await upload(a, directory, 'second');
+  await a.berth.receiver.next();
+  ssh.goOn();
+  const { from, is_live } = await moved(a, directory, '--to', 'b', '--ssh', ssh.command);
+  assert.deepEqual([from, is_live], ['a', true]);
+  assert.ok(await letsIn(b, directory));
+  for (const name of ['first', 'second']) assert.equal(readFileSync(join(filesOn(b, directory), name), 'utf8'), name);
+  await upload(b, directory, 'third');
+  await until('it is announced', () => a.berth.receiver.requests.length === announced);
+}
+
+test('killed while it copies: the directory is where it was, and in use', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  move.ssh.pauseAt(2);
+  const command = start(move);
+  await move.ssh.paused();
+  assert.ok(await letsIn(move.a, move.directory));
+  command.kill('SIGKILL');
+  await goesOn(move);
+});
+
+test('killed while nobody can log in: its user comes in again at once', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  move.ssh.pauseAt(4);
+  const command = start(move);
+  await move.ssh.paused();
+  assert.equal(await letsIn(move.a, move.directory), false);
+  const put = { body: 'hello', headers: { 'content-type': 'text/plain' } };
+  const { status } = await move.a.send('PUT', `/directories/${move.directory.id}/files/hello.txt`, put);
+  assert.equal(status, 503);
+  command.kill('SIGKILL');
+  await goesOn(move);
+});
+
+test('killed while an upload may still end: likewise, and the upload is announced', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  const { a, directory } = move;
+  const { sftp_username: username, sftp_password: password } = directory;
+  await using connection = await connect({ port: a.berth.sshd.port, username, password });
+  const session = await sftpSession(connection);
+  const handle = await session.open('slow', 'w');
+  await session.write(handle, 'slow');
+  const command = start(move);
+  await until('nobody can log in', async () => (await usersWithCredentials(pathsOf(a.berth.config))).size === 0);
+  command.kill('SIGKILL');
+  await session.close(handle);
+  await a.berth.receiver.next();
+  await until('its user comes in', () => letsIn(a, directory));
+  await goesOn(move, 4);
+});
+
+test('Ctrl-C while nobody can log in: likewise', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  move.ssh.pauseAt(4);
+  const command = start(move);
+  await move.ssh.paused();
+  command.kill('SIGINT');
+  move.ssh.goOn();
+  const [status] = (await once(command, 'close')) as [number];
+  assert.equal(status, 130);
+  await goesOn(move);
+});
+
+test(
+  'berth serve ends while nobody can log in: the command says so, and nothing has changed',
+  postgresOnly,
+  async () => {
+    await using move = await aboutToMove();
+    const { a, ssh } = move;
+    ssh.pauseAt(4);
+    const command = start(move);
+    const said = text(command.stderr);
+    await ssh.paused();
+    await a.berth.stop();
+    await a.berth.start();
+    assert.ok(await letsIn(a, move.directory));
+    ssh.goOn();
+    assert.match(await said, /nothing has changed/);
+    await goesOn(move);
+  },
+);
+
+test(
+  'the machine dies while nobody can log in: its user is let in before its sshd starts again',
+  postgresOnly,
+  async () => {
+    await using move = await aboutToMove();
+    const { a, place, directory } = move;
+    move.ssh.pauseAt(4);
+    const command = start(move);
+    await move.ssh.paused();
+    // As the power cut leaves it: without what the end of the service puts right.
+    const mark = await place.db
+      .selectFrom('unapplied')
+      .selectAll()
+      .where('directory_id', '=', directory.id)
+      .executeTakeFirstOrThrow();
+    command.kill('SIGKILL');
+    await until('it is open again', () => letsIn(a, directory));
+    await a.berth.stop();
+    await place.db
+      .insertInto('unapplied')
+      .values(mark)
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    removeCredentials(pathsOf(a.berth.config), directory.sftp_username);
+    assert.equal(await letsIn(a, directory), false);
+    await prepare(a.berth.config, createLog('silent'));
+    assert.ok(await letsIn(a, directory));
+    await a.berth.start();
+    await goesOn(move);
+  },
+);
+
+test('a change while nobody can log in: 503, and the home that it has then follows', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  const { a, b, ssh, directory } = move;
+  ssh.pauseAt(4);
+  const command = start(move);
+  const ended = once(command, 'close');
+  await ssh.paused();
+  const access = { json: { access: { suspended: true } } };
+  assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, access)).status, 503);
+  ssh.goOn();
+  assert.equal(((await ended) as [number])[0], 0);
+  assert.equal(await letsIn(b, directory), false);
+  const open = { json: { access: { suspended: false } } };
+  assert.equal((await a.send('PATCH', `/directories/${directory.id}/access`, open)).status, 200);
+  assert.ok(await letsIn(b, directory));
+});
+
+test('deleted while nobody can log in: it is gone, and does not move', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  const { a, ssh, directory } = move;
+  ssh.pauseAt(4);
+  const command = start(move);
+  const said = text(command.stderr);
+  await ssh.paused();
+  assert.equal((await a.send('DELETE', `/directories/${directory.id}`)).status, 204);
+  ssh.goOn();
+  assert.match(await said, /rsync|no longer at home on a/);
+  assert.equal(await letsIn(a, directory), false);
+});
+
+test(
+  'both nodes end right after the moment of the move: the files are there when the new one is back',
+  postgresOnly,
+  async () => {
+    await using move = await aboutToMove();
+    const { a, b, place, ssh, directory } = move;
+    // All of a move but its end.
+    ssh.pauseAt(5);
+    const command = start(move);
+    await ssh.paused();
+    const ended = once(command, 'close');
+    await rehome(place.db, { id: directory.id, from: 'a', to: 'b', by: BY }, Date.now() * 1000);
+    await Promise.all([a.berth.stop(), b.berth.stop()]);
+    ssh.goOn();
+    await ended;
+
+    await prepare(a.berth.config, createLog('silent'));
+    assert.equal(await letsIn(a, directory), false, 'its old home lets nobody in any more');
+    await prepare(b.berth.config, createLog('silent'));
+    assert.ok(await letsIn(b, directory));
+    await b.berth.start();
+    assert.equal(readFileSync(join(filesOn(b, directory), 'first'), 'utf8'), 'first');
+    const again = await moved(a, directory, '--to', 'b');
+    assert.deepEqual([again.from, again.is_live], [null, true]);
+    await a.berth.start();
+    await until('its old home has removed it', () => !existsSync(join(filesOn(a, directory), '..')));
+    await upload(b, directory, 'second');
+    await until('it is announced', () => a.berth.receiver.requests.length === 2);
+  },
+);
+
+test('what came for a move that was given up goes after a week', postgresOnly, async () => {
+  await using move = await aboutToMove();
+  const { a, b, place, ssh, directory } = move;
+  ssh.pauseAt(3);
+  const command = start(move);
+  await ssh.paused();
+  command.kill('SIGKILL');
+  const arrived = join(arrivals(b), directory.id);
+  assert.ok(existsSync(join(arrived, 'files', 'first')));
+  const sweep = { reads: place.db, here: 'b', paths: pathsOf(b.berth.config) };
+  await removeAbandoned(sweep);
+  assert.ok(existsSync(arrived), 'the move may still go on');
+  const before = Date.now() / 1000 - 8 * 86_400;
+  utimesSync(arrived, before, before);
+  await removeAbandoned(sweep);
+  assert.equal(existsSync(arrived), false);
+  assert.ok(await letsIn(a, directory));
+});

@@ -11,6 +11,7 @@ import type { Database, OpenOptions, Reads } from './open.ts';
 import { shownPlace } from './place.ts';
 import { BerthPostgresDialect, poolOf } from './postgres.ts';
 import { explained, refuseUnsuitable } from './postgres-server.ts';
+import { reserveBeside } from './reserve.ts';
 import type { Tables } from './schema.ts';
 
 /** Requests that read at once; more wait for their turn. */
@@ -19,7 +20,7 @@ const READERS = 8;
 /** @throws {OperatorError} when it cannot be reached or used. */
 export async function openPostgres(
   url: string,
-  { known = migrations, isEager = false, isPatient = false }: OpenOptions = {},
+  { known = migrations, reserveBeside: file, isEager = false, isPatient = false }: OpenOptions = {},
 ): Promise<Database> {
   const db = connectionsTo(url, 1, 'berth', isPatient);
   const reads = connectionsTo(url, READERS, 'berth reads', isPatient);
@@ -38,7 +39,8 @@ export async function openPostgres(
   } finally {
     await schema.destroy();
   }
-  return { db, reads, reserve: NO_RESERVE, emptyLog: async () => undefined, close };
+  const reserve = file === undefined ? NO_RESERVE : reserveBeside(file);
+  return { db, reads, reserve, emptyLog: async () => undefined, close };
 }
 
 export async function openPostgresReads(url: string): Promise<Reads> {
@@ -46,7 +48,6 @@ export async function openPostgresReads(url: string): Promise<Reads> {
   return { reads, close: () => reads.destroy() };
 }
 
-/** The database has a disk of its own. */
 const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
 
 function connectionsTo(url: string, max: number, name: string, isPatient = false): Kysely<Tables> {

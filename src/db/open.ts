@@ -24,6 +24,8 @@ export interface Reads {
 export interface OpenOptions {
   /** SQLite: reads all of it first, unless it is large. */
   readonly check?: boolean;
+  /** PostgreSQL: the file beside which this machine's reserve lies; none when left out. SQLite's lies beside its own. */
+  readonly reserveBeside?: string;
   /** PostgreSQL: makes all connections now. Who runs for long may have no descriptor left for one later. */
   readonly isEager?: boolean;
   /** PostgreSQL: a statement may take as long as it needs. */

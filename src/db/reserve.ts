@@ -1,6 +1,6 @@
 /**
- * Room on the database's disk for the commit that takes somebody's access away: a file, given back when the disk is full, and
- * made again when there is room. Customers who fill the disk that they share with the database could otherwise not be stopped.
+ * Room on the state's disk for what takes somebody's access away, SQLite's commit and the credentials: a file, given back when
+ * the disk is full, and made again when there is room. Customers who fill a disk that they share could otherwise not be stopped.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -27,13 +27,18 @@ export function replaceFile(path: string, text: string, mode: number, gid = 0): 
   const fresh = `${path}.new`;
   const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
   try {
-    fchownSync(fd, 0, gid); // we may be a user with capabilities (berth.service)
-    fchmodSync(fd, mode);
-    writeSync(fd, text);
-  } finally {
-    closeSync(fd);
+    try {
+      fchownSync(fd, 0, gid); // we may be a user with capabilities (berth.service)
+      fchmodSync(fd, mode);
+      writeSync(fd, text);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(fresh, path);
+  } catch (error) {
+    removeFile(fresh); // on a full disk
+    throw error;
   }
-  renameSync(fresh, path);
 }
 
 /** Whether that is a file of exactly this text and mode, root's and of that group. */

@@ -39,7 +39,7 @@ async function retaining(place: CrashPlace, clock: Clock) {
           database: place.database,
           clock,
           log: createLog('silent'),
-          node: '',
+          node: place.config.node,
           filesRoot: () => files,
           ledger: {
             remove: (_place, path) => removed.push(path),

@@ -22,6 +22,7 @@ import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { PATIENCE } from '../support/poll.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 import { directory, hostOf } from '../support/sftp-user.ts';
@@ -82,7 +83,7 @@ const DAMAGES: readonly [name: string, damage: (file: string) => void, says: Reg
 ];
 
 for (const [name, damage, says] of DAMAGES) {
-  test(`a database ${name} ends serve with one line, and stays as it is`, async () => {
+  test(`a database ${name} ends serve with one line, and stays as it is`, sqliteOnly, async () => {
     using place = scratch();
     const file = await made(place);
     damage(file);
@@ -99,51 +100,59 @@ for (const [name, lose] of [
   ['missing', (file: string) => rmSync(file)],
   ['empty', (file: string) => truncateSync(file, 0)],
 ] as const) {
-  test(`a database that is ${name} beside SFTP users is not made anew, and they keep what they have`, async () => {
-    using place = scratch();
-    const file = await made(place);
-    const paths = pathsOf(place.config);
-    const user = directory();
-    {
-      await using host = hostOf(paths);
-      await host.apply(user);
-      lose(file);
-      for (const words of [['serve'], ['account', 'create', 'Anew', '--plan', 'pro']]) {
-        const { status, lines } = berth(place, ...words);
-        assert.equal(status, 1);
-        assert.equal(lines.length, 1, lines.join('\n'));
-        assert.match(lines[0] ?? '', /is missing or empty, but .*userdb holds SFTP users.*restore a backup/);
+  test(
+    `a database that is ${name} beside SFTP users is not made anew, and they keep what they have`,
+    sqliteOnly,
+    async () => {
+      using place = scratch();
+      const file = await made(place);
+      const paths = pathsOf(place.config);
+      const user = directory();
+      {
+        await using host = hostOf(paths);
+        await host.apply(user);
+        lose(file);
+        for (const words of [['serve'], ['account', 'create', 'Anew', '--plan', 'pro']]) {
+          const { status, lines } = berth(place, ...words);
+          assert.equal(status, 1);
+          assert.equal(lines.length, 1, lines.join('\n'));
+          assert.match(lines[0] ?? '', /is missing or empty, but .*userdb holds SFTP users.*restore a backup/);
+        }
+        assert.ok(host.isApplied(user));
       }
-      assert.ok(host.isApplied(user));
-    }
-    assert.equal(existsSync(file) ? statSync(file).size : 0, 0);
-  });
+      assert.equal(existsSync(file) ? statSync(file).size : 0, 0);
+    },
+  );
 }
 
-test('a page that is damaged while serve runs: requests that need it fail with a line that says so, and the file stays', async () => {
-  using place = scratch();
-  const port = await freePort();
-  const config: Config = { ...place.config, api: { host: '127.0.0.1', port } };
-  const file = place.config.databaseFile;
-  mkdirSync(place.config.stateDir, { recursive: true });
-  const key = await issueKey(place.config);
-  await using serve = await startServe(config, { ...place.environment, BERTH_API_PORT: String(port) });
-  using client = clientOf(config, key);
-  const create = () => client.send('POST', '/directories', { json: { directory: { name: 'Acme' } } });
-  assert.equal((await create()).status, 201);
-  // What was read before is kept in memory: a change by another process makes serve read anew.
-  const damaged = damageTables(file);
-  const answers = await Promise.all([client.send('GET', '/directories'), create(), client.send('GET', '//healthz')]);
-  const failed = answers.filter(({ status }) => status >= 500);
-  assert.ok(failed.length > 0, answers.map(({ status, text }) => `${status} ${text}`).join());
-  for (const { json } of failed) assert.deepEqual(Object.keys(json as object), ['error']);
-  assert.match(serve.output(), /malformed|damaged|not a database/);
-  assert.ok(statSync(file).size >= damaged.size);
-  await serve.kill('SIGTERM');
-  const { status, lines } = berth(place, 'serve');
-  assert.equal(status, 1);
-  assert.match(lines.at(-1) ?? '', /berth\.db is damaged/);
-});
+test(
+  'a page that is damaged while serve runs: requests that need it fail with a line that says so, and the file stays',
+  sqliteOnly,
+  async () => {
+    using place = scratch();
+    const port = await freePort();
+    const config: Config = { ...place.config, api: { host: '127.0.0.1', port } };
+    const file = place.config.databaseFile;
+    mkdirSync(place.config.stateDir, { recursive: true });
+    const key = await issueKey(place.config);
+    await using serve = await startServe(config, { ...place.environment, BERTH_API_PORT: String(port) });
+    using client = clientOf(config, key);
+    const create = () => client.send('POST', '/directories', { json: { directory: { name: 'Acme' } } });
+    assert.equal((await create()).status, 201);
+    // What was read before is kept in memory: a change by another process makes serve read anew.
+    const damaged = damageTables(file);
+    const answers = await Promise.all([client.send('GET', '/directories'), create(), client.send('GET', '//healthz')]);
+    const failed = answers.filter(({ status }) => status >= 500);
+    assert.ok(failed.length > 0, answers.map(({ status, text }) => `${status} ${text}`).join());
+    for (const { json } of failed) assert.deepEqual(Object.keys(json as object), ['error']);
+    assert.match(serve.output(), /malformed|damaged|not a database/);
+    assert.ok(statSync(file).size >= damaged.size);
+    await serve.kill('SIGTERM');
+    const { status, lines } = berth(place, 'serve');
+    assert.equal(status, 1);
+    assert.match(lines.at(-1) ?? '', /berth\.db is damaged/);
+  },
+);
 
 /** Overwrites all pages but the first, once the write-ahead log is in the file. */
 function damageTables(file: string): { size: number } {

@@ -63,7 +63,10 @@ const filesRoot = (username: string): string => join(paths.jail(username), 'file
 async function uploads() {
   const { recording } = await import('../support/recording.ts');
   const row = await database.db.selectFrom('directories').selectAll().where('id', '=', directory).executeTakeFirst();
-  return { ...recording({ database, filesRoot }), place: { id: directory, sftp_username: row?.sftp_username ?? '' } };
+  return {
+    ...recording({ database, node: config.node, filesRoot }),
+    place: { id: directory, sftp_username: row?.sftp_username ?? '' },
+  };
 }
 
 const target = () => ({

@@ -1,4 +1,4 @@
-/** `berth restore` over a berth that has data, killed after each of its steps: the next start has the old state or the new one. */
+/** `berth restore` over a berth that has data, killed after each of its steps: the next start has the old state or the new one. SQLite's alone: on PostgreSQL the database is not restored. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,6 +16,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { compileCache } from '../support/compile-cache.ts';
+import { sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 
 const CHILD = fileURLToPath(new URL('./restore-child.ts', import.meta.url));
@@ -55,7 +56,7 @@ async function stateOf(config: Config): Promise<string> {
 
 const whole = (name: string) => `${name} first, ${name} last, ${name}, ${name}, ${name}`;
 
-test('a restore that is killed leaves the old state or the restored one, whole', async (t) => {
+test('a restore that is killed leaves the old state or the restored one, whole', sqliteOnly, async (t) => {
   using source = scratch();
   using old = scratch();
   await fill(source.config, 'new');
@@ -104,21 +105,25 @@ async function keptState(config: Config): Promise<string> {
     .join(', ');
 }
 
-test('while one is unfinished no command reads or writes what is about to be replaced, and a start finishes it', async () => {
-  using place = scratch();
-  await fill(place.config, 'old');
-  mkdirSync(join(place.config.stateDir, 'restore.pending'));
-  await assert.rejects(withDatabase(place.config, listAccounts), /a restore was interrupted: start berth/);
-  await assert.rejects(
-    backUp(place.config, {
-      file: join(place.dir, 'b'),
-      settings: '',
-      clock: systemClock(),
-      stop: new AbortController().signal,
-    }),
-    /a restore was interrupted/,
-  );
-  // sshd takes none of these host keys; that comes after.
-  spawnSync(process.execPath, [MAIN, 'prepare'], { env: { PATH: process.env['PATH'], ...place.environment } });
-  assert.equal(await stateOf(place.config), whole('old'));
-});
+test(
+  'while one is unfinished no command reads or writes what is about to be replaced, and a start finishes it',
+  sqliteOnly,
+  async () => {
+    using place = scratch();
+    await fill(place.config, 'old');
+    mkdirSync(join(place.config.stateDir, 'restore.pending'));
+    await assert.rejects(withDatabase(place.config, listAccounts), /a restore was interrupted: start berth/);
+    await assert.rejects(
+      backUp(place.config, {
+        file: join(place.dir, 'b'),
+        settings: '',
+        clock: systemClock(),
+        stop: new AbortController().signal,
+      }),
+      /a restore was interrupted/,
+    );
+    // sshd takes none of these host keys; that comes after.
+    spawnSync(process.execPath, [MAIN, 'prepare'], { env: { PATH: process.env['PATH'], ...place.environment } });
+    assert.equal(await stateOf(place.config), whole('old'));
+  },
+);

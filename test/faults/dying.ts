@@ -7,6 +7,7 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import Sqlite from 'better-sqlite3';
+import pg from 'pg';
 
 const CALLS = [
   'mkdirSync',
@@ -63,26 +64,41 @@ for (const name of ['open', 'unlink'] as const) {
 }
 syncBuiltinESMExports();
 
+const WRITES = /(?<!\b(?:key|for|do) )\b(insert into|update|delete from) "?(\w+)"?/g;
+
+/** A statement has ended. Whoever commits something takes a step. */
+function ended(sql: string, isInTransaction: boolean): void {
+  for (const [, verb = '', table = ''] of sql.matchAll(WRITES)) tables.add(`${verb.split(' ')[0] ?? ''} ${table}`);
+  if (isInTransaction || tables.size === 0) return;
+  const written = [...tables].join(', ');
+  tables = new Set();
+  if (sql !== 'rollback') took(`commit: ${written}`);
+}
+
 const prepare = Sqlite.prototype.prepare;
 Sqlite.prototype.prepare = function (this: Sqlite.Database, sql: string) {
   const statement = prepare.call(this, sql);
-  const table = /^(insert into|update|delete from) "(\w+)"/.exec(sql);
-  const ends = (): void => {
-    if (table) tables.add(`${table[1]?.split(' ')[0] ?? ''} ${table[2] ?? ''}`);
-    if (this.inTransaction || tables.size === 0) return;
-    const written = [...tables].join(', ');
-    tables = new Set();
-    if (sql !== 'rollback') took(`commit: ${written}`);
-  };
   for (const method of ['run', 'all', 'get'] as const) {
     const real = statement[method].bind(statement) as (...values: unknown[]) => unknown;
     Object.assign(statement, {
       [method](...values: unknown[]) {
         const result = real(...values);
-        ends();
+        ended(sql, statement.database.inTransaction);
         return result;
       },
     });
   }
   return statement;
 } as typeof prepare;
+
+const inTransaction = new WeakSet<pg.Client>();
+const query = pg.Client.prototype.query as (...given: unknown[]) => Promise<pg.QueryResult>;
+Object.assign(pg.Client.prototype, {
+  async query(this: pg.Client, sql: string, values: unknown[]) {
+    const result = await query.call(this, sql, values);
+    if (sql === 'begin') inTransaction.add(this);
+    if (sql === 'commit' || sql === 'rollback') inTransaction.delete(this);
+    ended(sql, inTransaction.has(this));
+    return result;
+  },
+});

@@ -9,6 +9,7 @@ import type { ApiAnswer } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { smallDisk } from './small-disk.ts';
@@ -117,15 +118,22 @@ test('only the state’s disk is full: uploads arrive, and are announced when th
   disk.fill();
   await refusesToCreate(berth, directory);
   for (const name of ['a', 'b', 'c']) await session.put(name, name);
-  await wait(1500);
-  assert.equal(berth.receiver.requests.length, 0);
+  const announced = async (): Promise<void> => {
+    const names = [];
+    for (let count = 0; count < 3; count += 1) names.push(webhookOf(await berth.receiver.next()).filename);
+    assert.deepEqual(names.sort(), ['a', 'b', 'c']);
+  };
+  if (onPostgres) {
+    await announced(); // the database has a disk of its own
+  } else {
+    await wait(1500);
+    assert.equal(berth.receiver.requests.length, 0);
+  }
   const health = await berth.send('GET', '//healthz');
   assert.equal(health.status, 200);
 
   disk.free();
-  const names = [];
-  for (let count = 0; count < 3; count += 1) names.push(webhookOf(await berth.receiver.next()).filename);
-  assert.deepEqual(names.sort(), ['a', 'b', 'c']);
+  if (!onPostgres) await announced();
   await goesOn(berth);
 });
 

@@ -37,7 +37,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   const filesRoot = jailFiles(config.jailDir);
   const clock = movedClock();
   clock.offset = (options.hoursAhead ?? 0) * 3600 * SECOND;
-  const parting = parts.use(recording({ ...options, clock, database, filesRoot }));
+  const parting = parts.use(recording({ ...options, clock, database, node: config.node, filesRoot }));
   const owned = parts.move();
 
   /** `a 5`: a webhook for `a` with 5 bytes, in the order of their uploads. */

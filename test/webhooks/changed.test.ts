@@ -72,7 +72,9 @@ test('a long queue of a dead receiver follows to the new one, in its order, past
   const { db } = place.database;
   await db.transaction().execute(async (tx) => {
     for (let i = 0; i < 250; i += 1) {
-      await enqueue(tx, { ...event, filename: String(i) }, { ...staying, filename: `other ${i}` });
+      // No two uploads have the same moment, by which they are in order.
+      const moved = { ...event, filename: String(i), uploadedAt: event.uploadedAt + i };
+      await enqueue(tx, moved, { ...staying, filename: `other ${i}`, uploadedAt: staying.uploadedAt + 250 + i });
     }
   });
   const dispatcher = place.start();

@@ -112,10 +112,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   prepareFolders(paths);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
-  const database = parts.adopt(
-    await openDatabase(config.database, { check: true, isEager: true, reserveBeside: config.databaseFile }),
-    closed,
-  );
+  const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
+  const database = parts.adopt(await openDatabase(config.database, opening), closed);
   await refuseForeign(database.reads, config);
   const metrics = parts.adopt(createMetrics(), closed);
   const background = createBackground(log);

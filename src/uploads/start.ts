@@ -99,8 +99,20 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const { background } = options;
   const closing = new AbortController();
   const parts = wire(options, () => transferLog.allSockets, closing.signal);
-  const { filesRoot, follower, isHeld, ledger, recorder, scanner, schedule, sessions, unheard, waiting, watcher } =
-    parts;
+  const {
+    filesRoot,
+    follower,
+    isHeld,
+    ledger,
+    recorder,
+    scanner,
+    schedule,
+    sessions,
+    unheard,
+    unmatched,
+    waiting,
+    watcher,
+  } = parts;
   const drained = (left: number) => recorder.drained(left);
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
   const mustStay = async (id: string, inode: number) => (options.isShut?.(id) ?? false) || isHeld(id, inode);
@@ -127,7 +139,10 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
         options.recorded(rows);
       },
     }),
-    adoptSessions: () => unheard.adoptAll(),
+    adoptSessions() {
+      unmatched.heardFrom(options.clock.now());
+      return unheard.adoptAll();
+    },
     async coverAll() {
       await scanner.coverAll();
       await loops.retention.run();
@@ -249,6 +264,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     sessions,
     transit,
     unheard,
+    unmatched,
     waiting,
     watcher,
   };

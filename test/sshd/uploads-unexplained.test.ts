@@ -54,6 +54,22 @@ test('an upload under way while berth restarts is announced at its close, not wh
   assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 19);
 });
 
+test('an empty upload that was not heard is not taken for a like one that was heard and overwritten', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await berth.stop();
+  await session.put('unheard', '');
+  await berth.start();
+  await session.put('heard', '');
+  await session.put('heard', 'x');
+  const hooks = [await berth.receiver.next(), await berth.receiver.next(), await berth.receiver.next()];
+  const told = hooks.map((hook) => webhookOf(hook)).map((of) => `${of.filename} ${of.size_bytes}`);
+  assert.deepEqual(told.toSorted(), ['heard 0', 'heard 1', 'unheard 0']);
+});
+
 test('what an administrator copies in is an upload once it rests; moving and removing it is seen', async () => {
   using place = scratch();
   await using berth = await startBerth(place);

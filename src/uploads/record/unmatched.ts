@@ -28,6 +28,13 @@ export class Unmatched {
   /** By directory, the newest first. */
   readonly #closes = new LRUCache<string, readonly UnmatchedClose[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
+  /** What was written before such a moment may not have been heard. */
+  readonly #heardFrom: Micros[] = [];
+
+  /** Jails have been linked to the log. */
+  heardFrom(at: Micros): void {
+    this.#heardFrom.push(at);
+  }
 
   addClose(directoryId: string, close: UnmatchedClose): void {
     const others = this.#closes.get(directoryId) ?? [];
@@ -43,8 +50,13 @@ export class Unmatched {
     const closes = this.#closes.get(directoryId) ?? [];
     return (
       closes.find((close) => close.inode === stat.inode && isOfThatTime(close, stat, LOG_LAG)) ??
-      closes.find((close) => isLike(close, stat))
+      closes.find((close) => isLike(close, stat) && !this.#isOlder(stat, close))
     );
+  }
+
+  /** Whether the log was not heard yet when the file was written, but was when the handle was opened. */
+  #isOlder({ mtime }: FileStat, { openedAt = 0 }: Close): boolean {
+    return this.#heardFrom.some((at) => mtime < at && openedAt >= at);
   }
 
   /** The last upload whose name begins like that path. */

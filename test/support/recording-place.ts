@@ -32,7 +32,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   const database = await openDatabase(config.database);
   parts.defer(() => database.close());
   await database.db.updateTable('directories').set({ webhook_url: 'https://hooks.example.com/' }).execute();
-  const [jail] = await new JailQueries(database.reads, '').after('', 1);
+  const [jail] = await new JailQueries(database.reads, config.node).after('', 1);
   assert.ok(jail);
   const filesRoot = jailFiles(config.jailDir);
   const clock = movedClock();

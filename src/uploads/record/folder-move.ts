@@ -50,7 +50,8 @@ export async function moveRows(files: Files, root: string, entry: Entry, unmatch
   return { former: move.former + 1, after: '', moved, lost };
 }
 
-function isAt(root: string, row: FileRow, path: Buffer): boolean {
+/** Whether the row's file is there. */
+export function isAt(root: string, row: FileRow, path: Buffer): boolean {
   const stats = lstatBeneath(root, path);
   return stats?.isFile() === true && isFileOf(row, fileStat(stats));
 }

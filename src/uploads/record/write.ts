@@ -9,7 +9,7 @@ import { decide } from './decide.ts';
 import type { Announcement, Effects, Wait } from './decision.ts';
 import { type FileRow, Files } from './files.ts';
 import type { FileStat } from './file-stat.ts';
-import { type FolderMove, moveRows } from './folder-move.ts';
+import { type FolderMove, isAt, moveRows } from './folder-move.ts';
 import { type HistoryRow, historyRow } from './history.ts';
 import { lookAt, type LookOptions, type Sight } from './look.ts';
 import type { Entry } from './namespace.ts';
@@ -145,14 +145,24 @@ async function followFolder(
   directory: UploadDirectory,
   { filesRoot, unmatched }: LookOptions,
 ): Promise<Written> {
-  const { entry, row, rename } = sight;
-  if (row) {
-    unmatched.addRow(row);
-    await files.remove(row);
+  const { entry, row, rename, removal } = sight;
+  const root = filesRoot(directory.sftp_username);
+  const history: HistoryRow[] = [];
+  const forget = async (old: FileRow): Promise<void> => {
+    unmatched.addRow(old);
+    await files.remove(old);
+  };
+  if (row) await forget(row);
+  // It may have had the name of a file that was removed just before.
+  for (const path of removal ? entry.formerly : []) {
+    const old = await files.at(path);
+    if (!old || !removal || isAt(root, old, old.path)) continue;
+    history.push(historyRow(directory, { ...removal, event: 'removed', path, bytes: old.size_bytes }));
+    await forget(old);
   }
-  const move = await moveRows(files, filesRoot(directory.sftp_username), entry, unmatched);
-  if (move.former < entry.formerly.length) return { ...NOTHING, entry, outcome: { kind: 'go on', move } };
+  const move = await moveRows(files, root, entry, unmatched);
+  if (move.former < entry.formerly.length) return { ...NOTHING, history, entry, outcome: { kind: 'go on', move } };
   const isMoved = rename !== undefined && move.moved > 0;
-  const history = isMoved ? [historyRow(directory, { ...rename, event: 'renamed', path: entry.path })] : [];
+  if (isMoved) history.push(historyRow(directory, { ...rename, event: 'renamed', path: entry.path }));
   return { ...NOTHING, entry, outcome: doneWith(sight, move.lost > 0), history };
 }

@@ -6,11 +6,15 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../../src/config.ts';
 import type { ApiClient } from '../support/api-client.ts';
+import { ON_POSTGRES } from '../support/postgres.ts';
 import { clientOf } from '../support/serve-process.ts';
 import type { ServedDirectory } from './served.ts';
 
-/** A source tree and, after it, flags as `tree.ts` takes them. */
+/** A source tree and, after it, flags as `tree.ts` takes them, or `POSTGRES`. */
 export type Tree = readonly string[];
+
+/** The flag of a tree that is measured on PostgreSQL. */
+export const POSTGRES = 'postgres';
 
 const PROGRAM = fileURLToPath(new URL('tree.ts', import.meta.url));
 
@@ -39,7 +43,9 @@ export async function startBerths(trees: readonly Tree[]): Promise<Berths> {
 }
 
 async function startBerth(tree: Tree): Promise<Berth> {
-  const child = spawn(process.execPath, [PROGRAM, ...tree], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const env = { ...process.env, ...(tree.includes(POSTGRES) && ON_POSTGRES) };
+  const words = tree.filter((word) => word !== POSTGRES);
+  const child = spawn(process.execPath, [PROGRAM, ...words], { env, stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
   const { value, done } = await createInterface(child.stdout)[Symbol.asyncIterator]().next();
   if (done === true) throw new Error(`the berth of ${tree[0]} does not start`);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type Login, sftp } from '../support/openssh-client.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { type Berth, startBerths, type Tree } from './berths.ts';
-import { type Figure, figure, inTurns, median, short } from './harness.ts';
+import { type Figure, figure, inTurns, median, ofTree, short } from './harness.ts';
 import { benchKey, startPlainSshd } from './plain-sshd.ts';
 
 export interface Side {
@@ -65,6 +65,6 @@ export async function rateFigures(
     const own = rates[index] ?? [];
     const ratios = own.map((value, round) => value / (plain[round] ?? Number.NaN));
     const detail = `${short(median(own))} of ${short(median(plain))} ${unit}`;
-    return figure(trees.length === 1 ? what : `${what} – ${tree.join(' ')}`, '×', { least }, ratios, detail);
+    return ofTree(figure(what, '×', { least }, ratios, detail), tree, trees);
   });
 }

@@ -5,7 +5,7 @@ import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 import { startSshd } from '../support/sshd.ts';
-import { type Filling, fill } from './filled.ts';
+import { type Filling, fill, tellSlowStatements } from './filled.ts';
 import { fixedConfig } from './served.ts';
 import { openDatabase } from '../../src/db/open.ts';
 
@@ -43,6 +43,7 @@ export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   const { config, environment } = await fixedConfig(place, sshd);
   const key = await issueKey(config);
   await fill(config, await accountOf(config.database), filling);
+  tellSlowStatements(config);
   const serve = parts.use(await startServe(config, environment));
   await until('everything is covered', () => serve.output().includes('every directory has been looked at'), 600);
   const api = parts.use(clientOf(config, key));

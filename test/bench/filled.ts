@@ -8,6 +8,7 @@ import type { FilesTable } from '../../src/db/schema.ts';
 import { createLog } from '../../src/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
+import { onPostgres, psql } from '../support/postgres.ts';
 import { PLAIN } from '../support/directory-rows.ts';
 
 export interface Filling {
@@ -19,6 +20,13 @@ export interface Filling {
 export async function fill(config: Config, accountId: string, { directories, filesEach }: Filling): Promise<void> {
   await fillDirectories(config, accountId, directories);
   if (filesEach > 0) await fillFiles(config, filesEach);
+}
+
+/** From here on PostgreSQL logs what takes it longer than any query of berth's may. */
+export function tellSlowStatements({ database }: Config): void {
+  if (!onPostgres) return;
+  const name = /@\/(\w+)/.exec(database)?.[1] ?? '';
+  psql(database, `alter database ${name} set log_min_duration_statement = 20`);
 }
 
 async function fillDirectories(config: Config, accountId: string, directories: number): Promise<void> {

@@ -2,7 +2,7 @@
  * What every row of the bench is made of. The berths that are measured, and a plain sshd, take turns in each round, since
  * machines are noisy and only what ran side by side can be compared; medians and ranges of the rounds are what counts.
  */
-import type { Tree } from './berths.ts';
+import { POSTGRES, type Tree } from './berths.ts';
 
 /** `tiny` only shows that a bench works: CI runs it, and its figures mean nothing. */
 export type Size = 'full' | 'tiny';
@@ -19,10 +19,14 @@ export interface Figure {
   readonly met: boolean;
   /** The figures behind it, for people. */
   readonly detail: string;
+  /** SQLite when left out. */
+  readonly database?: 'PostgreSQL';
 }
 
 export interface Bench {
   readonly name: string;
+  /** Whether it measures berths of this process's database, whatever the trees. */
+  readonly isOfThisProcess?: boolean;
   /** Each figure once for each of these trees, where it is of berth alone. */
   run(size: Size, trees: readonly Tree[]): Promise<Figure[]>;
 }
@@ -89,9 +93,14 @@ export function figures(
   trees: readonly Tree[],
   values: readonly (readonly number[])[],
 ): Figure[] {
-  return trees.map((tree, index) =>
-    figure(trees.length === 1 ? what : `${what} – ${tree.join(' ')}`, unit, aim, values[index] ?? []),
-  );
+  return trees.map((tree, index) => ofTree(figure(what, unit, aim, values[index] ?? []), tree, trees));
+}
+
+/** With the tree's name, unless it is the only one, on whichever database. */
+export function ofTree(made: Figure, tree: Tree, trees: readonly Tree[]): Figure {
+  const named = trees.filter((each) => !each.includes(POSTGRES)).length > 1;
+  const what = named ? `${made.what} – ${tree.join(' ')}` : made.what;
+  return { ...made, what, ...(tree.includes(POSTGRES) && { database: 'PostgreSQL' }) };
 }
 
 /** `large` over `small`, two durations round by round: `most` is the aim. */

@@ -10,6 +10,7 @@ type Operations = Record<(typeof OPERATIONS)[number], (index: number) => Promise
 
 export const manyDirectories: Bench = {
   name: 'many-directories',
+  isOfThisProcess: true,
   async run(size) {
     const [rounds, count, few, many] = size === 'tiny' ? [1, 2, 3, 6] : [7, 15, 100, 100_000];
     await using small = await filledBerth({ directories: few, filesEach: 0 });

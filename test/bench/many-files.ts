@@ -10,6 +10,7 @@ interface Filled {
 
 export const manyFiles: Bench = {
   name: 'many-files',
+  isOfThisProcess: true,
   async run(size) {
     const [rounds, count, few, some, many] = size === 'tiny' ? [1, 2, 3, 4, 6] : [7, 30, 100, 10_000, 100_000];
     await using parts = new AsyncDisposableStack();

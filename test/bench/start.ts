@@ -9,12 +9,13 @@ import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
 import { memoryOf } from './berths.ts';
-import { fill, fillFiles } from './filled.ts';
+import { fill, fillFiles, tellSlowStatements } from './filled.ts';
 import { type Bench, figure, percentile, short } from './harness.ts';
 import { firstAccount, fixedConfig } from './served.ts';
 
 export const start: Bench = {
   name: 'start',
+  isOfThisProcess: true,
   async run(size) {
     const [directories, filesEach] = size === 'tiny' ? [20, 3] : [100_000, 10];
     using place = scratch({ BERTH_LOG_LEVEL: 'info' });
@@ -25,6 +26,7 @@ export const start: Bench = {
     await fill(config, accountId, { directories, filesEach: 0 });
     const withoutFiles = await memoryAfterStart(config, environment);
     await fillFiles(config, filesEach);
+    tellSlowStatements(config);
 
     const began = performance.now();
     await using serve = await startServe(config, environment);

@@ -8,16 +8,21 @@ import { ROOT } from './scratch.ts';
 let server: PostgresServer | undefined;
 
 export async function globalSetup(): Promise<void> {
-  if (!onPostgres) return;
+  if (onPostgres) await startCluster();
+}
+
+/** The tests, or the benches, of this process and those that it starts find it. */
+export async function startCluster(settings: readonly string[] = []): Promise<PostgresServer> {
   clearOld();
   server = await postgresServer({
     access: [`local all ${GUARDED} scram-sha-256`, 'local all all trust'],
-    settings: ['listen_addresses='],
+    settings: ['listen_addresses=', ...settings],
   });
   await server.start();
   process.env[SOCKET] = server.folder;
   execFileSync('psql', ['-qX', '-d', urlOf('postgres'), '-c', `create database ${TEMPLATE}`]);
   await (await openDatabase(urlOf(TEMPLATE))).close();
+  return server;
 }
 
 export async function globalTeardown(): Promise<void> {

@@ -5,8 +5,11 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 
+/** What a process is told that runs tests or benches on PostgreSQL. */
+export const ON_POSTGRES = { BERTH_TEST_DATABASE: 'postgres' } as const;
+
 /** Whether this run is on PostgreSQL. */
-export const onPostgres = process.env['BERTH_TEST_DATABASE'] === 'postgres';
+export const onPostgres = process.env['BERTH_TEST_DATABASE'] === ON_POSTGRES.BERTH_TEST_DATABASE;
 
 /** The folder of the server's socket. */
 export const SOCKET = 'BERTH_TEST_POSTGRES_SOCKET';

@@ -294,14 +294,3 @@ story(
   ['a 5', 'b 7'],
   ['b 5 uploaded'],
 );
-
-test('a folder takes the name of a cut upload that is removed, and another one at once: no row stays', async () => {
-  await using at = await recordingPlace();
-  write(at, 'a');
-  at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
-  await at.comesTo([], ['a 5 partial']);
-  rmSync(join(at.files, 'a'));
-  mkdirSync(join(at.files, 'b'));
-  at.told(2, 'remove name "a"', 'mkdir name "a" mode 0777', 'rename old "a" new "b"');
-  await at.comesTo([], []);
-});

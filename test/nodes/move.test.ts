@@ -19,9 +19,10 @@ import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
-import { connect, type Connection } from '../support/sftp-client.ts';
+import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { webhookOf } from '../support/berth.ts';
+import { customer, SIZE } from './customer.ts';
 import { filesOn, moved, refusal, sshTo } from './moving.ts';
 import { rootSshd } from './root-sshd.ts';
 import { type Created, letsIn, nodesPlace, type TestNode } from './nodes-place.ts';
@@ -39,54 +40,6 @@ interface Upload {
 
 async function uploads(node: TestNode, { id }: Created): Promise<Upload[]> {
   return ((await node.send('GET', `/directories/${id}/uploads`)).json as { data: Upload[] }).data;
-}
-
-/** A customer who uploads one file after the other, wherever the directory is, each under a name of its own. */
-function customer(directory: Created, ports: readonly number[], who: string) {
-  const complete: string[] = [];
-  const cut: string[] = [];
-  const over = new AbortController();
-  let [longest, lastAt] = [0, performance.now()];
-  async function upload(connection: Connection): Promise<void> {
-    const session = await sftpSession(connection);
-    while (!over.signal.aborted) {
-      const name = `live-${who}-${complete.length + cut.length}`;
-      try {
-        await session.put(name, Buffer.alloc(20_000, name));
-        complete.push(name);
-      } catch (error) {
-        cut.push(name);
-        throw error;
-      }
-      longest = Math.max(longest, performance.now() - lastAt);
-      lastAt = performance.now();
-      await setTimeout(20);
-    }
-  }
-  const running = (async () => {
-    for (let turn = 0; !over.signal.aborted; turn += 1) {
-      const port = ports[turn % ports.length] ?? 0;
-      try {
-        await using connection = await connect({
-          port,
-          username: directory.sftp_username,
-          password: directory.sftp_password,
-        });
-        await upload(connection);
-      } catch {
-        await setTimeout(100);
-      }
-    }
-  })();
-  return {
-    complete,
-    cut,
-    longest: () => longest,
-    async end() {
-      over.abort();
-      await running;
-    },
-  };
 }
 
 test(
@@ -115,10 +68,16 @@ test(
       await Promise.all(Array.from({ length: 8 }, () => lane(rest)));
     }
     const { requests } = a.berth.receiver;
-    await until('all are announced', () => requests.length === FILES);
+    await until('all are announced', () => requests.length === FILES, 180);
     const before = new Map((await uploads(a, directory)).map(({ id, filename }) => [filename, id]));
 
-    const busy = ['x', 'y', 'z'].map((who) => customer(directory, [a.berth.sshd.port, b.berth.sshd.port], who));
+    const busy = ['x', 'y', 'z'].map((who) =>
+      customer(
+        directory,
+        who,
+        [a, b].map(({ berth }) => ({ port: berth.sshd.port })),
+      ),
+    );
     const allOver = (count: number): boolean => busy.every(({ complete }) => complete.length > count);
     await until('uploads go on', () => allOver(20));
     const outcome = await moved(a, directory, '--to', 'b', '--ssh', login.command);
@@ -156,7 +115,7 @@ test(
     for (const [name, id] of before) assert.equal(after.get(name), id, name);
     for (const name of [...before.keys(), ...complete]) {
       const text = readFileSync(join(filesOn(b, directory), name));
-      const [bytes] = name.startsWith('live-') ? [20_000] : [BYTES];
+      const bytes = name.startsWith('live-') ? SIZE : BYTES;
       assert.ok(text.equals(Buffer.alloc(bytes, name)), name);
     }
     const shown = (await b.send('GET', `/directories/${directory.id}`)).json as { data: Record<string, unknown> };

@@ -1,6 +1,6 @@
 /** Moves between two nodes of one machine: an `ssh` that runs its command here, as the other node would. */
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runCommand } from '../support/command-line.ts';
@@ -10,6 +10,9 @@ import { sftpSession } from '../support/sftp-session.ts';
 import { type Created, nodesPlace, type NodesPlace, type TestNode } from './nodes-place.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+
+/** Where commands run. */
+type Machine = Pick<TestNode, 'name' | 'environment'>;
 
 export interface Ssh extends Disposable {
   /** For `--ssh`. */
@@ -21,14 +24,14 @@ export interface Ssh extends Disposable {
 }
 
 /** What a shell on that node has around it. */
-export function shellOf({ environment }: TestNode, folder: string): Record<string, string> {
+export function shellOf({ environment }: Machine, folder: string): Record<string, string> {
   const berth = join(folder, 'berth');
   writeFileSync(berth, `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
   chmodSync(berth, 0o755);
   return { ...environment, PATH: `${folder}:${process.env['PATH'] ?? ''}` };
 }
 
-export function sshTo(node: TestNode): Ssh {
+export function sshTo(node: Machine): Ssh {
   const folder = mkdtempSync(join(tmpdir(), 'berth-ssh-'));
   const program = join(folder, 'ssh');
   const paused = join(folder, 'paused');
@@ -72,7 +75,11 @@ export interface Outcome {
 }
 
 /** Runs it on the first node. */
-export async function moved(at: TestNode, { id }: Pick<Created, 'id'>, ...args: readonly string[]): Promise<Outcome> {
+export async function moved(
+  at: Pick<Machine, 'environment'>,
+  { id }: Pick<Created, 'id'>,
+  ...args: readonly string[]
+): Promise<Outcome> {
   const { status, stdout, stderr } = await runCommand(at.environment, 'node', 'move', id, ...args, '--json');
   if (status !== 0) throw new Error(`berth node move: ${stderr}`);
   return JSON.parse(stdout) as Outcome;
@@ -91,9 +98,7 @@ export function filesOn(node: TestNode, { sftp_username }: Pick<Created, 'sftp_u
 
 /** A folder of that node's file system that is not its user's. */
 export function arrivals(node: TestNode): string {
-  const folder = join(node.berth.config.jailDir, '.berth', 'arriving');
-  mkdirSync(folder, { recursive: true });
-  return folder;
+  return join(node.berth.config.jailDir, '.berth', 'arriving');
 }
 
 export interface Move extends AsyncDisposable {

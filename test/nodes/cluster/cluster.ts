@@ -39,6 +39,8 @@ export const AHEAD = { NODE_OPTIONS: `--import=${CLOCK_AHEAD}` };
 export interface ClusterNode {
   readonly name: string;
   readonly config: Config;
+  /** For commands that are run there. */
+  readonly environment: Readonly<Record<string, string>>;
   readonly cable: Pick<Machine, 'plug' | 'unplug'>;
   /** The one that runs, or ran last. */
   serve(): ServeProcess;
@@ -169,6 +171,7 @@ function clusterNode({ name, machine, by, environment, config, key }: NodeOption
   const node: ClusterNode = {
     name,
     config,
+    environment,
     cable: machine,
     serve() {
       if (!serve) throw new Error('berth serve has not been started');

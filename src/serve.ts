@@ -70,7 +70,7 @@ async function startOnceAnswered({ config, log, systemd, signal }: Starting): Pr
     try {
       return await startService(config, { log });
     } catch (error) {
-      if (!(error instanceof Error && error.cause instanceof DatabaseAway)) throw error;
+      if (!(error instanceof Error) || ![error, error.cause].some((each) => each instanceof DatabaseAway)) throw error;
       if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       told = error.message;
       systemd.starting(2 * LONGEST_ATTEMPT);

@@ -100,7 +100,7 @@ interface Ground {
   readonly clock: Clock;
   readonly clockLead: ClockLead;
   readonly log: Log;
-  readonly isShut: Nodes['isShut'] | undefined;
+  readonly nodes: Nodes | undefined;
 }
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
@@ -123,7 +123,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
-  const ground = { config, paths, database, background, metrics, clock, clockLead, log, isShut: nodes?.isShut };
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes };
 
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
@@ -200,20 +200,20 @@ interface Recording extends Pick<UploadsOptions, 'roundPause'> {
 }
 
 function openUploads(ground: Ground, { dispatcher, keysUsed, changes, roundPause }: Recording): Promise<Uploads> {
-  const { config, paths, metrics } = ground;
+  const { config, paths, metrics, nodes } = ground;
   return startUploads({
     ...ground,
     databasePlace: config.database,
     node: config.node,
     jailDir: config.jailDir,
-    logFolder: paths.corner,
-    transitFolder: paths.transit,
     tempNames: config.tempNames,
     sync: config.syncUploads,
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     roundPause,
     transact: dispatcher.transact,
+    isShut: nodes?.isShut,
+    spool: nodes && { folder: paths.spool, isAway: nodes.isCutOff },
     addressOf: (username, pid) => addressOf(paths, username, pid),
     recorded(recorded) {
       const rows = recorded.map(({ row }) => row);

@@ -144,7 +144,8 @@ function storing(pool: pg.Pool): PostgresPool {
   };
 }
 
-function orAway(error: unknown): never {
+/** For what the driver says outside of a query. */
+export function orAway(error: unknown): never {
   throw isAway(error) ? new DatabaseAway(error) : error;
 }
 

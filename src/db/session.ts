@@ -2,8 +2,8 @@
  * One connection to PostgreSQL that stays: it holds a lock which the server lets go of when the connection ends, however
  * that happens, and hears what others say on its channels.
  */
-import { Kysely, PostgresDialect, type RawBuilder, sql } from 'kysely';
-import { poolOf } from './postgres.ts';
+import { Kysely, type RawBuilder, sql } from 'kysely';
+import { BerthPostgresDialect, orAway, poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
 import { hold, lockKey } from './shared.ts';
 
@@ -28,13 +28,13 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** @returns undefined when another session has the lock. @throws the driver's error when the server cannot be reached. */
+/** @returns undefined when another session has the lock. @throws {DatabaseAway} when the server cannot be reached. */
 export async function openSession(url: string, options: SessionOptions): Promise<Session | undefined> {
   const pool = poolOf(url, { max: 1, name: options.name, patience: PATIENCE });
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  const db = new Kysely<Tables>({ dialect: new BerthPostgresDialect(pool) });
   let isOpen = true;
   try {
-    const client = await pool.connect();
+    const client = await pool.connect().catch(orAway);
     client.on('notification', ({ channel, payload = '' }) => options.heard(channel, payload));
     client.on('error', () => undefined);
     client.on('end', () => {

@@ -36,6 +36,20 @@ const addToDay = compiled<DailyUploadsTable>()((db, p) =>
     ),
 );
 
+const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
+  db
+    .selectFrom('transfers')
+    .select(['event', 'path'])
+    .where('directory_id', '=', p('directory_id'))
+    .where('at', '=', p('at')),
+);
+
+/** Whether the history has that already. */
+export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promise<boolean> {
+  const rows = await ofThatTime.all(tx, row);
+  return rows.some(({ event, path }) => event === row.event && path === (row.path ?? null));
+}
+
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {
   for (const row of rows) await insert.all(tx, row);
   for (const day of daysOf(rows)) await addToDay.all(tx, day);

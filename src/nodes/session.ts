@@ -10,6 +10,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Background } from '../background.ts';
 import type { Config } from '../config.ts';
+import { DatabaseAway } from '../db/away.ts';
 import { endHolder, historyOf, openSession, type Session } from '../db/session.ts';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
@@ -50,6 +51,8 @@ export interface NodeSession {
   tell(node: string, message: string): Promise<void>;
   /** The same to all of them. */
   tellAll(message: string): Promise<void>;
+  /** Whether it has no connection to the database. */
+  isCutOff(): boolean;
   /** Its connection, for what need not survive a crash of the server. @throws while it is cut off. */
   db(): Kysely<Tables>;
   /** From then on it counts as live. */
@@ -110,7 +113,7 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   }
 
   const opened = (): Session => {
-    if (!session) throw new Error('this node is cut off from the database');
+    if (!session) throw new DatabaseAway(new Error('this node is cut off from it'));
     return session;
   };
 
@@ -121,6 +124,7 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   }
   let heart: ReturnType<Background['start']> | undefined;
   return {
+    isCutOff: () => session === undefined,
     db: () => opened().db,
     tell: async (to, message) => opened().say(channelOf(to), message),
     tellAll: async (message) => opened().say(ALL, message),

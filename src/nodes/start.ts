@@ -54,6 +54,8 @@ export interface Nodes {
   isShut(directoryId: string): boolean;
   /** How directories leave this node. */
   departures(leave: Leave): Depart;
+  /** Whether nothing can be asked of the database. */
+  isCutOff(): boolean;
   /** From then on this node is live, and follows what others change. */
   begin(following: Following): Promise<void>;
   close(): Promise<void>;
@@ -100,6 +102,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
         if (numUpdatedRows > 0n) await requests.applied(id);
       },
     },
+    isCutOff: session.isCutOff,
     hostOf(local) {
       const left = { db, reads, here, host: local };
       leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));

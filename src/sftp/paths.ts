@@ -27,6 +27,8 @@ export interface Paths {
   /** Where systemd listens for what takes a power that berth.service has not (packaging/systemd/berth-quota.socket). */
   readonly quotaSocket: string;
   readonly hostKeys: string;
+  /** What sshd logs while PostgreSQL is away (uploads/log/spool.ts). */
+  readonly spool: string;
   /** What sshd reads, written by `prepareSshd`. */
   readonly sshd: string;
   jail(username: string): string;
@@ -59,6 +61,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     deniedLogins: join(config.runtimeDir, 'denied-logins'),
     quotaSocket: join(config.runtimeDir, 'quota'),
     hostKeys: join(config.stateDir, 'hostkeys'),
+    spool: join(config.stateDir, 'spool'),
     sshd: join(config.stateDir, 'sshd'),
     jail: (username) => join(config.jailDir, username),
   };

@@ -1,6 +1,7 @@
 /** What the kernel knows of the processes that serve sessions, and of the files that they hold open (proc(5)). */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { yielder } from '../event-loop.ts';
 
@@ -42,6 +43,11 @@ export function isJailedWith(pid: number, files: string): boolean {
     const ours = statSync(files, { bigint: true });
     return theirs.ino === ours.ino && theirs.dev === ours.dev;
   });
+}
+
+/** The name of the folder that is the process's root, '' for a process that is not confined. */
+export function jailOf(pid: number): string | undefined {
+  return orElse(undefined, () => basename(readlinkSync(`/proc/${pid}/root`)));
 }
 
 export function isAlive(pid: number): boolean {

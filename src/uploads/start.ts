@@ -18,7 +18,10 @@ import { type Jail, JailQueries, untilAnswered } from './jails.ts';
 import { Follower } from './log/follower.ts';
 import { Interpreter } from './log/interpret.ts';
 import { Sessions } from './log/sessions.ts';
+import { Speakers } from './log/speakers.ts';
+import { Spool } from './log/spool.ts';
 import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
+import type { Line } from './log/transfer-log-worker.ts';
 import { UnheardSessions } from './log/unheard-sessions.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
 import { filesHeldBy, HeldInodes } from './processes.ts';
@@ -47,10 +50,12 @@ export interface UploadsOptions {
   readonly jailDir: string;
   /** Whose directories these are: this machine's name. */
   readonly node: string;
-  /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
-  readonly logFolder: string;
-  /** For files on their way into a directory or out of it: likewise. */
-  readonly transitFolder: string;
+  readonly paths: {
+    /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
+    readonly corner: string;
+    /** For files on their way into a directory or out of it: likewise. */
+    readonly transit: string;
+  };
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
   readonly sync: boolean;
@@ -67,6 +72,8 @@ export interface UploadsOptions {
   readonly transact: Transact;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
+  /** Where what sshd logs is kept while the database is away; undefined with SQLite, which never is. */
+  readonly spool?: { readonly folder: string; isAway(): boolean } | undefined;
 }
 
 export interface UploadsState {
@@ -108,6 +115,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     scanner,
     schedule,
     sessions,
+    spool,
     unheard,
     unmatched,
     waiting,
@@ -122,7 +130,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
     retention: background.start('retention', { every: RETENTION }, (signal) => applyRetention(retention, signal)),
   };
-  const transferLog = await openTransferLog(options.logFolder, (lines) => follower.follow(lines));
+  const transferLog = await openTransferLog(options.paths.corner, parts.hear);
 
   return {
     sockets: transferLog,
@@ -144,6 +152,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       return unheard.adoptAll();
     },
     async coverAll() {
+      await spool?.allRead(); // it explains what a scan finds
       await scanner.coverAll();
       await loops.retention.run();
     },
@@ -161,6 +170,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       // They may wait for the log.
       for (const loop of Object.values(loops)) await loop.close();
       await transferLog.close();
+      await spool?.close();
       await follower.close();
       await scanner.close();
       await watcher.close();
@@ -178,12 +188,14 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
   const sessions = new Sessions();
   const held = new HeldInodes();
   const durable = new Durable({ isOn: options.sync });
-  const transit = createTransit(options.transitFolder);
+  const transit = createTransit(options.paths.transit);
   const filesRoot = jailFiles(options.jailDir);
   const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
   const livePids = (id: string) => sessions.pidsOf(id);
   const caughtUp = (id: string) => follower.caughtUp(id);
+  const isBehind = (jail: Jail) => spool?.isBehind(jail) ?? false;
+  const rescan = (id: string) => (spool ? spool.scan(id) : scanner.request(id));
 
   const recording = startRecording({
     ...options,
@@ -194,7 +206,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     livePids,
     exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
     caughtUp,
-    rescan: (id) => scanner.request(id),
+    rescan,
+    isRepeating: () => spool?.isRepeating() ?? false,
   });
   const { ledger, notes, recorder, schedule, unmatched } = recording;
   const waiting = new WaitingFiles({ reads: database.reads, node: options.node, clock, ledger, livePids });
@@ -202,9 +215,9 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     log,
     filesRoot,
     limit: options.watchLimit,
-    changed: (jail, path) => ledger.touch(jail, path, REST),
-    missing: (jail, path) => ledger.missing(jail, path),
-    unclear: ({ id }) => scanner.request(id),
+    changed: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.touch(jail, path, REST)),
+    missing: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.missing(jail, path)),
+    unclear: ({ id }) => rescan(id),
   });
   const scanner: Scanner = new Scanner({
     ...options,
@@ -227,16 +240,16 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     unclear({ jail, by }, { about, start }, at) {
       const end = { isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false };
       if (about !== 'other') unmatched.addCutClose(jail.id, start, end);
-      scanner.request(jail.id);
+      rescan(jail.id);
     },
     ended({ jail, by, hasUndone }, at) {
-      if (hasUndone) scanner.request(jail.id);
+      if (hasUndone) rescan(jail.id);
       const failed = (error: unknown) => log.warn({ err: error }, 'the next sweep repeats it');
       waiting.sessionEnded(jail, by, at).catch(failed);
     },
   });
   const live = (jail: Jail) => watcher.use(jail);
-  const lost = ({ id }: Jail) => scanner.request(id);
+  const lost = ({ id }: Jail) => rescan(id);
   const unheard = new UnheardSessions({
     ...options,
     filesRoot,
@@ -245,23 +258,31 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     sessions,
     interpreter,
     caughtUp,
+    isBehind,
     live,
     lost,
   });
   const barrier = new WriteBarrier(sockets);
   const heard = { schedule, sessions, interpreter, unheard };
-  const follower: Follower = new Follower({ ...heard, log, jails: logJails, barrier, live });
+  const passed = async (id: string): Promise<void> => spool?.passed(id);
+  const follower: Follower = new Follower({ ...heard, log, jails: logJails, barrier, passed, live });
+  const speakers = new Speakers(filesRoot, (pid) => sessions.get(pid));
+  const kept = { speakers, jails: logJails, follower, schedule, unheard, log, signal: closing };
+  const spool = options.spool && new Spool({ ...options.spool, ...kept, scan: (id) => scanner.request(id) });
+  const hear = (lines: readonly Line[]): void => (spool ? spool.take(lines) : follower.follow(lines));
 
   return {
     durable,
     filesRoot,
     follower,
+    hear,
     isHeld,
     ledger,
     recorder,
     scanner,
     schedule,
     sessions,
+    spool,
     transit,
     unheard,
     unmatched,

@@ -13,6 +13,8 @@ export interface Gateway extends Disposable {
   throughIt(url: string): string;
   /** Ends all connections and takes no more. */
   cut(): void;
+  /** Does so when a connection of such a name is made (pg_stat_activity's `application_name`). */
+  cutAt(name: string): void;
   /** Passes nothing on, and says nothing. */
   freeze(): void;
   /** As at first. Connections that were frozen stay so. */
@@ -24,10 +26,14 @@ export async function gateway(dir: string): Promise<Gateway> {
   const server = join(process.env[SOCKET] ?? '', NAME);
   const open = new Set<Socket>();
   let isFrozen = false;
+  let fatal: string | undefined;
   const listener = createServer((near) => {
     open.add(near);
     near.on('close', () => open.delete(near)).on('error', () => undefined);
     if (isFrozen) return;
+    near.once('data', (chunk: Buffer) => {
+      if (fatal !== undefined && chunk.includes(fatal)) cut();
+    });
     const far = connect(server);
     far.on('error', () => near.destroy()).on('close', () => near.destroy());
     near.on('close', () => far.destroy());
@@ -48,12 +54,14 @@ export async function gateway(dir: string): Promise<Gateway> {
   return {
     throughIt: (url) => url.replace(/host=.*/, `host=${dir}`),
     cut,
+    cutAt: (name) => (fatal = name),
     freeze() {
       isFrozen = true;
       for (const each of open) each.unpipe().pause();
     },
     async mend() {
       isFrozen = false;
+      fatal = undefined;
       await listen();
     },
     [Symbol.dispose]: cut,

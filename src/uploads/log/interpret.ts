@@ -4,7 +4,6 @@
  * Requests are logged before they are tried, and of their answers only refusals are. Some requests are not logged at
  * all (reads, writes, stats), so a refusal may be the answer to one of those: the disk tells which.
  */
-import type { Stats } from 'node:fs';
 import type { Micros } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
@@ -15,6 +14,7 @@ import type { Ledger } from '../record/ledger.ts';
 import type { Change, Entry } from '../record/namespace.ts';
 import type { LogEvent } from './log-line.ts';
 import { type Asked, Session, type Sessions } from './sessions.ts';
+import type { Sighting } from './spool-queues.ts';
 
 /** sshd's complaint about a write shows that many bytes of a name (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
@@ -32,7 +32,7 @@ const UNHEARD = { name: undefined, openedAt: undefined, creates: false, truncate
 export interface InterpretOptions {
   readonly ledger: Ledger;
   readonly sessions: Sessions;
-  lstat(jail: Jail, path: FilePath): Stats | undefined;
+  lstat(jail: Jail, path: FilePath): Sighting | undefined;
   /** A name that the log could not tell whole. */
   unclear(session: Session, event: Event<'unclear'>, at: Micros): void;
   /** Something for the history. */
@@ -46,6 +46,8 @@ export class Interpreter {
   readonly #ledger: Ledger;
   /** Of the handle that was opened last. */
   #order = 0;
+  /** What lay there when the line came that is interpreted, if somebody looked. */
+  #seen: Sighting | null | undefined;
 
   constructor(options: InterpretOptions) {
     this.#options = options;
@@ -65,9 +67,12 @@ export class Interpreter {
     for (const file of writing) session.add(this.#openWriter(session, { ...UNHEARD, ...file }));
   }
 
-  interpret(session: Session, event: LogEvent, at: Micros): void {
+  /** @param seen what lay at its path when it was logged, null for nothing; looked up now when it is left out. */
+  interpret(session: Session, event: LogEvent, at: Micros, seen?: Sighting | null): void {
     session.serves = true;
+    this.#seen = seen;
     session.asked = this.#asked(session, event, at);
+    this.#seen = undefined;
     session.isComplaining = event.kind === 'complaint' || event.kind === 'write-refused';
   }
 
@@ -158,7 +163,7 @@ export class Interpreter {
 
   /** Of the file that was opened, unless the path is another's by now: one that was emptied since then is new. */
   #inodeOf(jail: Jail, path: FilePath, emptiedAt: Micros): number | undefined {
-    const stats = this.#options.lstat(jail, path);
+    const stats = this.#lstat(jail, path);
     return stats && stats.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? stats.ino : undefined;
   }
 
@@ -184,7 +189,8 @@ export class Interpreter {
     const writer = handle ?? (event.written > 0 ? this.#openWriter(session, unheard) : undefined);
     if (!writer?.entry) return;
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
-    this.#ledger.release(writer, isChanged ? endOf(session, writer, event, at) : undefined);
+    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#seen?.size };
+    this.#ledger.release(writer, isChanged ? end : undefined);
   }
 
   #refused(session: Session, status: string): void {
@@ -204,13 +210,17 @@ export class Interpreter {
    * all the same knows it by its inode. A rename onto another file gets `Failure`, and little that is not logged does.
    */
   #wasRefused(jail: Jail, { to, entry }: Change, status: string): boolean {
-    const arrived = to === undefined ? undefined : this.#options.lstat(jail, to);
+    const arrived = to === undefined ? undefined : this.#lstat(jail, to);
     return !arrived || !mayBe(entry, arrived, status === 'Failure');
+  }
+
+  #lstat(jail: Jail, path: FilePath): Sighting | undefined {
+    return this.#seen === undefined ? this.#options.lstat(jail, path) : (this.#seen ?? undefined);
   }
 
   /** Without a file there is no handle. With one, the kernel is asked when it matters. */
   #openRefused(session: Session, handle: Handle): void {
-    const isThere = this.#options.lstat(session.jail, handle.path) !== undefined;
+    const isThere = this.#lstat(session.jail, handle.path) !== undefined;
     const dropped = isThere && handle.entry ? session.doubt(handle) : handle;
     if (!dropped) return;
     session.forget(dropped);
@@ -235,7 +245,7 @@ function refuseWrites(session: Session, start: string): void {
 }
 
 /** Whether that may be the entry's file: by its inode, or else, unless `isStrict`, by its size and time. */
-function mayBe(entry: Entry, { ino, size, mtimeMs }: Stats, isStrict: boolean): boolean {
+function mayBe(entry: Entry, { ino, size, mtimeMs }: Sighting, isStrict: boolean): boolean {
   const last = entry.closes.at(-1);
   const inode = last?.inode ?? [...entry.writers].find((handle) => handle.inode !== undefined)?.inode;
   if (inode !== undefined || !last || isStrict) return inode === ino;

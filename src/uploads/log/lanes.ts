@@ -64,8 +64,17 @@ export class Lanes {
     await Promise.all(lanes.map((lane) => new Promise<void>((resolve) => this.#add(lane, resolve))));
   }
 
+  /** Lines that wait to be followed behind which one of that process would. */
+  waiting(pid: number): number {
+    return this.#lanes.get(this.#keyOf(pid))?.items.length ?? 0;
+  }
+
+  #keyOf(pid: number): string {
+    return this.#options.directoryOf(pid) ?? `${PROCESS}${pid}`;
+  }
+
   #laneOf(pid: number): Lane {
-    const key = this.#options.directoryOf(pid) ?? `${PROCESS}${pid}`;
+    const key = this.#keyOf(pid);
     const lane = this.#lanes.get(key) ?? { key, items: [], hasLost: false, isPaused: false };
     this.#lanes.set(key, lane);
     return lane;

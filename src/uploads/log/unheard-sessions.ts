@@ -23,6 +23,8 @@ export interface UnheardOptions {
   readonly firstUid: number;
   /** The client's address of a session that was there before, undefined when it is none of this berth's. */
   addressOf(username: string, pid: number): string | undefined;
+  /** Whether lines of that directory's sessions are still to be followed, which tell of them. */
+  isBehind?(jail: Jail): boolean;
   /** A session of that directory was there. */
   live(jail: Jail): void;
   /** Lines about that directory were lost. */
@@ -38,7 +40,10 @@ export class UnheardSessions {
 
   /** Takes up the sessions that are live already. */
   async adoptAll(): Promise<void> {
-    for (const { pid, uid } of await processesFrom(this.#options.firstUid)) await this.adopt(pid, uid);
+    for (const { pid, uid } of await processesFrom(this.#options.firstUid)) {
+      const jail = await this.#options.jails.byUid(uid);
+      if (jail && !this.#options.isBehind?.(jail)) await this.adopt(pid, uid);
+    }
   }
 
   /** Takes up a process when it serves a session of ours. */
@@ -72,8 +77,8 @@ export class UnheardSessions {
 
   /** Ends sessions whose process died without a word. What it said before may still wait to be followed. */
   async sweep(): Promise<void> {
-    const { sessions, caughtUp, interpreter, clock } = this.#options;
-    const dead = sessions.all().filter(({ by }) => !isAlive(by.pid));
+    const { sessions, caughtUp, interpreter, clock, isBehind } = this.#options;
+    const dead = sessions.all().filter(({ by, jail }) => !isAlive(by.pid) && !isBehind?.(jail));
     await Promise.all([...new Set(dead.map(({ jail }) => jail.id))].map((id) => caughtUp(id)));
     for (const session of dead) {
       const { pid } = session.by;

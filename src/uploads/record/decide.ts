@@ -87,7 +87,7 @@ function removed({ path, now }: Look, row: Recorded, removal: Removal | undefine
 function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcement[] {
   return closes
     .filter(({ isComplete, isTold, path }) => isComplete && !isTold && !isTemporary(path))
-    .map((close) => announcement(close, close.bytes ?? row?.size_bytes ?? 0));
+    .map((close) => announcement(close, close.bytes ?? close.sizeSeen ?? row?.size_bytes ?? 0));
 }
 
 /** A handle that wrote the file has gone, and it is the last one. */

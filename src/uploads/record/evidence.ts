@@ -49,6 +49,8 @@ export interface Close {
   readonly openedAt: Micros | undefined;
   /** Bytes written through a handle that began with an empty file: the file's size, unless some were written twice. */
   readonly bytes: number | undefined;
+  /** The size that its path had when it was closed, if somebody looked then. */
+  readonly sizeSeen?: number | undefined;
   /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized?: boolean;
   /** A request of the session was refused that may have been a write. */
@@ -62,7 +64,7 @@ export interface Close {
 }
 
 /** What a handle that has gone did to its file. */
-export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'isDoubted'>;
+export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'sizeSeen' | 'isDoubted'>;
 
 export interface Rename {
   readonly from: FilePath;

@@ -2,7 +2,7 @@
 import type { Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts';
-import type { Transfer } from '../../history/transfers.ts';
+import { isRecorded, type Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement } from './decision.ts';
@@ -22,6 +22,11 @@ export interface HistoryRow {
 type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_username'>;
 
 type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferEvent; readonly at: Micros };
+
+/** What is heard once more after a restart may be recorded. */
+export interface Repeating {
+  isRepeating?(): boolean;
+}
 
 /** For the history alone: no row of a file and no webhook follows from it. */
 export interface SessionNote extends Happening {
@@ -46,6 +51,19 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
     began_at: openedAt ?? null,
   };
   return { row, externalId: directory.external_id };
+}
+
+/** Those of one directory that are not recorded yet: all, unless an earlier process may have recorded some. */
+export async function unrecorded<H extends Happening>(
+  tx: Transaction<Tables>,
+  directory: Whose,
+  happenings: readonly H[],
+  { isRepeating }: Repeating,
+): Promise<readonly H[]> {
+  if (!isRepeating?.()) return happenings;
+  const found: H[] = [];
+  for (const each of happenings) if (!(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);
+  return found;
 }
 
 /** Notes on their way to the history, with the next looks or by themselves. A crash may lose them, and so does a flood. */
@@ -86,7 +104,11 @@ export class SessionNotes {
 }
 
 /** The rows of session notes. A deleted directory's sessions end too. */
-export async function noteRows(tx: Transaction<Tables>, notes: readonly SessionNote[]): Promise<HistoryRow[]> {
+export async function noteRows(
+  tx: Transaction<Tables>,
+  notes: readonly SessionNote[],
+  repeating: Repeating,
+): Promise<HistoryRow[]> {
   if (notes.length === 0) return [];
   const found = await tx
     .selectFrom('directories')
@@ -94,10 +116,13 @@ export async function noteRows(tx: Transaction<Tables>, notes: readonly SessionN
     .where('id', 'in', [...new Set(notes.map(({ directoryId }) => directoryId))])
     .execute();
   const directories = new Map(found.map((directory) => [directory.id, directory]));
-  return notes.flatMap((note) => {
-    const directory = directories.get(note.directoryId);
-    return directory ? [historyRow(directory, note)] : [];
-  });
+  const rows: HistoryRow[] = [];
+  for (const [id, own] of Map.groupBy(notes, ({ directoryId }) => directoryId)) {
+    const directory = directories.get(id);
+    const news = directory ? await unrecorded(tx, directory, own, repeating) : [];
+    for (const note of news) if (directory) rows.push(historyRow(directory, note));
+  }
+  return rows;
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Look } from './decision.ts';
 import type { Close } from './evidence.ts';
 import type { FileRow, Files } from './files.ts';
 import { type FileStat, fileStat, isFileOf, isSame } from './file-stat.ts';
+import type { Repeating } from './history.ts';
 import type { Entry } from './namespace.ts';
 import type { Unmatched } from './unmatched.ts';
 
@@ -19,7 +20,7 @@ export const GONE_REST = 3000;
 /** Looks after which what the log announced has happened, or never will. */
 const FRESH_LOOKS = 5;
 
-export interface LookOptions {
+export interface LookOptions extends Repeating {
   /** Whose directories these are. */
   readonly node: string;
   readonly filesRoot: FilesRoot;

@@ -145,7 +145,7 @@ export class Recorder {
       for (const [id, own] of Map.groupBy(entries, ({ directory }) => directory.jail.id)) {
         found.push(...(await lookAndWrite(tx, id, own, now, this.#options)));
       }
-      const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes))];
+      const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes, this.#options))];
       const transfers = rows.map(({ row }) => row);
       await insertTransfers(tx, transfers);
       return { value: { written: found, history: rows }, destinations: found.flatMap(({ webhooks }) => webhooks) };

@@ -10,7 +10,7 @@ import type { Announcement, Effects, Wait } from './decision.ts';
 import { type FileRow, Files } from './files.ts';
 import type { FileStat } from './file-stat.ts';
 import { type FolderMove, isAt, moveRows } from './folder-move.ts';
-import { type HistoryRow, historyRow } from './history.ts';
+import { type HistoryRow, historyRow, unrecorded } from './history.ts';
 import { lookAt, type LookOptions, type Sight } from './look.ts';
 import type { Entry } from './namespace.ts';
 import type { Unmatched } from './unmatched.ts';
@@ -58,7 +58,7 @@ export async function lookAndWrite(
     const sight = await lookAt(entry, files, now, options);
     const isFolder = sight.isFolder && sight.closes.length === 0;
     if (isFolder) written.push(await followFolder(files, sight, directory, options));
-    else written.push(await writeFile(tx, files, sight, directory, options.unmatched));
+    else written.push(await writeFile(tx, files, sight, directory, options));
   }
   await files.flush();
   return written;
@@ -80,16 +80,18 @@ async function writeFile(
   files: Files,
   sight: Sight,
   directory: UploadDirectory,
-  unmatched: Unmatched,
+  options: LookOptions,
 ): Promise<Written> {
   const { entry, stat } = sight;
   const decision = decide(sight);
   if ('wait' in decision) return { ...NOTHING, entry, outcome: { kind: 'wait', ...decision, stat } };
-  const written = await apply(files, sight, decision, unmatched);
-  for (const upload of decision.announce) files.announced(upload);
-  const webhooks = await enqueue(tx, ...decision.announce.map((upload) => uploadEvent(directory, upload, written)));
-  const uploads = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));
-  const history = [...uploads, ...decision.events].map((happening) => historyRow(directory, happening));
+  const written = await apply(files, sight, decision, options.unmatched);
+  const announced = decision.announce.map((upload) => ({ ...upload, event: 'uploaded' as const }));
+  const uploads = await unrecorded(tx, directory, announced, options);
+  const events = await unrecorded(tx, directory, decision.events, options);
+  for (const upload of uploads) files.announced(upload);
+  const webhooks = await enqueue(tx, ...uploads.map((upload) => uploadEvent(directory, upload, written)));
+  const history = [...uploads, ...events].map((happening) => historyRow(directory, happening));
   return { entry, outcome: doneWith(sight, decision.isLost ?? false), history, webhooks };
 }
 

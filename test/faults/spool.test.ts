@@ -1,0 +1,152 @@
+/** What is kept of sshd's log while the database is away: its bounds, and what becomes of it when the process is killed. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { type Database, openDatabase } from '../../src/db/open.ts';
+import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
+import { directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
+import { until } from '../support/poll.ts';
+import { sqliteOnly } from '../support/postgres.ts';
+import { scratch } from '../support/scratch.ts';
+import { awayFile, passingUploads, say, startSpooling } from '../support/spooling.ts';
+import { smallDisk } from './small-disk.ts';
+
+const CHILD = fileURLToPath(new URL('spool-child.ts', import.meta.url));
+
+/** Numbers that no process has. */
+const PID = 5_000_000;
+
+async function spoolPlace(count: number) {
+  await using parts = new AsyncDisposableStack();
+  const place = parts.use(scratch());
+  const { config, environment } = place;
+  prepareFolders(pathsOf(config));
+  const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
+  const rows = Array.from({ length: count }, (_, index) => directoryRow({ name: `Acme ${index}` }));
+  await insertDirectories(database.db, await newAccount(database.db), rows);
+  const { spool } = pathsOf(config);
+  const users = rows.map(({ sftp_username: username }) => username);
+  for (const user of users) mkdirSync(join(config.jailDir, user, 'files'), { recursive: true });
+  const owned = parts.move();
+  return {
+    config,
+    database,
+    users,
+    spool,
+    leave: () => writeFileSync(awayFile(config), ''),
+    comeBack: () => rmSync(awayFile(config)),
+    spooled: () =>
+      (existsSync(spool) ? readdirSync(spool) : []).map((name) => readFileSync(join(spool, name), 'utf8')).join(''),
+    /** A process that dies with the place. */
+    async child() {
+      const child = spawn(process.execPath, [...process.execArgv, CHILD], {
+        env: { PATH: process.env['PATH'], ...environment },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      await once(child.stdout, 'data');
+      const kill = async (): Promise<void> => {
+        const ended = once(child, 'exit');
+        if (child.kill('SIGKILL')) await ended;
+      };
+      owned.defer(kill);
+      return { kill };
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The names of what was told. */
+async function told({ reads }: Database): Promise<string[]> {
+  const rows = await reads
+    .selectFrom('transfers')
+    .select('path')
+    .where('event', '=', 'uploaded')
+    .orderBy('id')
+    .execute();
+  const { count } = await reads
+    .selectFrom('transfers')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('event', '=', 'session-opened')
+    .executeTakeFirstOrThrow();
+  assert.ok(count <= 3, 'no session is opened twice');
+  return rows.map(({ path }) => path ?? '');
+}
+
+function namesOf(user: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${user}-${index}`);
+}
+
+test(
+  'more uploads than memory holds, of files that are gone at once: each is told once, and nobody waits long',
+  sqliteOnly,
+  async () => {
+    await using place = await spoolPlace(2);
+    const { config, database, users } = place;
+    const [busy = '', quiet = ''] = users;
+    const uploads = await startSpooling(config, database);
+    try {
+      place.leave();
+      await say(config, PID, passingUploads(busy, 8000));
+      await say(config, PID + 1, passingUploads(quiet, 10));
+      await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
+      place.comeBack();
+      await until('all is told', async () => (await told(database)).length >= 8010, 200);
+      await until('the spool is empty', () => place.spooled() === '');
+      const names = await told(database);
+      assert.deepEqual(names.toSorted(), [...namesOf(busy, 8000), ...namesOf(quiet, 10)].toSorted());
+      const last = names.findLastIndex((name) => name.startsWith(quiet));
+      assert.ok(last < 2000, `the last of the quiet one is told after ${last} others`);
+    } finally {
+      await uploads.close();
+    }
+  },
+);
+
+test('killed again and again while it tells what was kept: each upload is told once', sqliteOnly, async () => {
+  await using place = await spoolPlace(1);
+  const { config, database, users } = place;
+  const [user = ''] = users;
+  const first = await place.child();
+  place.leave();
+  await say(config, PID, passingUploads(user, 1000));
+  await until('some of it is in the spool', () => place.spooled().includes('session closed'));
+  await first.kill();
+  let child = await place.child();
+  await say(config, PID, passingUploads(user, 1000, 1000));
+  await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
+  place.comeBack();
+  for (const count of [1, 300, 700, 1200]) {
+    await until(`${count} are told`, async () => (await told(database)).length >= count);
+    await child.kill();
+    child = await place.child();
+  }
+  await until('the spool is empty', () => place.spooled() === '', 120);
+  assert.deepEqual((await told(database)).toSorted(), namesOf(user, 2000).toSorted());
+});
+
+test('a disk that has no room for the spool: memory keeps some of it', sqliteOnly, async () => {
+  await using place = await spoolPlace(1);
+  const { config, database, users } = place;
+  const [user = ''] = users;
+  using disk = smallDisk(place.spool, 'size=256k');
+  const uploads = await startSpooling(config, database);
+  try {
+    place.leave();
+    const texts = passingUploads(user, 1000);
+    await say(config, PID, texts.slice(0, 61));
+    await until('some of it is in the spool', () => place.spooled().includes(`remove name \\"${user}-19`));
+    disk.fill();
+    await say(config, PID, texts.slice(61));
+    disk.free();
+    place.comeBack();
+    await until('all is told', async () => (await told(database)).length >= 1000);
+    await until('the spool is empty', () => place.spooled() === '');
+    assert.deepEqual((await told(database)).toSorted(), namesOf(user, 1000).toSorted());
+  } finally {
+    await uploads.close();
+  }
+});

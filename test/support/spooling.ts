@@ -1,0 +1,75 @@
+/** Uploads on SQLite whose database counts as away when a file says so, and sshd's voice, for more than clients would say. */
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createBackground } from '../../src/background.ts';
+import { systemClock } from '../../src/clock.ts';
+import { createClockLead } from '../../src/clock-lead.ts';
+import type { Config } from '../../src/config.ts';
+import type { Database } from '../../src/db/open.ts';
+import { createLog } from '../../src/log.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { startUploads, type Uploads } from '../../src/uploads/start.ts';
+
+/** Its presence says that the database is away. */
+export function awayFile(config: Config): string {
+  return join(config.jailDir, 'away');
+}
+
+export async function startSpooling(config: Config, database: Database): Promise<Uploads> {
+  const paths = pathsOf(config);
+  const log = createLog('silent');
+  const clock = systemClock();
+  const uploads = await startUploads({
+    database,
+    databasePlace: config.database,
+    background: createBackground(log),
+    clock,
+    clockLead: createClockLead({ database, clock, log }),
+    log,
+    jailDir: config.jailDir,
+    node: '',
+    paths,
+    tempNames: config.tempNames,
+    sync: false,
+    firstUid: 3_000_000_000,
+    watchLimit: 10,
+    addressOf: () => undefined,
+    recorded: () => undefined,
+    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
+    spool: { folder: paths.spool, isAway: () => existsSync(awayFile(config)) },
+  });
+  await uploads.adoptSessions();
+  void uploads.coverAll();
+  return uploads;
+}
+
+/** Messages in one connection, whose text may have 8192 characters. */
+const TOGETHER = 40;
+
+/** As sshd says it, in that order. */
+export async function say(config: Config, pid: number, texts: readonly string[]): Promise<void> {
+  for (let from = 0; from < texts.length; from += TOGETHER) {
+    const said = connect(join(pathsOf(config).corner, 'log-1.sock'));
+    const frames = texts
+      .slice(from, from + TOGETHER)
+      .map((text) => `<38>Nov 20 20:50:00 internal-sftp[${pid}]: ${text}\0`);
+    said.end(frames.join(''));
+    await once(said.resume(), 'close');
+  }
+}
+
+/** A session that uploads so many files, counted from the first, each of which it removes at once. */
+export function passingUploads(username: string, count: number, first = 0): string[] {
+  const names = Array.from({ length: count }, (_, index) => `${username}-${first + index}`);
+  return [
+    `session opened for local user ${username} from [192.0.2.7]`,
+    ...names.flatMap((name) => [
+      `open "${name}" flags WRITE,CREATE,TRUNCATE mode 0666`,
+      `close "${name}" bytes read 0 written 7`,
+      `remove name "${name}"`,
+    ]),
+    `session closed for local user ${username} from [192.0.2.7]`,
+  ];
+}

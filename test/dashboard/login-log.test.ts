@@ -11,6 +11,7 @@ import { createActivity } from '../../src/reports/activity.ts';
 import { followLogins } from '../../src/reports/login-log.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
+import { onPostgres } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 
@@ -130,18 +131,18 @@ test('attempts become rows once they are over, are counted by day, and a restart
   ];
   assert.deepEqual(await shown(), expected, 'each once, in a row yet or not');
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
-  const plans = await plansOf(database.reads, (reads) =>
-    createActivity(
-      reads,
-      first,
-    )({
-      directory: { id, sftp_username: user },
-      topic: 'logins',
-      from: { at: now, skip: 0 },
-      limit: 3,
-    }),
-  );
-  assert.match(plans.at(-1)?.join() ?? '', /^SEARCH logins USING INDEX logins_by_directory \(directory_id=\? AND at>/);
+  if (!onPostgres) {
+    const plans = await plansOf(database.reads, (reads) =>
+      createActivity(
+        reads,
+        first,
+      )({ directory: { id, sftp_username: user }, topic: 'logins', from: { at: now, skip: 0 }, limit: 3 }),
+    );
+    assert.match(
+      plans.at(-1)?.join() ?? '',
+      /^SEARCH logins USING INDEX logins_by_directory \(directory_id=\? AND at>/,
+    );
+  }
 
   await first.close();
   await until('journalctl has ended', () => !log.isFollowed());

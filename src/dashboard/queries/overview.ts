@@ -93,5 +93,6 @@ export function newestDirectory(reads: Kysely<Tables>, accountId: string) {
     .where('account_id', '=', accountId)
     .where('deleted_at', 'is', null)
     .orderBy('inserted_at', 'desc')
+    .limit(1)
     .executeTakeFirst();
 }

@@ -7,10 +7,12 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import { DatabaseAway } from './db/away.ts';
+import { isAnswering } from './db/open.ts';
 import { isJournal } from './journal.ts';
 import { createLog, journalStream, type Log } from './log.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
+import { keepLog } from './while-away.ts';
 
 /** How long the end may take, in ms. */
 const PATIENCE = 10_000;
@@ -71,10 +73,13 @@ async function startOnceAnswered({ config, log, systemd, signal }: Starting): Pr
       return await startService(config, { log });
     } catch (error) {
       if (!(error instanceof Error) || ![error, error.cause].some((each) => each instanceof DatabaseAway)) throw error;
+      await using _listener = await keepLog(config, log);
       if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       told = error.message;
-      systemd.starting(2 * LONGEST_ATTEMPT);
-      await wait(RETRY, undefined, { signal }).catch(() => undefined);
+      do {
+        systemd.starting(2 * LONGEST_ATTEMPT);
+        await wait(RETRY, undefined, { signal }).catch(() => undefined);
+      } while (!signal.aborted && !(await isAnswering(config.database)));
     }
   }
   return undefined;

@@ -1,5 +1,6 @@
 /** Opens the database that a setting names, SQLite's or PostgreSQL's: the rest of berth does not know which it is. */
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import { isUnavailable } from './away.ts';
 import type { Migrations } from './migrate.ts';
 import { isPostgresUrl } from './place.ts';
 import type { Reserve } from './reserve.ts';
@@ -50,4 +51,17 @@ export async function openDatabase(place: string, options: OpenOptions = {}): Pr
 export async function openReads(place: string): Promise<Reads> {
   if (isPostgresUrl(place)) return (await import('./open-postgres.ts')).openPostgresReads(place);
   return (await import('./open-sqlite.ts')).openSqliteReads(place);
+}
+
+/** Whether the database can be asked now. */
+export async function isAnswering(place: string): Promise<boolean> {
+  const { reads, close } = await openReads(place);
+  try {
+    await sql`select 1`.execute(reads);
+    return true;
+  } catch (error) {
+    return !isUnavailable(error);
+  } finally {
+    await close();
+  }
 }

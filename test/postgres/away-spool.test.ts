@@ -1,7 +1,6 @@
 /** What sshd logs while PostgreSQL is away outlives berth, however that ends (test/faults/spool.test.ts has its bounds). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -42,12 +41,19 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
 
     const second = place.serve();
     await until('it says that it waits', () => second.output().includes('berth waits for it'));
-    assert.equal((await sftp(place.place.dir, directory.login, ['mkdir meanwhile'])).code, 0, 'sshd serves');
+    await session.put('of-a-session-that-was-there', '12345678');
+    await session.remove('of-a-session-that-was-there');
+    const newer = await sftpSession(await berth.connect(directory));
+    await newer.put('of-a-new-session', '123456789');
+    await newer.remove('of-a-new-session');
+    await until('that is, too', () => place.spooled().includes('remove name \\"of-a-new-session\\"'));
     await way.mend();
     const told = [
       { filename: 'appended', size_bytes: 3 },
       { filename: 'before', size_bytes: 6 },
       { filename: 'last', size_bytes: 1 },
+      { filename: 'of-a-new-session', size_bytes: 9 },
+      { filename: 'of-a-session-that-was-there', size_bytes: 8 },
       { filename: 'old-session', size_bytes: 1 },
       { filename: 'old-session-removed', size_bytes: 5 },
       { filename: 'overwritten', size_bytes: 1 },

@@ -119,7 +119,16 @@ const ALLOWED: Record<string, readonly string[]> = {
 };
 
 /** The files that put the parts together. */
-const ROOTS = ['dashboard-app.ts', 'main.ts', 'prepare.ts', 'serve.ts', 'service.ts', 'systemd.ts', 'upkeep.ts'];
+const ROOTS = [
+  'dashboard-app.ts',
+  'main.ts',
+  'prepare.ts',
+  'serve.ts',
+  'service.ts',
+  'systemd.ts',
+  'upkeep.ts',
+  'while-away.ts',
+];
 
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {

@@ -41,8 +41,20 @@ export class Speakers {
     return this.#byPid.get(pid) ?? this.#known(pid);
   }
 
-  /** The line with what lies at its path now. */
-  kept({ at, pid, text }: Line, speaker: Speaker): KeptLine {
+  /** Lines as they are kept, each with what lies at its path now, by user; without those of which nobody knows whose they are. */
+  byUser(lines: readonly Line[]): Map<string, KeptLine[]> {
+    const byUser = new Map<string, KeptLine[]>();
+    for (const line of lines) {
+      const speaker = this.of(line);
+      if (!speaker) continue;
+      const own = byUser.get(speaker.user) ?? [];
+      own.push(this.#kept(line, speaker));
+      byUser.set(speaker.user, own);
+    }
+    return byUser;
+  }
+
+  #kept({ at, pid, text }: Line, speaker: Speaker): KeptLine {
     const { user, address } = speaker;
     const path = pathOfEvent(speaker, readEvent(text));
     if (path === undefined) return { at, pid, text, address };

@@ -102,7 +102,7 @@ export class Spool {
       return user !== undefined && (this.#isAway || this.#parts.get(user)?.state === 'waiting');
     };
     const { true: kept = [], false: live = [] } = Object.groupBy(lines, (line) => String(isKept(line)));
-    for (const [user, own] of this.#byUser(kept)) {
+    for (const [user, own] of speakers.byUser(kept)) {
       this.#queues.add(user, own);
       this.#partOf(user).state = 'waiting';
     }
@@ -157,8 +157,9 @@ export class Spool {
     if (this.#isAway) return;
     this.#isAway = true;
     this.#isFull = false;
-    this.#options.log.warn('the database is away: what sshd logs is kept in the spool');
-    for (const [user, lines] of this.#byUser(this.#recent)) {
+    const { speakers, log } = this.#options;
+    log.warn('the database is away: what sshd logs is kept in the spool');
+    for (const [user, lines] of speakers.byUser(this.#recent)) {
       if (this.#partOf(user).state !== 'waiting') this.#queues.addFollowed(user, lines);
     }
     this.#recent = [];
@@ -169,19 +170,6 @@ export class Spool {
     this.#recent.push(...lines.filter(({ pid }) => pid !== 0));
     const old = (lines.at(-1)?.at ?? 0) - RECENT.ms * 1000;
     while (this.#recent.length > RECENT.lines || (this.#recent[0]?.at ?? old) < old) this.#recent.shift();
-  }
-
-  #byUser(lines: readonly Line[]): Map<string, KeptLine[]> {
-    const { speakers } = this.#options;
-    const byUser = new Map<string, KeptLine[]>();
-    for (const line of lines) {
-      const speaker = speakers.of(line);
-      if (!speaker) continue;
-      const own = byUser.get(speaker.user) ?? [];
-      own.push(speakers.kept(line, speaker));
-      byUser.set(speaker.user, own);
-    }
-    return byUser;
   }
 
   #partOf(user: string): Part {

@@ -93,10 +93,12 @@ async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
     reapply: async (id: string) => void (await applyCurrent({ database, host, homes, removal }, id)),
   };
   const directories = await linkAll(disk);
+  // Sessions that began before their jail was linked to the log are not known to it.
+  await uploads.adoptSessions();
   const { checked, mended } = await reconcile(disk);
   if (signal.aborted) return;
   log.info({ directories: checked, mended }, 'every directory has been looked at');
-  // Sessions that began before their jail was linked to the log are not known to it.
+  // The same for jails that were mended.
   await uploads.adoptSessions();
   await Promise.race([uploads.coverAll(), once(signal, 'abort')]);
   if (signal.aborted) return;

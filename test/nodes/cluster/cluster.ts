@@ -18,7 +18,7 @@ import { freePort } from '../../support/free-port.ts';
 import { until } from '../../support/poll.ts';
 import { onPostgres, postgresOnly, psql } from '../../support/postgres.ts';
 import { type PostgresServer, postgresServer } from '../../support/postgres-server.ts';
-import { type Receiver, receiver } from '../../support/receiver.ts';
+import { type Receiver, receiver, type ReceiverOptions } from '../../support/receiver.ts';
 import { scratch } from '../../support/scratch.ts';
 import { clientOf, type ServeProcess, spawnServe } from '../../support/serve-process.ts';
 import { connect, type Connection } from '../../support/sftp-client.ts';
@@ -71,9 +71,13 @@ export interface Cluster extends AsyncDisposable {
   directoryOn(home: ClusterNode): Promise<Created>;
 }
 
-/** @param nodes their names, with further settings of each and a processor that is its only one. */
+/**
+ * @param nodes their names, with further settings of each and a processor that is its only one.
+ * @param respond how the receiver answers.
+ */
 export async function cluster(
   nodes: Record<string, { readonly settings?: Record<string, string>; readonly processor?: number }>,
+  { respond }: Pick<ReceiverOptions, 'respond'> = {},
 ): Promise<Cluster> {
   await using parts = new AsyncDisposableStack();
   const net = parts.use(await network());
@@ -89,7 +93,7 @@ export async function cluster(
   psql(admin, "create role berth login password 'secret'");
   psql(admin, "create database berth owner berth encoding 'UTF8' template template0");
   const url = `postgres://berth:secret@${net.address}:${port}/berth`;
-  const hook = parts.use(await receiver({ host: net.address }));
+  const hook = parts.use(await receiver({ host: net.address, ...(respond && { respond }) }));
   const { db } = parts.adopt(await openDatabase(url), (opened) => opened.close());
 
   let key = '';

@@ -9,7 +9,7 @@ import { sftpSession, type SftpSession } from '../../support/sftp-session.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, entering, put } from './cluster.ts';
 
-/** In s; CLUSTER_AWAY=3600 for the hour that is promised, too. */
+/** In s. `TEST_FILE_SECONDS=5000 CLUSTER_AWAY=3600` is the hour that is promised, too. */
 const AWAY = Number(process.env['CLUSTER_AWAY'] ?? 12);
 
 /** In ms: from the database's return to the first answer. */

@@ -1,15 +1,28 @@
-/** Changes whose home is cut off or without power: 503 in time, never an answer that is not true, and in force once it is back. */
+/**
+ * Changes whose home is cut off or without power: 503 in time, never an answer that is not true, and in force once it is back.
+ * The clock of the home is five minutes ahead, which no webhook is sent earlier or twice for, either.
+ */
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { ApiAnswer } from '../../support/api-client.ts';
+import { webhookOf } from '../../support/berth.ts';
+import { until } from '../../support/poll.ts';
+import type { Received } from '../../support/receiver.ts';
 import type { Created } from '../nodes-place.ts';
-import { AHEAD, type Cluster, cluster, clustered, type ClusterNode, letsIn } from './cluster.ts';
+import { AHEAD, type Cluster, cluster, clustered, type ClusterNode, letsIn, put } from './cluster.ts';
 
 /** In ms. */
 const LONGEST = 10_000;
 
 /** From the cable's return until nobody gets in any more, in ms. A refusal takes about 2 s, by PAM. */
 const FOLLOWED = 15_000;
+
+/** The first wait before a retry at least, in ms: 0.5 s, less 20 %. */
+const RETRIED_AFTER = 400;
+
+const [SLOW, AGAIN] = ['slow', 'again'];
 
 /** One directory for each change. */
 interface Changed {
@@ -75,10 +88,31 @@ async function firstRefusal(directory: Created): Promise<number> {
   return performance.now();
 }
 
+/** Takes its time for one upload, and the other only when it comes again. */
+function respond(response: ServerResponse, request: Received, index: number): void {
+  const { filename } = webhookOf(request);
+  if (filename === SLOW) setTimeout(() => response.writeHead(204).end(), 2000);
+  else response.writeHead(index < 2 ? 500 : 204).end();
+}
+
+/** The other node claims what is due, too, and by its own clock both would be long due. */
+async function webhooksInTime({ receiver: { requests } }: Cluster, directory: Created): Promise<void> {
+  await put(directory, SLOW);
+  await put(directory, AGAIN);
+  await until('one has come again', () => requests.length >= 3);
+  await wait(3000);
+  const came = requests.map((request) => ({ at: request.at, name: webhookOf(request).filename }));
+  assert.deepEqual(came.map(({ name }) => name).sort(), [AGAIN, AGAIN, SLOW]);
+  const [first, second] = came.filter(({ name }) => name === AGAIN).map(({ at }) => at);
+  assert.ok(Number(second) - Number(first) >= RETRIED_AFTER);
+}
+
 test('changes whose home is cut off, or has no power', clustered, async (t) => {
-  await using place = await cluster({ a: {}, b: { settings: AHEAD } });
+  await using place = await cluster({ a: {}, b: { settings: AHEAD } }, { respond });
   const [a, b] = [place.node('a'), place.node('b')];
   const other = await place.directoryOn(b);
+
+  await t.test('webhooks are sent in their time', async () => webhooksInTime(place, await place.directoryOn(a)));
 
   await t.test('cut off: in force within seconds of its return', async (each) => {
     const of = await changedOn(place, b);

@@ -92,11 +92,11 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
 
   async function beat(): Promise<void> {
     const isNew = session === undefined;
-    session ??= await enter();
-    if (!session) throw new Error(`another process is the node ${node}`);
+    const entered = (session ??= await enter());
+    if (!entered) throw new Error(`another process is the node ${node}`);
     const { bavail, bsize } = await statfs(jailDir);
     const row = { sftp_host: sftp.host, sftp_port: sftp.port, free_bytes: bavail * bsize, seen_at: serverTime };
-    await session.db
+    await entered.db
       .insertInto('nodes')
       .values({ name: node, inserted_at: serverTime, ...row })
       .onConflict((conflict) => conflict.column('name').doUpdateSet(row))

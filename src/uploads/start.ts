@@ -258,7 +258,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     sessions,
     interpreter,
     caughtUp,
-    isBehind,
+    isBehind: options.spool && isBehind,
     live,
     lost,
   });

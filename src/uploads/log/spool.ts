@@ -6,7 +6,7 @@
  * scan tells of the files that are left.
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { isUnavailable } from '../../db/away.ts';
+import { DatabaseAway, isUnavailable } from '../../db/away.ts';
 import { errorMessage } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { Jail, JailQueries } from '../jails.ts';
@@ -30,7 +30,7 @@ const HANDED = 128;
 const AWAY_CHECK = 500;
 const CHECK = 10;
 /** How long to wait for the database, in ms. */
-const PATIENCE = 30_000;
+const PATIENCE = 10_000;
 
 const NO_ROOM =
   'the spool takes no more: some lines are kept in memory; of uploads beyond that, those that are removed are not announced';
@@ -111,17 +111,19 @@ export class Spool {
   }
 
   /**
-   * Resolves when so much of the directory's has been followed that what a look finds can be explained; after half a minute
-   * in any case while the database is away.
+   * Resolves when so much of the directory's has been followed that what a look finds can be explained.
+   * @throws {DatabaseAway} when the database stays away.
    */
   async passed(directoryId: string): Promise<void> {
     const { isAway, signal } = this.#options;
     const isUnknown = (): boolean => isAway() || this.#unread().some(({ jail }) => !jail);
     const over = performance.now() + PATIENCE;
-    const isOver = (): boolean => performance.now() > over || signal.aborted;
-    while (this.#unread().length > 0 && isUnknown() && !isOver()) await sleep(AWAY_CHECK / 10, signal);
+    while (this.#unread().length > 0 && isUnknown() && !signal.aborted) {
+      if (performance.now() > over) throw new DatabaseAway(new Error('what sshd logged waits for it'));
+      await sleep(AWAY_CHECK / 10, signal);
+    }
     const part = this.#unread().find(({ jail }) => jail?.id === directoryId);
-    if (!part || isOver()) return;
+    if (!part || signal.aborted) return;
     await new Promise<void>((resolve) => part.waiters.push({ for: part.handed + AHEAD, resolve }));
   }
 

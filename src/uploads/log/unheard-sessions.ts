@@ -24,7 +24,7 @@ export interface UnheardOptions {
   /** The client's address of a session that was there before, undefined when it is none of this berth's. */
   addressOf(username: string, pid: number): string | undefined;
   /** Whether lines of that directory's sessions are still to be followed, which tell of them. */
-  isBehind?(jail: Jail): boolean;
+  readonly isBehind?: ((jail: Jail) => boolean) | undefined;
   /** A session of that directory was there. */
   live(jail: Jail): void;
   /** Lines about that directory were lost. */
@@ -40,9 +40,10 @@ export class UnheardSessions {
 
   /** Takes up the sessions that are live already. */
   async adoptAll(): Promise<void> {
-    for (const { pid, uid } of await processesFrom(this.#options.firstUid)) {
-      const jail = await this.#options.jails.byUid(uid);
-      if (jail && !this.#options.isBehind?.(jail)) await this.adopt(pid, uid);
+    const { firstUid, isBehind, jails } = this.#options;
+    for (const { pid, uid } of await processesFrom(firstUid)) {
+      const jail = isBehind && (await jails.byUid(uid));
+      if (!jail || !isBehind(jail)) await this.adopt(pid, uid);
     }
   }
 

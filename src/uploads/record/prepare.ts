@@ -1,5 +1,6 @@
 /** Does what a look has to wait for: the write barrier, the disk, or the kernel's word on who holds the file open. */
 import { setTimeout } from 'node:timers/promises';
+import { isUnavailable } from '../../db/away.ts';
 import type { Log } from '../../log.ts';
 import type { Durable } from '../disk/durable.ts';
 import type { FilesRoot } from '../file-path.ts';
@@ -51,7 +52,7 @@ export async function prepare(
       if (!progress.isUnexplained) await sleep(REST, signal);
     }
   } catch (error) {
-    options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
+    if (!isUnavailable(error)) options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
     await sleep(RETRY, signal);
   }
 }

@@ -6,6 +6,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempDisposableSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -14,6 +15,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -218,6 +220,11 @@ test('what cannot move says why, and stays as it is', postgresOnly, async () => 
   assert.match(await refusal(a, directory, ...to('nobody')), /this node is called b, not nobody/);
   assert.match(await refusal(a, directory, ...to('b', wrong.command)), /this node is called a, not b/);
   assert.match(await refusal(a, directory, ...to('b', 'false b')), /false: ended with 1/);
+  using bare = mkdtempDisposableSync(join(tmpdir(), 'berth-programs-'));
+  for (const name of ['sh', 'unshare', 'mount', 'setpriv', 'env', 'cat'])
+    symlinkSync(`/bin/${name}`, join(bare.path, name));
+  const withoutRsync = { ...a, environment: { ...a.environment, PATH: bare.path } };
+  assert.match(await refusal(withoutRsync, directory, ...to('b')), /rsync: not found.*apt-get install rsync/);
   assert.match(await refusal(a, directory, ...to('b', 'b')), /--ssh is a command and a host/);
   assert.match(await refusal(b, directory, ...to('c')), /at home on a: run this there/);
   assert.match(await refusal(a, directory, '--to', 'nobody'), /no node is called nobody/);

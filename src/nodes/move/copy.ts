@@ -10,6 +10,7 @@ import { lstatSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { OperatorError } from '../../errors.ts';
+import { shellWord } from '../../terminal.ts';
 
 export interface CopyOptions {
   readonly id: string;
@@ -60,8 +61,8 @@ export async function copyTo({ id, to, ssh, from, isShared, signal }: CopyOption
   const [host = '', program] = [ssh.at(-1), ssh.slice(0, -1)];
   const there = (command: string, stop = signal): Promise<string> => run([...ssh, command], { signal: stop });
   // The name is that of the node, so that nothing goes to another one. A login may say something before.
-  const folder = (await there(`berth node receive ${id} --as ${quoted(to)}`)).trimEnd().split('\n').at(-1) ?? '';
-  const sync = (stop?: AbortSignal): Promise<string> => there(`sync -f ${quoted(folder)}`, stop);
+  const folder = (await there(`berth node receive ${id} --as ${shellWord(to)}`)).trimEnd().split('\n').at(-1) ?? '';
+  const sync = (stop?: AbortSignal): Promise<string> => there(`sync -f ${shellWord(folder)}`, stop);
   const syncSoon = (): Promise<string> => sync(AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]));
   if (isShared) {
     await checkShared(dirname(folder), there);
@@ -98,7 +99,7 @@ export async function copyTo({ id, to, ssh, from, isShared, signal }: CopyOption
 
 /** Whether the folder that was made there is to be seen here, and not another one of that name. */
 async function checkShared(folder: string, there: (command: string) => Promise<string>): Promise<void> {
-  const theirs = await there(`stat -c '%i %.9Z' ${quoted(folder)}`);
+  const theirs = await there(`stat -c '%i %.9Z' ${shellWord(folder)}`);
   const ours = lstatSync(folder, { bigint: true, throwIfNoEntry: false });
   const changed = ours && `${ours.ctimeNs / NS}.${String(ours.ctimeNs % NS).padStart(9, '0')}`;
   if (ours && theirs.trim() === `${ours.ino} ${changed}`) return;
@@ -107,9 +108,8 @@ async function checkShared(folder: string, there: (command: string) => Promise<s
 
 const NS = 1_000_000_000n;
 
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
-}
+/** What a shell ends with when it does not find a program, POSIX, XCU 2.8.2; rsync likewise when the other side's does not. */
+const NOT_FOUND = 127;
 
 /** Characters of what a program complains of. */
 const COMPLAINT = 400;
@@ -130,7 +130,10 @@ async function run(
       .trim()
       .replaceAll(/\s*\n\s*/g, '; ')
       .slice(0, COMPLAINT);
-    throw new OperatorError(`${program === 'setpriv' ? 'rsync' : program}: ${reason || `ended with ${status}`}`);
+    const advice = status === NOT_FOUND ? '. Both nodes need berth and rsync (apt-get install rsync)' : '';
+    throw new OperatorError(
+      `${program === 'setpriv' ? 'rsync' : program}: ${reason || `ended with ${status}`}${advice}`,
+    );
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(`${program} could not be run: ${String(error)}`, { cause: error });

@@ -11,6 +11,11 @@ export function escaped(text: string): string {
   );
 }
 
+/** A word of a command, for any POSIX shell. */
+export function shellWord(word: string): string {
+  return /^[\w@:./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Lays out lines in columns. A column keeps its greatest width so far; the last one is not padded; no value is `-`. */
 export function columns(widths: number[] = []): (lines: readonly (readonly Cell[])[]) => string[] {
   return (lines) => {

@@ -3,11 +3,12 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
 import { lockInstance } from './db/instance-lock.ts';
+import { isUsername } from './directories/host.ts';
 import { errorCode, errorMessage } from './errors.ts';
 import { yielder } from './event-loop.ts';
 import type { Log } from './log.ts';
-import { linkLogSocket } from './sftp/log-socket.ts';
-import { isUsername, pathsOf } from './sftp/paths.ts';
+import { linkLog } from './sftp/log-socket.ts';
+import { pathsOf } from './sftp/paths.ts';
 import { jailFiles } from './uploads/file-path.ts';
 import { Speakers } from './uploads/log/speakers.ts';
 import { SpoolQueues } from './uploads/log/spool-queues.ts';
@@ -28,7 +29,7 @@ export async function keepLog(config: Config, log: Log): Promise<AsyncDisposable
   const pause = yielder();
   for (const username of (await readdir(paths.jails)).filter(isUsername)) {
     try {
-      while (!linkLogSocket(paths, username, sockets)) await sockets.moreSockets();
+      await linkLog(paths, username, sockets);
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw error; // no jail
     }

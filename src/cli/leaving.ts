@@ -1,12 +1,11 @@
 /** Has the service that runs here let a directory go (`http/moves.ts`): for as long as the connection is open. */
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { errorCode, OperatorError } from '../errors.ts';
 import type { Departure } from '../nodes/move/departure.ts';
 import type { Move, Moved } from '../nodes/move/rehome.ts';
 import { OPERATOR, operatorLogin, operatorSocket } from '../operator-socket.ts';
-import { inWords, unreachable } from './directory/service.ts';
+import { answered } from './directory/service.ts';
 import type { Invocation } from './invocation.ts';
 
 /** @throws {OperatorError} in the service's words, or when it does not run; as its functions do. */
@@ -17,29 +16,16 @@ export async function leaving(
   const socketPath = operatorSocket(config());
   const headers = { [OPERATOR]: operatorLogin(environment), 'content-type': 'application/json' };
 
-  async function post(path: string, body?: object): Promise<IncomingMessage> {
-    const outgoing = request({ socketPath, method: 'POST', path, headers, agent: false });
-    outgoing.end(body && JSON.stringify(body));
-    try {
-      const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
-      const { statusCode = 0 } = incoming;
-      if (statusCode >= 400) throw new OperatorError(inWords(await text(incoming), statusCode));
-      return incoming;
-    } catch (error) {
-      if (error instanceof OperatorError) throw error;
-      throw new OperatorError(unreachable(errorCode(error), socketPath), { cause: error });
-    }
-  }
+  const post = <T>(path: string, body: object | undefined, read: (incoming: IncomingMessage) => T | Promise<T>) =>
+    answered({ socketPath, method: 'POST', path, headers, body }, read);
 
-  const open = await post(`/moves/${id}`, { to });
+  const open = await post(`/moves/${id}`, { to }, (incoming) => incoming);
   open.on('error', () => undefined); // the commit tells
   const [name] = (await once(open, 'data')) as [Buffer];
   return {
     async commit() {
-      const { data } = JSON.parse(await text(await post(`/moves/${name.toString().trim()}/commit`))) as {
-        data: Moved & { isApplied: boolean };
-      };
-      return data;
+      const answer = await post(`/moves/${name.toString().trim()}/commit`, undefined, text);
+      return (JSON.parse(answer) as { data: Moved & { isApplied: boolean } }).data;
     },
     end: async () => void open.destroy(),
   };

@@ -54,6 +54,14 @@ export interface DirectoryHost {
   settle(usernames: readonly string[]): Promise<void>;
 }
 
+/**
+ * Whether a name can be a username of berth: what the admission hook accepts. Every name that ends up
+ * in a path passes here, so none can name another folder.
+ */
+export function isUsername(name: string): boolean {
+  return /^[a-z][a-z0-9-]{0,31}$/.test(name);
+}
+
 /** The directories at home on a node that its disk may be behind of (`unapplied.ts`), deleted ones among them. */
 export function hostedUnapplied(
   reads: Kysely<Tables>,

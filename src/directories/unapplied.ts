@@ -10,10 +10,9 @@
 import type { Transaction } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
-import type { Homes, Version } from './homes.ts';
+import { type Homes, isHomeAway, type Version } from './homes.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
@@ -71,7 +70,7 @@ export async function applyUnapplied({ log, ...deps }: Following & { readonly lo
       if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
-      const level = error instanceof BerthError ? 'info' : 'error'; // it is on its way to another node
+      const level = isHomeAway(error) ? 'info' : 'error'; // it is on its way to another node
       log[level]({ err: error, directory_id: id }, 'could not make the disk follow a directory, will try again');
     }
     await yieldNow();

@@ -3,9 +3,10 @@
  * silent. An empty one, as a power cut leaves it, counts as missing: it would keep sshd from starting for good.
  */
 import { execFile } from 'node:child_process';
-import { renameSync, rmSync, statSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { isBlank } from '../db/place.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { sync } from '../sync.ts';
@@ -46,7 +47,7 @@ export function keyFile(folder: string, type: KeyType): string {
 
 /** Whether there is something in a file. */
 export function isWhole(file: string): boolean {
-  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  return !isBlank(file);
 }
 
 /** Makes a key pair: complete before it has its names, the public file first. */

@@ -8,7 +8,7 @@ import type { Log } from '../log.ts';
 import { syncAll } from '../sync.ts';
 import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';
-import { isLogSocketRight, linkLogSocket, type LogSockets } from './log-socket.ts';
+import { type LogSockets, isLogSocketRight, linkLog, linkLogSocket } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
 import { kernelQuotas } from './quota.ts';
 import { allSessions, endSessions, endUnwatched, liveSessions, type Session, unwatchedSessions } from './sessions.ts';
@@ -43,13 +43,9 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
   const quotas = kernelQuotas(paths.jails, paths.quotaSocket);
   let unwatched: ReadonlySet<string> = new Set();
 
-  async function linkLog(username: string): Promise<void> {
-    while (!linkLogSocket(paths, username, sockets)) await sockets.moreSockets();
-  }
-
   async function relink(username: string): Promise<boolean> {
     try {
-      await linkLog(username);
+      await linkLog(paths, username, sockets);
       return true;
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return false; // deleted meanwhile, or lost
@@ -76,7 +72,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
       writeCredentials(paths, directory);
       if (isNew && directory.version > 1) moved?.(directory);
       if (directory.suspended === 1) await end(directory.sftp_username);
-      if (!linked) await linkLog(directory.sftp_username);
+      if (!linked) await linkLog(paths, directory.sftp_username, sockets);
     },
 
     quotaObstacle: async () => quotas.obstacle(),

@@ -6,7 +6,8 @@ import { readlinkSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { yielder } from '../event-loop.ts';
-import { isUsername, type Paths } from './paths.ts';
+import { isUsername } from '../directories/host.ts';
+import type { Paths } from './paths.ts';
 
 export interface JailedProcess {
   readonly pid: number;

@@ -37,6 +37,11 @@ export function linkLogSocket(paths: Paths, username: string, sockets: LogSocket
   return true;
 }
 
+/** The same, by a further socket where the current one has all its links. */
+export async function linkLog(paths: Paths, username: string, sockets: LogSockets): Promise<void> {
+  while (!linkLogSocket(paths, username, sockets)) await sockets.moreSockets();
+}
+
 /** Whether a jail has the current socket, or needs none because nobody listens. */
 export function isLogSocketRight(paths: Paths, username: string, sockets: LogSockets): boolean {
   const socket = sockets.currentSocket();

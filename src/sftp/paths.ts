@@ -94,11 +94,3 @@ export function ownerOf({ corner, owner }: Pick<Paths, 'corner' | 'owner'>): str
 function inodeOf(path: string): bigint {
   return statSync(path, { bigint: true }).ino;
 }
-
-/**
- * Whether a name can be a username of berth: what the admission hook accepts. Every name that ends up
- * in a path passes here, so none can name another folder.
- */
-export function isUsername(name: string): boolean {
-  return /^[a-z][a-z0-9-]{0,31}$/.test(name);
-}

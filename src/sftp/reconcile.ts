@@ -16,7 +16,8 @@ import type { Log } from '../log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
 import { ensureJail, isJailRight } from './jail.ts';
-import { CORNER, isUsername, type Paths } from './paths.ts';
+import { isUsername } from '../directories/host.ts';
+import { CORNER, type Paths } from './paths.ts';
 
 export interface ReconcileOptions {
   readonly paths: Paths;

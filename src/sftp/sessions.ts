@@ -13,7 +13,8 @@ import type { LiveSessions } from '../directories/end-session.ts';
 import { errorCode } from '../errors.ts';
 import { removeFile } from './files.ts';
 import { jailedProcesses } from './jailed-processes.ts';
-import { isUsername, type Paths } from './paths.ts';
+import { isUsername } from '../directories/host.ts';
+import type { Paths } from './paths.ts';
 
 export interface Session {
   readonly username: string;

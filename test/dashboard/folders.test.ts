@@ -6,25 +6,16 @@ import { type Entry, folderPage, type Page, prefixPage } from '../../src/uploads
 import { displayName } from '../../src/uploads/file-path.ts';
 import { hosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
+import { randomOf } from '../support/random-of.ts';
 import { recordFiles } from '../support/record-files.ts';
 import { scratch } from '../support/scratch.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 
-/** Random numbers that a seed repeats (mulberry32). */
-function randomOf(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}
-
 /** Paths of few different bytes, those around a slash among them, so that names begin alike and folders lie between. */
 function randomPaths(seed: number, count: number): Buffer[] {
-  const random = randomOf(seed);
+  const fraction = randomOf(seed);
+  const random = (below: number): number => (fraction() * 2 ** 32) % below;
   const alphabet = [0x01, 0x2d, 0x2e, 0x30, 0x61, 0xc3, 0xa9, 0xff];
   const name = () => Buffer.from(Array.from({ length: 1 + random(3) }, () => alphabet[random(alphabet.length)] ?? 0));
   const found = new Map<string, Buffer>();

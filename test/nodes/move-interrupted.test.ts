@@ -16,7 +16,7 @@ import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
-import { aboutToMove, arrivals, filesOn, type Move, moved, upload } from './moving.ts';
+import { aboutToMove, arrivals, filesOn, isInUseThere, type Move, moved, upload } from './moving.ts';
 import { letsIn } from './nodes-place.ts';
 
 const BY = { keyId: 'operator:root', requestId: '', route: 'berth node move' };
@@ -198,8 +198,7 @@ test(
     assert.deepEqual([again.from, again.is_live], [null, true]);
     await a.berth.start();
     await until('its old home has removed it', () => !existsSync(join(filesOn(a, directory), '..')));
-    await upload(b, directory, 'second');
-    await until('it is announced', () => a.berth.receiver.requests.length === 2);
+    await isInUseThere(move);
   },
 );
 

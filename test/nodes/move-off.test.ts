@@ -9,7 +9,7 @@ import { prepare } from '../../src/prepare.ts';
 import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
-import { aboutToMove, filesOn, moved, refusal, sshTo, upload } from './moving.ts';
+import { aboutToMove, filesOn, isInUseThere, moved, refusal, sshTo, upload } from './moving.ts';
 import { letsIn } from './nodes-place.ts';
 
 test('there and back again', postgresOnly, async () => {
@@ -54,8 +54,7 @@ test(
     assert.equal(await letsIn(a, directory), false, 'when it comes back, it lets nobody in');
     await a.berth.start();
     await until('it removes what it has', () => !existsSync(join(filesOn(a, directory), '..')));
-    await upload(b, directory, 'second');
-    await until('it is announced', () => a.berth.receiver.requests.length === 2);
+    await isInUseThere(move);
   },
 );
 
@@ -69,8 +68,7 @@ test('a node that is off for good, and no backup: its directory goes on without 
     const { json } = await b.send('GET', `/directories/${directory.id}`);
     return (json as { data: { storage_bytes: number } }).data.storage_bytes === 0;
   });
-  await upload(b, directory, 'second');
-  await until('it is announced', () => a.berth.receiver.requests.length === 2);
+  await isInUseThere(move);
 });
 
 test(
@@ -86,7 +84,6 @@ test(
     assert.equal(statSync(arrived).ino, ino);
     await until('its old home has removed it', () => statSync(arrived).nlink === 1);
     assert.equal(readFileSync(arrived, 'utf8'), 'first');
-    await upload(b, directory, 'second');
-    await until('it is announced', () => a.berth.receiver.requests.length === 2);
+    await isInUseThere(move);
   },
 );

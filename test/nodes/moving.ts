@@ -132,3 +132,9 @@ export async function upload(
   await using connection = await connect({ port: node.berth.sshd.port, username, password });
   await (await sftpSession(connection)).put(name, name);
 }
+
+/** In use at its new home: what is put there is announced, and nothing else was meanwhile. */
+export async function isInUseThere({ a, b, directory }: Move): Promise<void> {
+  await upload(b, directory, 'second');
+  await until('it is announced', () => a.berth.receiver.requests.length === 2);
+}

@@ -11,6 +11,7 @@ import { type Gateway, gateway } from './gateway.ts';
 
 export interface AwayPlace extends AsyncDisposable {
   readonly place: Scratch;
+  readonly url: string;
   readonly way: Gateway;
   readonly berth: TestBerth;
   readonly directory: TestDirectory;
@@ -54,6 +55,7 @@ export async function awayPlace(): Promise<AwayPlace> {
   const owned = parts.move();
   return {
     place,
+    url: database.url,
     way,
     berth,
     directory,

@@ -7,12 +7,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Send } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
-import { freePort } from '../support/free-port.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
-import { spawnServe } from '../support/serve-process.ts';
+import { awayPlace } from './away-place.ts';
 import { type Gateway, gateway } from './gateway.ts';
 
 /** As long as a restart of a server with a large database takes, in ms. */
@@ -95,41 +94,21 @@ test(
   'a start without the database waits for it and says so, and sshd serves; what came is announced once',
   postgresOnly,
   async () => {
-    await using parts = new AsyncDisposableStack();
-    const database = freshDatabase();
-    parts.defer(() => database.drop());
-    const corner = parts.use(scratch({ BERTH_DATABASE_URL: '' }));
-    const way = parts.use(await gateway(corner.dir));
-    const place = parts.use(
-      scratch({
-        BERTH_DATABASE_URL: way.throughIt(database.url),
-        BERTH_NODE: 'one',
-        BERTH_WEBHOOK_ALLOW: '127.0.0.0/8',
-        BERTH_LOG_LEVEL: 'warn',
-      }),
-    );
-    const berth = parts.use(await startBerth(place));
-    const directory = await berth.directory();
-    await berth.stop();
+    await using there = await awayPlace();
+    const { berth, directory, place, way } = there;
     way.cut();
-
-    const environment = {
-      ...place.environment,
-      BERTH_API_PORT: String(await freePort()),
-      BERTH_SFTP_PORT: String(berth.sshd.port),
-    };
-    const serve = parts.use(spawnServe(environment));
+    const serve = there.serve();
     await until('it says that it waits', () =>
       serve.output().includes('berth waits for it, and sshd serves meanwhile'),
     );
     await put(place, directory, 'meanwhile');
     assert.equal(serve.hasEnded(), false, serve.output());
     await way.mend();
-    await assertTold(berth, database.url, ['meanwhile']);
+    await assertTold(berth, there.url, ['meanwhile']);
     assert.equal(await serve.kill('SIGTERM'), 0);
 
     way.cut();
-    const again = parts.use(spawnServe(environment));
+    const again = there.serve();
     await until('it says that it waits', () => again.output().includes('berth waits for it'));
     assert.equal(await again.kill('SIGTERM'), 0, 'it ends when it is told to, also while it waits');
   },

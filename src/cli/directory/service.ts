@@ -27,27 +27,49 @@ export function asking({ config, environment }: Invocation, account: string): As
   const login = operatorLogin(environment);
   return async (method, path, body) => {
     const headers = { [ACCOUNT]: account, [OPERATOR]: login, 'content-type': 'application/json' };
-    const outgoing = request({ socketPath, method, path: `/api/v1${path}`, headers, agent: false });
-    outgoing.end(body === undefined ? undefined : JSON.stringify(body));
-    const { status, answer, warning } = await answered(outgoing, socketPath);
-    if (status >= 400) throw new OperatorError(inWords(answer, status));
+    const { answer, warning } = await answered(
+      { socketPath, method, path: `/api/v1${path}`, headers, body },
+      async (incoming) => ({
+        answer: await text(incoming),
+        warning: incoming.headers.warning ?? '',
+      }),
+    );
     const json = /^\{"data":(.*)\}$/s.exec(answer)?.[1] ?? 'null';
     return { data: JSON.parse(json) as never, json, warnings: warningsIn(warning) };
   };
 }
 
-async function answered(outgoing: ReturnType<typeof request>, socket: string) {
+export interface Question {
+  readonly socketPath: string;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: object | undefined;
+}
+
+/**
+ * Sends a request to the service's socket. @param read what its answer is taken by.
+ * @throws {OperatorError} when the service does not run, or refuses: in its words.
+ */
+export async function answered<T>(
+  { body, socketPath, ...about }: Question,
+  read: (incoming: IncomingMessage) => T | Promise<T>,
+): Promise<T> {
+  const outgoing = request({ ...about, socketPath, agent: false });
+  outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   try {
     const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
-    const warning = incoming.headers.warning ?? '';
-    return { status: incoming.statusCode ?? 0, answer: await text(incoming), warning };
+    const { statusCode = 0 } = incoming;
+    if (statusCode >= 400) throw new OperatorError(inWords(await text(incoming), statusCode));
+    return await read(incoming);
   } catch (error) {
-    throw new OperatorError(unreachable(errorCode(error), socket), { cause: error });
+    if (error instanceof OperatorError) throw error;
+    throw new OperatorError(unreachable(errorCode(error), socketPath), { cause: error });
   }
 }
 
 /** Why nobody answers on that socket, by the code of the error. */
-export function unreachable(code: string | undefined, socket: string): string {
+function unreachable(code: string | undefined, socket: string): string {
   if (code === 'EACCES') return `only root may use ${socket}: run this with sudo`;
   if (code === 'ENOENT' || code === 'ECONNREFUSED') {
     return 'berth serve does not run here: start it with systemctl start berth, in a checkout with scripts/start';
@@ -55,8 +77,7 @@ export function unreachable(code: string | undefined, socket: string): string {
   return `berth serve did not answer (${code ?? 'the connection ended'}): whether it did what was asked, berth audit tells`;
 }
 
-/** What a refusal says. */
-export function inWords(answer: string, status: number): string {
+function inWords(answer: string, status: number): string {
   try {
     const { error, errors = {} } = JSON.parse(answer) as Refusal;
     return (

@@ -1,6 +1,7 @@
 /** Whose session says a line of the log, and what lies where the line is about, without asking the database. */
 import { LRUCache } from 'lru-cache';
 import { lstatBeneath } from '../../beneath.ts';
+import { isUsername } from '../../directories/host.ts';
 import { bytesOf, type FilePath, filePath, type FilesRoot } from '../file-path.ts';
 import { jailOf } from '../processes.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
@@ -10,9 +11,6 @@ import type { Line } from './transfer-log-worker.ts';
 
 /** Sessions that are remembered. The kernel knows the others, as long as they live. */
 const REMEMBERED = 20_000;
-
-/** As berth makes them: the name becomes that of a file. */
-const USERNAME = /^[a-z][a-z0-9-]{0,31}$/;
 
 export interface Speaker {
   readonly user: string;
@@ -71,7 +69,7 @@ export class Speakers {
   }
 
   #remember(pid: number, user: string, address: string): Speaker | undefined {
-    if (!USERNAME.test(user)) return undefined;
+    if (!isUsername(user)) return undefined; // the name becomes that of a file
     const speaker: Speaker = { user, address };
     this.#byPid.set(pid, speaker);
     return speaker;

@@ -1,5 +1,6 @@
 /** How common clients are told where a directory is. Each text can be pasted as it stands. */
 import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
+import { shellWord } from '../../../terminal.ts';
 
 export interface Place {
   readonly host: string;
@@ -21,9 +22,8 @@ export function clientCommands({ host, port, username }: Place, hostKeys: readon
   };
 }
 
-/** For any POSIX shell. */
 function command(...words: readonly string[]): string {
-  return words.map((word) => (/^[\w@:./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
+  return words.map(shellWord).join(' ');
 }
 
 /** Bits, which WinSCP has in its fingerprints. RSA's vary, and no client of today needs that key. */

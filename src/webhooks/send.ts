@@ -85,10 +85,10 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       if (!/^https?:$/.test(URL.parse(delivery.url)?.protocol ?? '')) {
         return Promise.resolve(noAnswer('the URL is not valid', started));
       }
-      const request = client.stream(delivery.url, {
-        body: delivery.body,
-        headers: signatureHeaders(delivery, at),
-      });
+      const { body } = delivery;
+      // Got itself would end a request only a turn of the event loop after its body: until then no other could have its socket.
+      const headers = { ...signatureHeaders(delivery, at), 'content-length': String(body.length) };
+      const request = client.stream(delivery.url, { headers }).end(body);
       if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
       return outcome(request, { started, at, signal });
     },

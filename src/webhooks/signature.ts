@@ -2,7 +2,7 @@
  * What proves that a webhook is berth's: the specification's `x-service-signature` ("Delivery"), and beside it the headers
  * of Standard Webhooks, which its libraries verify (docs/webhooks.md).
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto';
 import { type Micros, SECOND } from '../clock.ts';
 
 /** What is signed, and with which secrets. */
@@ -32,7 +32,9 @@ export function signatureHeaders(
   const timestamp = String(Math.floor(at / SECOND));
   const secrets = next_webhook_secret === null ? [webhook_secret] : [webhook_secret, next_webhook_secret];
   const standard = secrets.map((secret) => {
-    const hmac = createHmac('sha256', standardKey(secret)).update(`${id}.${timestamp}.`).update(body);
+    const hmac = createHmac('sha256', createSecretKey(standardKey(secret)))
+      .update(`${id}.${timestamp}.`)
+      .update(body);
     return `v1,${hmac.digest('base64')}`;
   });
   return {

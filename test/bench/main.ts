@@ -22,12 +22,12 @@ const USAGE = `npm run bench [-- OPTION … NAME …]
   --tiny            small and quick, as CI runs them: the figures mean nothing
   --postgres        measures this one on PostgreSQL, too, a server of its own with the settings that it comes with
   --against TREE    measures the berth of another source tree in turns with this one's
-  --flags='FLAG …'  measures this one a second time with flags of Node's (--…) or variables (NAME=value)
+  --flags='FLAG …'  measures this one a second time with further flags of Node's (--…) or variables (NAME=value)
 
 Names, all of them when none is given: ${NAMES}
 
-Example, with the bounds of an installed berth:
-  npm run bench -- --flags='--max-semi-space-size=1 --max-old-space-size=512 MALLOC_ARENA_MAX=1' small-uploads`;
+Example, with more room for what is short-lived:
+  npm run bench -- --flags='--max-semi-space-size=8' small-uploads`;
 
 const { values, positionals } = readArguments();
 const unknown = positionals.filter((name) => !benches.some((bench) => bench.name === name));

@@ -1,7 +1,8 @@
 /**
  * A process that runs the berth of a source tree with an sshd of its own: `node tree.ts TREE [FLAG …]`. Each tree sets
- * itself up as its tests do, so that one client can measure two of them. Flags are Node's (`--…`) or variables
- * (`NAME=value`) for `berth serve`. Says how to reach it in a line of JSON, and ends with its standard input.
+ * itself up as its tests do, so that one client can measure two of them. `berth serve` is started as it is shipped, with the
+ * bounds of memory of `scripts/lib/run`; flags are further ones of Node's (`--…`, of those that `NODE_OPTIONS` takes) or
+ * variables (`NAME=value`). Says how to reach it in a line of JSON, and ends with its standard input.
  */
 import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
@@ -15,15 +16,18 @@ const { scratch } = (await from('support/scratch.ts')) as typeof Scratch;
 const { serveBerth } = (await from('bench/served.ts')) as typeof ServedModule;
 
 using place = scratch();
-if (flags.length > 0) {
-  const isOption = (flag: string): boolean => flag.startsWith('--');
-  const variables = flags.filter((flag) => !isOption(flag)).join(' ');
-  const wrapper = join(place.dir, 'node');
-  const options = flags.filter(isOption).join(' ');
-  writeFileSync(wrapper, `#!/bin/sh\nexec env ${variables} ${process.execPath} ${options} "$@"\n`);
-  chmodSync(wrapper, 0o755);
-  process.execPath = wrapper;
-}
+const isOption = (flag: string): boolean => flag.startsWith('--');
+const run = join(resolve(tree), 'scripts', 'lib', 'run');
+const wrapper = join(place.dir, 'node');
+const variables = flags.filter((flag) => !isOption(flag)).join(' ');
+const options = flags.filter(isOption).join(' ');
+// It is given a Node and `main.ts`, which `run` knows.
+writeFileSync(
+  wrapper,
+  `#!/bin/sh\nshift\nexec env NODE_OPTIONS='${options}' ${variables} ${run} ${process.execPath} "$@"\n`,
+);
+chmodSync(wrapper, 0o755);
+process.execPath = wrapper;
 // An earlier tree may want to be told that the sshd is wanted.
 const start = serveBerth as (...given: unknown[]) => ReturnType<typeof serveBerth>;
 await using berth = await start(place, { sftp: true });

@@ -9,7 +9,7 @@ need_packages() {
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "this is no Debian: install these yourself: ${missing[*]}"
   say "installing Debian packages (a minute or two): ${missing[*]}"
-  quietly 'apt-get update' 'check the network and /etc/apt/sources.list' apt-get -q update
+  quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
   case " ${missing[*]} " in
     *' openssh-server '*) with_debian_sshd_off install_packages "${missing[@]}" ;;
     *) install_packages "${missing[@]}" ;;
@@ -18,8 +18,11 @@ need_packages() {
 
 install_packages() {
   DEBIAN_FRONTEND=noninteractive quietly 'apt-get install' "try it yourself: apt-get install $*" \
-    apt-get -q -y --no-install-recommends install "$@"
+    in_turn apt-get -q -y --no-install-recommends install "$@"
 }
+
+# in_turn COMMAND...: after that of another script of berth, which apt would not wait for.
+in_turn() { flock --close /run/lock/berth-packages "$@"; }
 
 policy=/usr/sbin/policy-rc.d
 policy_before=$policy.before-berth

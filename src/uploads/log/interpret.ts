@@ -189,7 +189,7 @@ export class Interpreter {
     const writer = handle ?? (event.written > 0 ? this.#openWriter(session, unheard) : undefined);
     if (!writer?.entry) return;
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
-    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#seen?.size };
+    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#seen?.size ?? sizeOf(writer, event) };
     this.#ledger.release(writer, isChanged ? end : undefined);
   }
 
@@ -236,6 +236,11 @@ function endOf(session: Session, handle: Handle, event: Event<'close'>, at: Micr
     bytes: handle.truncates ? event.written : undefined,
     isDoubted: handle.order <= session.doubtedUpTo,
   };
+}
+
+/** Of a file whose open was not heard: mostly it was empty then. */
+function sizeOf({ openedAt }: Handle, { written }: Event<'close'>): number | undefined {
+  return openedAt === undefined ? written : undefined;
 }
 
 function refuseWrites(session: Session, start: string): void {

@@ -49,7 +49,7 @@ export interface Close {
   readonly openedAt: Micros | undefined;
   /** Bytes written through a handle that began with an empty file: the file's size, unless some were written twice. */
   readonly bytes: number | undefined;
-  /** The size that its path had when it was closed, if somebody looked then. */
+  /** For when the disk cannot tell any more: the size that its path had when it was closed, or probably had. */
   readonly sizeSeen?: number | undefined;
   /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized?: boolean;

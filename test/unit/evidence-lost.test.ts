@@ -111,6 +111,24 @@ test('the log is so late that the disk shows the next upload already, under its 
   await at.settles(['a 20'], ['b 20 uploaded']);
 });
 
+test('closed by a handle whose open was not heard, while the next one writes: its size is that of what it wrote', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+  at.write('a', 'x'.repeat(12)); // so far
+  await at.comesTo(['a 5'], ['a 12 uploaded']);
+  at.write('a', 'x'.repeat(20));
+  at.told(1, 'close "a" bytes read 0 written 20');
+  await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
+});
+
+test('an upload that a handle goes on with whose open was not heard: its size is that of the file', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'x'.repeat(12));
+  at.told(1, 'close "a" bytes read 0 written 5');
+  await at.settles(['a 12'], ['a 12 uploaded']);
+});
+
 test('a folder is renamed while a file in it whose size was set is written anew: what is then dropped is no upload', async () => {
   let isHeld = false;
   await using at = await recordingPlace({ isHeld: () => isHeld });

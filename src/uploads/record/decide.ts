@@ -133,7 +133,7 @@ function renamedBefore({ path, closes, twin, rename, isTemporary }: Look, stat: 
  * open before it tries it: once the log has been heard up to the look, it is known which of the two it was.
  */
 function uploadedStat({ seen, isReopened }: Look, stat: FileStat, close: Close): FileStat | undefined {
-  const { bytes, at } = close;
+  const { at, bytes = close.sizeSeen } = close;
   if (bytes === undefined || bytes === stat.size_bytes) return stat;
   if (isReopened || close.isResized || stat.mtime > at + TIMER_GRAIN)
     return { ...stat, size_bytes: bytes, mtime: UNSEEN };

@@ -132,6 +132,8 @@ async function judge() {
   if (announcedAnew.length > 0) process.stderr.write(`announced anew: ${announcedAnew.join(', ')}\n`);
   const known = versionsOf(({ sizes }) => sizes);
   const whole = versionsOf(({ begun }) => begun);
+  const incomplete = [...versions].filter((version) => !whole.has(version));
+  if (incomplete.length > 0) process.stderr.write(`announced incomplete: ${incomplete.join(', ')}\n`);
   const lost = [...finished].filter(
     ([name, { sizes }]) => sizes.length > 0 && !versions.has(`${name} ${sizes.at(-1)}`),
   );
@@ -167,7 +169,7 @@ async function judge() {
     /** Whole, but sshd died before it could tell the client so. */
     announced_unconfirmed: [...versions].filter((version) => whole.has(version) && !known.has(version)).length,
     /** Half-written: session and berth died, and none was left to tell this file from one that somebody put there. */
-    announced_incomplete: [...versions].filter((version) => !whole.has(version)).length,
+    announced_incomplete: incomplete.length,
     most_attempts: most,
     rows_equal_disk:
       rows.length === onDisk.size && rows.every(({ path, size_bytes }) => onDisk.get(path.toString()) === size_bytes),

@@ -1,9 +1,10 @@
 /** What becomes of a file of which the log has not told all. */
 import assert from 'node:assert/strict';
-import { mkdirSync, renameSync, truncateSync } from 'node:fs';
+import { mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Session } from '../../src/uploads/log/sessions.ts';
 import { until } from '../support/poll.ts';
 import { recordingPlace } from '../support/recording-place.ts';
 
@@ -111,6 +112,15 @@ test('the log is so late that the disk shows the next upload already, under its 
   await at.settles(['a 20'], ['b 20 uploaded']);
 });
 
+test('closed by a handle whose open was not heard, and overwritten before a look: its size is that of what it wrote', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+  at.write('a', 'x'.repeat(20));
+  at.told(1, 'close "a" bytes read 0 written 20');
+  await at.comesTo(['a 5', 'a 20'], ['a 20 uploaded']);
+});
+
 test('closed by a handle whose open was not heard, while the next one writes: its size is that of what it wrote', async () => {
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
@@ -127,6 +137,16 @@ test('an upload that a handle goes on with whose open was not heard: its size is
   at.write('a', 'x'.repeat(12));
   at.told(1, 'close "a" bytes read 0 written 5');
   await at.settles(['a 12'], ['a 12 uploaded']);
+});
+
+test('the kernel tells of a handle, and then the log of its open, which was late: it is one, and ends with its close', async () => {
+  await using at = await recordingPlace({ isHeld: () => true });
+  at.write('a', 'xxxxx');
+  const inode = statSync(join(at.files, 'a')).ino;
+  const session = new Session(at.jail, { pid: 1, address: '' }, { openedAt: undefined, serves: true });
+  at.parting.interpreter.adopt(session, [{ path: 'a', inode }]);
+  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.settles(['a 5'], ['a 5 uploaded']);
 });
 
 test('a folder is renamed while a file in it whose size was set is written anew: what is then dropped is no upload', async () => {

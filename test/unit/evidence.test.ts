@@ -60,19 +60,6 @@ story(
 );
 
 story(
-  'closed by a handle whose open was not heard, and overwritten before a look: its size is that of what it wrote',
-  {},
-  (at) => {
-    write(at, 'a');
-    at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
-    write(at, 'a', 'x'.repeat(20));
-    at.told(1, 'close "a" bytes read 0 written 20');
-  },
-  ['a 5', 'a 20'],
-  ['a 20 uploaded'],
-);
-
-story(
   'forced close: cut off',
   {},
   (at) => {

@@ -148,6 +148,11 @@ export class Interpreter {
       flags.has('WRITE') || flags.has('APPEND')
         ? this.#openWriter(session, { ...opening, inode: this.#inodeOf(session.jail, path, truncates ? at : 0) })
         : { ...this.#handle(session, { ...opening, inode: undefined }), entry: undefined };
+    const seen = session.adopted(handle);
+    if (seen) {
+      session.forget(seen);
+      this.#ledger.release(seen, undefined);
+    }
     session.add(handle);
     return { kind: 'open', handle };
   }

@@ -14,6 +14,9 @@ export type Asked =
 /** Opens that seem to have failed and are remembered of one session, in case that they did not. */
 const DOUBTFUL_LIMIT = 50;
 
+/** For so long after a session was taken up, the log may tell of what the kernel has told of it already, in ms. */
+const LATE = 5000;
+
 export class Session {
   readonly jail: Jail;
   readonly by: BySession;
@@ -32,6 +35,8 @@ export class Session {
   /** By the name that sshd logs, oldest first; '' for those that were open before the log was. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #doubtful: Handle[] = [];
+  /** By the monotonic clock, in ms. */
+  readonly #since = performance.now();
 
   constructor(jail: Jail, by: BySession, { openedAt, serves }: Pick<Session, 'openedAt' | 'serves'>) {
     this.jail = jail;
@@ -47,6 +52,12 @@ export class Session {
   /** The handles that were opened with that name. */
   opened(name: string): readonly Handle[] {
     return this.#handles.get(name) ?? [];
+  }
+
+  /** The same handle as the kernel has told of it, when its line came later than that. */
+  adopted({ entry }: Handle): Handle | undefined {
+    if (!entry || performance.now() - this.#since > LATE) return undefined;
+    return this.opened('').find((handle) => handle.entry === entry);
   }
 
   /** Removes the handle that a close names. One whose open seems to have failed comes last. */

@@ -132,6 +132,21 @@ test('closed by a handle whose open was not heard, while the next one writes: it
   await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
 });
 
+for (const [told, first] of [
+  ['heard', [`open "a" ${WRITE}`]],
+  ['not heard', []],
+] as const) {
+  test(`overwritten at once, and the second close was lost: it is found, and not taken for the first, whose open was ${told}`, async () => {
+    await using at = await recordingPlace();
+    at.write('a', 'xxxxx');
+    at.told(1, ...first, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
+    at.write('a', 'x'.repeat(20));
+    await at.comesTo(['a 5'], ['a 20 uploaded']);
+    at.touch('a');
+    await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
+  });
+}
+
 test('an upload that a handle goes on with whose open was not heard: its size is that of the file', async () => {
   await using at = await recordingPlace();
   at.write('a', 'x'.repeat(12));

@@ -111,11 +111,11 @@ function closed(look: Look, stat: FileStat, last: Close): Decision {
     announce: last.isTold ? before : [...before, upload],
     events: path === look.path || !look.rename ? [] : [renamedEvent(look, look.rename, uploaded.size_bytes)],
     put: { row: newRow(seen, last, { state: 'uploaded' }) },
-    // Overwritten, or the log was wrong about their name.
+    // Overwritten, or the log was wrong about their name. The inode of what was overwritten in its place is now that of the next.
     unmatched: [
       ...unmatched(look, look.closes.slice(0, -1)),
       ...(uploaded.mtime === UNSEEN ? [{ ...last, isTold: true }] : []),
-    ],
+    ].map((close) => ({ ...close, inode: close.inode === stat.inode ? undefined : close.inode })),
   };
 }
 

@@ -148,11 +148,7 @@ export class Interpreter {
       flags.has('WRITE') || flags.has('APPEND')
         ? this.#openWriter(session, { ...opening, inode: this.#inodeOf(session.jail, path, truncates ? at : 0) })
         : { ...this.#handle(session, { ...opening, inode: undefined }), entry: undefined };
-    const seen = session.adopted(handle);
-    if (seen) {
-      session.forget(seen);
-      this.#ledger.release(seen, undefined);
-    }
+    this.#drop(session, session.adopted(handle));
     session.add(handle);
     return { kind: 'open', handle };
   }
@@ -227,9 +223,14 @@ export class Interpreter {
   #openRefused(session: Session, handle: Handle): void {
     const isThere = this.#lstat(session.jail, handle.path) !== undefined;
     const dropped = isThere && handle.entry ? session.doubt(handle) : handle;
-    if (!dropped) return;
-    session.forget(dropped);
-    this.#ledger.release(dropped, undefined);
+    this.#drop(session, dropped);
+  }
+
+  /** Forgets a handle that is none, or another one already: nothing ended with it. */
+  #drop(session: Session, handle: Handle | undefined): void {
+    if (!handle) return;
+    session.forget(handle);
+    this.#ledger.release(handle, undefined);
   }
 }
 

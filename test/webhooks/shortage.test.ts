@@ -50,10 +50,9 @@ async function starved(url: (port: string) => string, seen: number, options: Pla
   await using target = await receiver();
   const id = await place.put(url(new URL(target.url).port));
   const outcomes: string[] = [];
-  const dispatcher = place.start(({ outcome }) => outcomes.push(outcome));
   await own.take();
   try {
-    dispatcher.wake();
+    place.start(({ outcome }) => outcomes.push(outcome));
     await until(`${seen} attempts have ended`, () => outcomes.length >= seen);
   } finally {
     await own.giveBack();

@@ -25,8 +25,11 @@ export interface Quotas {
   apply(uid: number, bytes: number | null): void;
 }
 
-/** `socket`: where systemd starts somebody who may set quotas (berth-quota.socket), for a berth that may not. */
-export function kernelQuotas(jails: string, socket?: string): Quotas {
+/**
+ * @param socket where systemd starts somebody who may set quotas (berth-quota.socket), for a berth that may not
+ * @param berth the process whose powers count
+ */
+export function kernelQuotas(jails: string, socket?: string, berth: number | 'self' = 'self'): Quotas {
   /** Limits in blocks by UID; undefined until they are read, 'none' where there are no quotas. */
   let limits: Map<number, number> | 'none' | undefined;
 
@@ -49,7 +52,7 @@ export function kernelQuotas(jails: string, socket?: string): Quotas {
     // Where the option is missing, ext4 counts and does not enforce, and this says the same.
     const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state.text);
     if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
-    return maySet() || helper() !== undefined ? undefined : POWERLESS;
+    return maySet(berth) || helper() !== undefined ? undefined : POWERLESS;
   }
 
   function helper(): string | undefined {
@@ -57,7 +60,7 @@ export function kernelQuotas(jails: string, socket?: string): Quotas {
   }
 
   function request(words: string): Answer {
-    const asked = maySet() ? undefined : helper();
+    const asked = maySet(berth) ? undefined : helper();
     return asked === undefined ? run('sh', [QUOTA], words, jails) : run('perl', [ASK, asked], words, jails);
   }
 
@@ -123,8 +126,8 @@ function missingQuotas({ point, type, device }: Mount): string {
   return `${where}: ext4 and XFS have them, mounted with the option usrquota`;
 }
 
-function maySet(): boolean {
-  const [, set = '0'] = /^CapEff:\t([\da-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+function maySet(berth: number | 'self'): boolean {
+  const [, set = '0'] = /^CapEff:\t([\da-f]+)$/m.exec(readFileSync(`/proc/${berth}/status`, 'utf8')) ?? [];
   return ((BigInt(`0x${set}`) >> CAP_SYS_ADMIN) & 1n) === 1n;
 }
 

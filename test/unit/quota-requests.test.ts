@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { FIRST_UID } from '../../src/directories/create.ts';
+import { kernelQuotas } from '../../src/sftp/quota.ts';
 import { scratch } from '../support/scratch.ts';
 
 const QUOTA = fileURLToPath(new URL('../../scripts/lib/quota', import.meta.url));
@@ -48,13 +49,14 @@ test('a request names a directory by its UID and a number of KiB, or nothing is 
   assert.match(ask(`state\nset ${FIRST_UID} 1\n`, jails), /^done\nquotaon: .*\n$/);
 });
 
+const POWERLESS = ['--inh-caps=-sys_admin', '--bounding-set=-sys_admin'];
+
 /** What a berth without CAP_SYS_ADMIN finds. */
 async function obstacle(jails: string, socket: string): Promise<string> {
   const script = `
 import { kernelQuotas } from '${SOURCE}';
 console.log(kernelQuotas('${jails}', '${socket}').obstacle());`;
-  const powerless = ['--inh-caps=-sys_admin', '--bounding-set=-sys_admin'];
-  const args = [...powerless, process.execPath, '--input-type=module', '--eval', script];
+  const args = [...POWERLESS, process.execPath, '--input-type=module', '--eval', script];
   const child = spawn('setpriv', args, { stdio: ['ignore', 'pipe', 'inherit'] });
   return (await text(child.stdout)).trim();
 }
@@ -84,15 +86,34 @@ test('a berth without CAP_SYS_ADMIN asks the socket, where there is one, and tel
   assert.deepEqual(asked, Array(4).fill('state\n'));
 });
 
-test('a socket where nobody listens any more hinders quotas, and nothing else', async () => {
-  using place = scratch();
-  const socket = join(place.dir, 'quota');
+/** A socket where nobody listens any more. */
+async function abandoned(socket: string): Promise<void> {
   const child = spawn(process.execPath, [
     '--eval',
     `require('node:net').createServer().listen('${socket}', () => process.kill(process.pid, 'SIGKILL'))`,
   ]);
   await once(child, 'close');
+}
+
+test('a socket where nobody listens any more hinders quotas, and nothing else', async () => {
+  using place = scratch();
+  const socket = join(place.dir, 'quota');
+  await abandoned(socket);
   assert.equal(await obstacle(place.dir, socket), `what sets quotas does not work: ask: ${socket}: Connection refused`);
+});
+
+test('berth doctor, which may set quotas, finds what hinders a berth serve that may not', async () => {
+  using place = scratch();
+  const socket = join(place.dir, 'quota');
+  await abandoned(socket);
+  const serve = spawn('setpriv', [...POWERLESS, 'sh', '-c', 'echo; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(serve.stdout, 'data');
+  assert.match(kernelQuotas(place.dir, socket, serve.pid).obstacle() ?? '', /Connection refused$/);
+  assert.doesNotMatch(kernelQuotas(place.dir, socket).obstacle() ?? '', /Connection refused/);
+  serve.kill();
+  await once(serve, 'close');
 });
 
 test('a socket that accepts and never answers holds up the main thread for seconds, not for good', async () => {

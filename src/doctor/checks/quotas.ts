@@ -1,10 +1,15 @@
 /** Whether the disk of the jails enforces quotas. Only directories that have one need that. */
 import { lookAt } from '../../db/look.ts';
+import { pathsOf } from '../../sftp/paths.ts';
 import { kernelQuotas } from '../../sftp/quota.ts';
 import { type Check, fail, ok } from '../finding.ts';
+import { serveProcess } from '../processes.ts';
 
-export const checkQuotas: Check = async ({ database, node, jailDir }) => {
-  const obstacle = kernelQuotas(jailDir).obstacle();
+export const checkQuotas: Check = async (config) => {
+  const { database, node, jailDir } = config;
+  const { quotaSocket } = pathsOf(config);
+  // As berth serve finds it, which may do less than who asks here.
+  const obstacle = kernelQuotas(jailDir, quotaSocket, serveProcess(config)).obstacle();
   if (obstacle === undefined) return [ok(`${jailDir}: the kernel enforces quotas of directories`)];
   await using look = await lookAt(database);
   const { count } = await look.db
@@ -15,5 +20,6 @@ export const checkQuotas: Check = async ({ database, node, jailDir }) => {
     .where('quota_bytes', 'is not', null)
     .executeTakeFirstOrThrow();
   if (count === 0) return [ok(`no directory has a quota, and none can have one here: ${obstacle}`)];
-  return [fail(`the quotas of ${count} directories are not enforced: ${obstacle}`, 'do that, then restart berth')];
+  const first = obstacle.includes(quotaSocket) ? 'systemctl restart berth-quota.socket' : 'do that';
+  return [fail(`the quotas of ${count} directories are not enforced: ${obstacle}`, `${first}, then restart berth`)];
 };

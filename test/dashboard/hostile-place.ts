@@ -1,14 +1,13 @@
 /** Two accounts with one of everything that an address of the dashboard can name, and every form with who may send it. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
 import { systemClock } from '../../src/clock.ts';
-import type { Tables } from '../../src/db/schema.ts';
+import type { Database } from '../../src/db/open.ts';
 import { openSession } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
-import type { TestBerth } from '../support/berth.ts';
+import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import type { Visitor } from '../support/dashboard.ts';
 import { onDatabase, operator } from '../support/users.ts';
 
@@ -103,9 +102,15 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
   return onDatabase(berth, async (database) => {
     const issuer = { database, clock: systemClock(), environment: 'live' } as const;
     const now = issuer.clock.now();
+    const ids = await upload(berth, database, directory);
     const accountId = isOther ? (await createAccount(issuer, { name: 'Other', plan: 'pro' })).id : berth.accountId;
     const { db } = database;
     await db.updateTable('directories').set({ account_id: accountId }).where('id', '=', directory.id).execute();
+    await db
+      .updateTable('deliveries')
+      .set({ account_id: accountId })
+      .where('directory_id', '=', directory.id)
+      .execute();
     const key = await createKey(issuer, { accountId, role: 'member', name: 'used' });
     const email = `${randomUUID()}@example.com`;
     const invited = await createUser(issuer, { email, role: 'admin' }, operator(accountId));
@@ -116,13 +121,10 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
       .select('id')
       .where('user_id', '=', invited.id)
       .executeTakeFirstOrThrow();
-    const [files, deliveries] = [randomUUID(), randomUUID()];
-    await insertUpload(db, { files, deliveries, directoryId: directory.id, accountId, now });
     return {
       accountId,
       directories: directory.id,
-      files,
-      deliveries,
+      ...ids,
       'api-keys': key.id,
       team: invited.id,
       sessions: session.id,
@@ -131,37 +133,40 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
   });
 }
 
-/** Rows of an upload and of its webhook, which was given up. */
-async function insertUpload(
-  db: Kysely<Tables>,
-  given: { files: string; deliveries: string; directoryId: string; accountId: string; now: number },
-): Promise<void> {
-  const { files: id, deliveries, directoryId: directory_id, accountId: account_id, now } = given;
-  const state = { size_bytes: 1, state: 'uploaded', source: 'log', uploaded_at: now, inode: 1, mtime: now } as const;
-  await db
-    .insertInto('files')
-    .values({ id, directory_id, path: Buffer.from('a.csv'), session_pid: null, ...state })
-    .execute();
+/** A file, and a webhook of it that was given up. The file is there: a scan would remove the row of one that is not. */
+async function upload(
+  berth: TestBerth,
+  { db }: Database,
+  { id: directory_id }: TestDirectory,
+): Promise<Pick<Ids, 'files' | 'deliveries'>> {
+  await berth.send('PUT', `/directories/${directory_id}/files/a.csv`, { body: 'x' });
+  const { id: upload_id } = await db
+    .selectFrom('files')
+    .select('id')
+    .where('directory_id', '=', directory_id)
+    .executeTakeFirstOrThrow();
   const sent = {
     url: 'https://example.com/',
-    destination: `${account_id} https://example.com`,
+    destination: 'none https://example.com',
     body: Buffer.from('{"filename":"a.csv"}'),
   };
-  const ended = { state: 'failed', attempts: 4, inserted_at: now, finished_at: now } as const;
-  await db
+  const now = systemClock().now();
+  const ended = { state: 'failed', attempts: 4, inserted_at: now, finished_at: now, due_at: null } as const;
+  const { id } = await db
     .insertInto('deliveries')
     .values({
-      id: deliveries,
+      id: randomUUID(),
       directory_id,
-      account_id,
-      upload_id: id,
+      account_id: berth.accountId,
+      upload_id,
       ...sent,
       ...ended,
-      due_at: null,
       replay_at: null,
       replayed_as: null,
     })
-    .execute();
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return { files: upload_id, deliveries: id };
 }
 
 /** What no refused form may change. Sessions note when they were used, so of them only which there are. */

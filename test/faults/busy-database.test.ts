@@ -55,6 +55,12 @@ test(
       [1, true],
       stderr,
     );
+    const asked = await runCommand(place.environment, 'directory', 'delete', directory.username, '--yes');
+    assert.deepEqual(
+      [asked.status, /^berth: Service unavailable: its log says why \(.*, request_id [\w-]+\)\n$/.test(asked.stderr)],
+      [1, true],
+      asked.stderr,
+    );
     over.abort();
     const { statuses, longest } = await reading;
     assert.deepEqual(statuses, [200]);

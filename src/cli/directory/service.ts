@@ -59,14 +59,23 @@ export async function answered<T>(
   outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   try {
     const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
-    const { statusCode = 0 } = incoming;
-    if (statusCode >= 400) throw new OperatorError(inWords(await text(incoming), statusCode));
+    const { statusCode = 0, headers } = incoming;
+    if (statusCode >= 400) {
+      const words = inWords(await text(incoming), statusCode);
+      const id = headers['x-request-id'];
+      throw new OperatorError(
+        UNTOLD.has(words) ? `${words}: its log says why (journalctl -u berth, request_id ${id})` : words,
+      );
+    }
     return await read(incoming);
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(unreachable(errorCode(error), socketPath), { cause: error });
   }
 }
+
+/** What API clients are told of errors that are not theirs (`http/responses.ts`). */
+const UNTOLD: ReadonlySet<string> = new Set(['Service unavailable', 'Internal server error']);
 
 /** Why nobody answers on that socket, by the code of the error. */
 function unreachable(code: string | undefined, socket: string): string {

@@ -1,7 +1,7 @@
 /** Reads a request's body: JSON, at most 64 KiB, counted while it arrives. */
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
-import { parseJson } from '../directories/json-text.ts';
+import { isExactNumber, parseJson } from '../directories/json-text.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { BLANK, INVALID } from '../validation.ts';
 
@@ -112,5 +112,5 @@ function parse(body: Buffer): unknown {
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value);
 }

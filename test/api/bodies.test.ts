@@ -39,6 +39,27 @@ test('400: nested more than 1,000 levels deep; 1,000 are stored as given', async
   }
 });
 
+test('422: a number that is kept as it was written is no object, and nothing is done', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id, webhook_secret } = await api.directory();
+  const given = { headers: JSON_TYPE };
+  for (const number of ['1', '1.0', '1e400', '12345678901234567890', '-0']) {
+    const [create, change, access, secret] = await Promise.all([
+      api.send('POST', '/directories', { body: `{"directory":${number}}`, ...given }),
+      api.send('PATCH', `/directories/${id}`, { body: `{"directory":${number}}`, ...given }),
+      api.send('PATCH', `/directories/${id}/access`, { body: `{"access":${number}}`, ...given }),
+      api.send('POST', `/directories/${id}/webhook_secret`, { body: number, ...given }),
+    ]);
+    assert.deepEqual([create.status, create.json], [422, { errors: { directory: ['is invalid'] } }], number);
+    assert.deepEqual([change.status, change.json], [422, { errors: { directory: ['is invalid'] } }], number);
+    assert.deepEqual([access.status, access.json], [422, { errors: { access: ['is invalid'] } }], number);
+    assert.deepEqual([secret.status, secret.json], [422, { errors: { body: ['is invalid'] } }], number);
+  }
+  const row = api.database.reads.selectFrom('directories').select(['webhook_secret', 'next_webhook_secret']);
+  assert.deepEqual(await row.execute(), [{ webhook_secret, next_webhook_secret: null }]);
+});
+
 test('413: over 64 KiB, announced or counted while it arrives; 64 KiB are read', async () => {
   using place = scratch();
   await using api = await hosted(place);

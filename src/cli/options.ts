@@ -1,6 +1,6 @@
 /** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { type Clock, type Micros, SECOND } from '../clock.ts';
+import { type Clock, isDay, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { directoryNamed, type Filter } from '../reports/filter.ts';
 import { withDatabase } from './database.ts';
@@ -45,7 +45,7 @@ export function since(text: string, now: Micros): Micros {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const seconds = UNITS[unit];
   if (seconds !== undefined) return now - Number(count) * seconds * SECOND;
-  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  const at = isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) throw new InvalidArgumentError('It must be an age such as 12h, or a time such as 2026-11-20.');
   return at * 1000;
 }

@@ -96,6 +96,10 @@ test('422 for what is no boolean, no time and no network; nothing changes', asyn
     ...['tomorrow', '', '2027-01-01', '2027-01-01T00:00:00', '2027-13-01T00:00:00Z', '9999-01-01T00:00:00Z', 1, {}].map(
       (expires_at): [object, object] => [{ expires_at }, { expires_at: ['is invalid'] }],
     ),
+    // Days that there are not: `Date` takes them for some of the next month.
+    ...['2027-02-29T00:00:00Z', '2028-02-30T23:59:59+01:00', '2027-04-31T12:00:00.5Z'].map(
+      (expires_at): [object, object] => [{ expires_at }, { expires_at: ['is invalid'] }],
+    ),
     ...['10.0.0.0/8', {}, [1], [null], [['10.0.0.0/8']]].map((allowed_networks): [object, object] => [
       { allowed_networks },
       { allowed_networks: ['is invalid'] },

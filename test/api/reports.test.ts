@@ -152,6 +152,7 @@ test('wrong use has status 2, an unknown directory status 1, and each command ha
   using place = scratch();
   const misuses = [
     ['transfers', '--since', 'yesterday'],
+    ['transfers', '--since', '2026-02-29T08:00Z'],
     ['transfers', '--event', 'exploded'],
     ['audit', '--limit', '0'],
   ];

@@ -136,7 +136,7 @@ test('200: prefix and since narrow the list and its pages, whatever else lies be
   assert.deepEqual(await names('since=2026-01-02T04:04:05.000006%2B01:00'), ['c\u{FFFD}d']);
   assert.deepEqual(await names(`prefix=${encodeURIComponent('c\u{FFFD}')}`), ['c\u{FFFD}d']);
   assert.deepEqual(await names('prefix=out'), []);
-  for (const since of ['yesterday', '2026-01-02', '2026-13-02T00:00:00Z', '']) {
+  for (const since of ['yesterday', '2026-01-02', '2026-13-02T00:00:00Z', '2026-02-29T00:00:00Z', '']) {
     const { status, json } = await api.send('GET', `/directories/${id}/uploads?since=${since}`);
     assert.deepEqual([status, json], [422, { errors: { since: ['is invalid'] } }], since);
   }

@@ -1,5 +1,6 @@
 /** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
 import type { Kysely } from 'kysely';
+import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { ValidationError } from '../errors.ts';
@@ -39,10 +40,10 @@ const LISTED = [
 export type ShownDirectory = Pick<DirectoriesTable, (typeof SHOWN)[number]>;
 export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
 
-/** A part of a list: at most `limit` rows, those that come after the row with the id `after`. */
+/** A part of a list: at most `limit` rows, those that come after `after`: the row of that id, or where one stood that may have gone. */
 interface Page {
   readonly limit?: number | undefined;
-  readonly after?: string | undefined;
+  readonly after?: string | { readonly at: Micros; readonly id: string } | undefined;
 }
 
 export interface DirectoryQueries {
@@ -65,10 +66,10 @@ const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
 
 export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
   /** Where in the list a page begins. A deleted directory will do, for as long as its row is there. */
-  async function positionOf(accountId: string, id: string) {
+  async function positionOf(accountId: string, id: string): Promise<{ at: Micros; id: string }> {
     const position = await reads
       .selectFrom('directories')
-      .select(['inserted_at', 'id'])
+      .select(['inserted_at as at', 'id'])
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .executeTakeFirst();
@@ -89,12 +90,8 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
       if (externalId !== undefined) query = query.where('external_id', '=', externalId);
       if (limit !== undefined) query = query.limit(limit);
       if (after === undefined) return query.execute();
-      const position = await positionOf(accountId, after);
-      return query
-        .where(({ eb, refTuple, tuple }) =>
-          eb(refTuple('inserted_at', 'id'), '<', tuple(position.inserted_at, position.id)),
-        )
-        .execute();
+      const { at, id } = typeof after === 'string' ? await positionOf(accountId, after) : after;
+      return query.where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id))).execute();
     },
   };
 }

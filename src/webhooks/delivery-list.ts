@@ -14,11 +14,16 @@ export interface Delivery extends Pick<DeliveriesTable, 'id' | 'upload_id' | 'ur
   readonly next_attempt_at: Micros | null;
 }
 
+interface Place {
+  readonly at: Micros;
+  readonly id: string;
+}
+
 export interface DeliveryFilter {
   readonly state?: ShownState | undefined;
   readonly limit: number;
-  /** The id of a delivery: those that come after it. */
-  readonly after?: string | undefined;
+  /** Those that come after a delivery: the one of that id, or where one stood that may have gone. */
+  readonly after?: string | Place | undefined;
 }
 
 /** Each in the words of the index that finds them. */
@@ -41,7 +46,7 @@ export async function listDeliveries(
   return withAttempts(reads, await query.limit(limit).execute());
 }
 
-async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: string | undefined) {
+async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: DeliveryFilter['after']) {
   const query = reads
     .selectFrom('deliveries')
     .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
@@ -49,10 +54,10 @@ async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: st
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');
   if (after === undefined) return query;
-  const { inserted_at, id } = await placeOf(reads, directoryId, after);
+  const { at, id } = typeof after === 'string' ? await placeOf(reads, directoryId, after) : after;
   return query
-    .where('inserted_at', '<=', inserted_at)
-    .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(inserted_at, id)));
+    .where('inserted_at', '<=', at)
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)));
 }
 
 async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promise<Delivery[]> {
@@ -80,10 +85,10 @@ async function attemptsOf(reads: Kysely<Tables>, rows: readonly Row[]) {
     .execute();
 }
 
-async function placeOf(reads: Kysely<Tables>, directoryId: string, id: string) {
+async function placeOf(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Place> {
   const place = await reads
     .selectFrom('deliveries')
-    .select(['inserted_at', 'id'])
+    .select(['inserted_at as at', 'id'])
     .where('id', '=', id)
     .where('directory_id', '=', directoryId)
     .executeTakeFirst();

@@ -73,6 +73,22 @@ test('it is narrowed by state, and walked through by the Link header, newest fir
   }
 });
 
+test('the Link header leads on when a page of finished deliveries has gone with the history', async () => {
+  await using place = await webhookPlace({ dispatches: false });
+  const ids = await place.addFinished(4);
+  const answer = await place.ask('GET', '/deliveries?limit=2');
+  const { db } = place.api.database;
+  for (const { id } of dataOf<ShownDelivery[]>(answer)) {
+    await db.deleteFrom('attempts').where('delivery_id', '=', id).execute();
+    await db.deleteFrom('deliveries').where('id', '=', id).execute();
+  }
+  const [, query = ''] = /deliveries(\?.*)>; rel="next"$/.exec(String(answer.headers.link)) ?? [];
+  assert.deepEqual(
+    (await place.deliveries(query)).map(({ id }) => id),
+    ids.slice(0, 2).toReversed(),
+  );
+});
+
 test('without a limit there are 100, and a link to more', async () => {
   await using place = await webhookPlace({ dispatches: false });
   await place.addFinished(101);

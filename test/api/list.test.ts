@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dataOf, LIST_FIELDS, TIMESTAMP } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 type Rows = { id: string; name: string; external_id: string | null; inserted_at: string }[];
@@ -63,6 +64,26 @@ test('200: limit and after walk through the list by the Link header', async () =
   ]);
 });
 
+test('the Link header leads on when the directories of a page are deleted, and their rows have gone', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const names = ['n0', 'n1', 'n2', 'n3', 'n4'];
+  for (const name of names) await api.directory({ name });
+  const seen: string[] = [];
+  for (let path: string | undefined = '/directories?limit=2'; path !== undefined;) {
+    const answer = await api.send('GET', path);
+    assert.equal(answer.status, 200, answer.text);
+    for (const { id, name } of dataOf<Rows>(answer)) {
+      seen.push(name);
+      assert.equal((await api.send('DELETE', `/directories/${id}`)).status, 204);
+      const row = api.database.reads.selectFrom('directories').select('id').where('id', '=', id);
+      await until('its row has gone', async () => (await row.execute()).length === 0);
+    }
+    path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+  }
+  assert.deepEqual(seen.sort(), names);
+});
+
 test('422: a limit that is no number from 1 to 1000, an after of nobody', async () => {
   using place = scratch();
   await using api = await hosted(place);
@@ -73,6 +94,8 @@ test('422: a limit that is no number from 1 to 1000, an after of nobody', async 
     ['limit=-1', { limit: ['must be greater than or equal to 1'] }],
     ['limit=two', { limit: ['is invalid'] }],
     ['after=nobody', { after: ['is invalid'] }],
+    [`after=soon.${theirs.id}`, { after: ['is invalid'] }],
+    ['after=1795212999364712.nobody', { after: ['is invalid'] }],
     [`after=${theirs.id}`, { after: ['is invalid'] }],
   ];
   for (const [query, errors] of cases) {

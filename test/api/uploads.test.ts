@@ -69,6 +69,24 @@ test('200: limit and after walk through the list by the Link header', async () =
   assert.deepEqual(seen.sort(), ['f0', 'f1', 'f2', 'f3', 'f4'], 'each once, though all are of the same moment');
 });
 
+test('the Link header leads on when each page is fetched and removed before the next one is asked for', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  for (let i = 0; i < 5; i += 1) await addFile(api, id, Buffer.from(`f${i}`), 7 + (i >> 1), 'uploaded');
+  const seen: string[] = [];
+  for (let path: string | undefined = `/directories/${id}/uploads?limit=2`; path !== undefined;) {
+    const answer = await api.send('GET', path);
+    assert.equal(answer.status, 200, answer.text);
+    for (const upload of dataOf<{ id: string; filename: string }[]>(answer)) {
+      seen.push(upload.filename);
+      await api.database.db.deleteFrom('files').where('id', '=', upload.id).execute();
+    }
+    path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+  }
+  assert.deepEqual(seen.sort(), ['f0', 'f1', 'f2', 'f3', 'f4']);
+});
+
 test('200: a long list, which is put together bit by bit, is what its pages are', async () => {
   using place = scratch();
   await using api = await hosted(place);

@@ -871,7 +871,7 @@ export interface components {
         Warning: string;
         /**
          * @description The next page, while there is one.
-         * @example </api/v1/directories?limit=100&after=18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"
+         * @example </api/v1/directories?limit=100&after=1795212999364712.18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"
          */
         Link: string;
         /**
@@ -910,7 +910,7 @@ export interface operations {
                 /** @description Only directories with this one. */
                 external_id?: string;
                 limit?: number;
-                /** @description The `id` of the last one of the page before. */
+                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
                 after?: string;
             };
             header?: never;
@@ -1766,7 +1766,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last one of the page before. */
+                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
                 after?: string;
                 /** @description What the filename begins with. */
                 prefix?: string;
@@ -2116,7 +2116,7 @@ export interface operations {
             query?: {
                 state?: "pending" | "delivered" | "failed";
                 limit?: number;
-                /** @description The `id` of the last one of the page before. */
+                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
                 after?: string;
             };
             header?: never;

@@ -11,7 +11,7 @@ import { replay, replayFailed } from '../../webhooks/replay.ts';
 import type { Endpoint } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
-import { pageOf, readPage } from '../page.ts';
+import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
@@ -54,9 +54,9 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { state } = checked(Filter, c.req.query());
-    const read = ({ limit = LIMIT, after }: { limit?: number | undefined; after?: string | undefined }) =>
+    const read = ({ limit = LIMIT, after }: RequestedPage) =>
       listDeliveries(rules.database.reads, id, { state, limit, after });
-    const { rows, headers } = await readPage(c, read, LIMIT);
+    const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at, LIMIT);
     return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
   };
 

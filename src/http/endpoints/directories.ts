@@ -10,7 +10,7 @@ import { readDirectoryFields } from '../body.ts';
 import { fullDirectory, listItem } from '../directory-json.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
-import { PAGE, readPage } from '../page.ts';
+import { PAGE, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
@@ -19,7 +19,8 @@ import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../w
 export function directoryRoutes(directories: DirectoryQueries, rules: CreateDependencies, mayReach: MayReach): Route[] {
   const list: Endpoint = async (c, { accountId }) => {
     const externalId = c.req.query('external_id');
-    const { rows, headers } = await readPage(c, (page) => directories.list(accountId, { ...page, externalId }));
+    const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId });
+    const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at);
     return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
   };
 

@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import * as v from 'valibot';
 import { formatMicros, parseMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { displayName, type Filters, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
+import { displayName, type Filters, type Page, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
 import { ValidationError } from '../../errors.ts';
 import type { Endpoint } from '../access.ts';
 import type { ApiEnv } from '../observe.ts';
@@ -30,9 +30,10 @@ const LOT = 200;
 export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: Turn): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const { limit, after } = requestedPage(c);
+    const { limit, after: asked } = requestedPage(c);
+    const after = typeof asked === 'object' ? { uploaded_at: asked.at, id: asked.id } : asked;
     const filters = requestedFilters(c);
-    const read = (from: string | UploadRow | undefined, count = LOT): Promise<UploadRow[]> =>
+    const read = (from: Page['after'], count = LOT): Promise<UploadRow[]> =>
       uploads.list(id, { ...filters, limit: count, after: from });
     if (limit === undefined || limit > LOT) {
       const rows = await read(after);
@@ -42,7 +43,11 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
       await ownDirectory(directories, principal, id);
     }
     if (limit === undefined) return longResponse(await read(after), read);
-    const { rows, headers } = await readPage(c, (page) => read(after, page.limit));
+    const { rows, headers } = await readPage(
+      c,
+      (page) => read(after, page.limit),
+      ({ uploaded_at }) => uploaded_at,
+    );
     return dataResponse(json(rows), 200, headers);
   };
   const show: Endpoint<'/:id/:upload_id'> = async (c, principal) => {

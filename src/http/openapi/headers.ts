@@ -14,7 +14,7 @@ export const HEADERS = {
   Warning: text('What the request asked for and will not come.', '299 - "not applied by this request: webhook_url"'),
   Link: text(
     'The next page, while there is one.',
-    '</api/v1/directories?limit=100&after=18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"',
+    '</api/v1/directories?limit=100&after=1795212999364712.18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"',
   ),
   'Idempotency-Replayed': text('`true` in an answer that was kept from an earlier request.', 'true'),
   ETag: text('Changes with the content.', '"Kq5sNclPz7QV2-lG"'),

@@ -116,6 +116,12 @@ export async function openSession(
   return token;
 }
 
+/** Whether a user has that session still. */
+export async function hasSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
+  const one = db.selectFrom('user_sessions').select('id').where('id', '=', sessionId).where('user_id', '=', userId);
+  return (await one.executeTakeFirst()) !== undefined;
+}
+
 /** Ends one session of a user. @returns whether there was one. */
 export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
   const one = db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId);

@@ -12,7 +12,7 @@ import { BerthError, ValidationError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../validation.ts';
 import { newLink } from './links.ts';
-import { endSessions } from './sessions.ts';
+import { endSessions, hasSession } from './sessions.ts';
 
 export interface UserDependencies {
   readonly database: Pick<Database, 'db'>;
@@ -24,7 +24,7 @@ export interface UserChange {
   readonly asker: Asker;
   /** Set by the command line: the account may be left without an admin who gets in. */
   readonly mayLeaveNoAdmin?: true;
-  /** The session of the user's own that asks, and goes on. */
+  /** The session of the user's own that asks, and goes on. One that has ended meanwhile changes nothing. */
   readonly goesOn?: string;
 }
 
@@ -173,7 +173,8 @@ export interface Changing {
 
 /**
  * Changes a user of the asker's account.
- * @throws {BerthError} `user_not_found`, or `last_admin` when no enabled admin would be left.
+ * @throws {BerthError} `user_not_found`, `not_authorized` when the session that asks has ended, or `last_admin` when no
+ * enabled admin would be left.
  */
 export async function changing<T>(
   { database, clock }: UserDependencies,
@@ -187,6 +188,9 @@ export async function changing<T>(
     const mine = users(tx).where('id', '=', userId).where('account_id', '=', asker.accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');
+    // Asked again: an admin may have ended it while a password was hashed.
+    if (goesOn !== undefined && !(await hasSession(tx, userId, goesOn)))
+      throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
     const now = clock.now();
     const who = { email: { from: user.email, to: user.email } };
     return work({

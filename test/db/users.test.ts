@@ -254,3 +254,27 @@ test('two who use a link at once: one of them gets in', async () => {
     assert.equal(Boolean(await place.signIn({ email: user.email, password }, VISIT)), wins.includes(password));
   }
 });
+
+test('a session that ends while its new password is hashed sets none, and the link of its end still works', async () => {
+  using files = scratch();
+  await using place = await placeIn(files);
+  const accountId = await place.account();
+  const user = await userOf(place, accountId);
+  const asking = await sessionOf(place, user.session, VISIT);
+  const asker = { ...operator(accountId), keyId: `user:${user.email}` };
+  let link = '';
+  const passwords = {
+    ...place.passwords,
+    async hash(password: string, email: string) {
+      const hash = await place.passwords.hash(password, email);
+      link = await resetPassword(place, user.id, { asker: operator(accountId) });
+      return hash;
+    },
+  };
+  await assert.rejects(
+    setPassword({ ...place, passwords }, user, PASSWORD, { asker, goesOn: asking?.sessionId ?? '' }),
+    ({ code }: BerthError) => code === 'not_authorized',
+  );
+  assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);
+  assert.ok(await setPasswordByLink(place, { token: link, password: PASSWORD }, REQUEST));
+});

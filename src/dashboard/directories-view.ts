@@ -10,12 +10,13 @@ const LONGEST_SEARCH = 300;
 /** What the address asks for; what it does not say, and what nobody understands, is as at first. */
 export function listingIn({ q = '', sort = '', after, before }: Readonly<Record<string, string>>): Listing {
   const name = sort.replace(/^-/, '');
+  const order = isOrder(name) ? name : 'created';
   return {
     search: q.trim().slice(0, LONGEST_SEARCH),
-    order: isOrder(name) ? name : 'created',
+    order,
     isReversed: isOrder(name) && name !== sort,
-    after: placeIn(after),
-    before: placeIn(before),
+    after: placeIn(order, after),
+    before: placeIn(order, before),
   };
 }
 
@@ -43,15 +44,22 @@ export function columnOf(listing: Listing, order: Order, name: string) {
   return { name, address, sorted: isThis ? direction : undefined };
 }
 
-const PlaceText = v.tuple([v.union([v.string(), v.number()]), v.string()]);
+/** With a key such as its column has: PostgreSQL compares no other with it. */
+const PLACE_TEXTS = {
+  text: v.tuple([v.string(), v.string()]),
+  number: v.tuple([v.pipe(v.number(), v.safeInteger()), v.string()]),
+};
 
 function placeText({ key, id }: Place): string {
   return Buffer.from(JSON.stringify([key, id])).toString('base64url');
 }
 
-function placeIn(text = ''): Place | undefined {
+function placeIn(order: Order, text = ''): Place | undefined {
   try {
-    const [key, id] = v.parse(PlaceText, JSON.parse(Buffer.from(text, 'base64url').toString()));
+    const [key, id] = v.parse(
+      PLACE_TEXTS[order === 'name' ? 'text' : 'number'],
+      JSON.parse(Buffer.from(text, 'base64url').toString()),
+    );
     return { key, id };
   } catch {
     return undefined;

@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
+import { listingIn } from '../../src/dashboard/directories-view.ts';
 import { directoryPage, FEW, type Listing, type Order, ORDERS, PAGE } from '../../src/dashboard/queries/directories.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { type DirectoryRow, directoryRow, insertDirectories, newAccount } from '../support/directory-rows.ts';
@@ -222,5 +223,26 @@ test('a search that finds few looks at those alone, wherever else the text may b
     await db.deleteFrom('directories').where('name', '=', 'me').execute();
     assert.deepEqual(await slugs('order-9'), []);
     await sql`insert into directory_trigrams (directory_trigrams, rank) values ('integrity-check', 1)`.execute(db);
+  });
+});
+
+test('a place that no page has given is as if there were none: PostgreSQL compares no text with a number', async () => {
+  await withDatabase(async ({ db, reads }) => {
+    const accountId = await newAccount(db);
+    const only = directoryRow({ name: 'Acme' });
+    await insertDirectories(db, accountId, [only]);
+    const odd = ['[1.5,"x"]', '[1e400,"x"]', '[1,2]', '[null,"x"]', '{}', '[1', '[]'];
+    const cases = KEYS.flatMap((sort) =>
+      [...odd, sort === 'name' ? '[1,"x"]' : '["x","x"]'].map((text) => [sort, text]),
+    );
+    for (const [sort = '', text = ''] of cases) {
+      const after = Buffer.from(text).toString('base64url');
+      const { rows } = await directoryPage(reads, accountId, listingIn({ sort, after }));
+      assert.deepEqual(
+        rows.map(({ id }) => id),
+        [only.id],
+        `${sort} ${text}`,
+      );
+    }
   });
 });

@@ -156,6 +156,8 @@ function resetCommand(invocation: Invocation): Command {
         return { ...user, token };
       });
       printLink(invocation, settings, reset, json);
+      if (reset.disabled_at !== null)
+        invocation.stderr(`berth: ${reset.email} is disabled: the link works after berth user enable ${reset.email}\n`);
     });
 }
 

@@ -85,6 +85,20 @@ test('people get a table, and the link with what it is for; the address is that 
   assert.match(reset.stderr, /^berth: the dashboard is off \(BERTH_DASHBOARD\)[^\n]*\n$/);
 });
 
+test('a new link of somebody who is disabled comes with word that it does not work yet', async () => {
+  using place = scratch({ BERTH_DASHBOARD: 'on' });
+  const account = await accountIn(place);
+  await json(place, 'user', 'create', 'ann@example.com', '--account', account, '--role', 'admin');
+  await json(place, 'user', 'disable', 'ann@example.com');
+  const reset = await berth(place, 'user', 'reset', 'Ann@example.com');
+  assert.equal(
+    reset.stderr,
+    'berth: ann@example.com is disabled: the link works after berth user enable ann@example.com\n',
+  );
+  await json(place, 'user', 'enable', 'ann@example.com');
+  assert.equal((await berth(place, 'user', 'reset', 'ann@example.com')).stderr, '');
+});
+
 test('what cannot be is one line with status 1, wrong use has status 2', async () => {
   using place = scratch();
   const account = await accountIn(place);

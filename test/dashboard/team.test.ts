@@ -79,12 +79,15 @@ test('what an admin changes of a user counts from the next request on, and is in
 
   const linked = await admin.submit(`${path}/link`);
   assert.match(linked.text, /It works once, for 24 hours/);
+  assert.doesNotMatch(linked.text, /works after you have enabled/);
   assert.ok(!(await isIn(user)));
   await signIn();
   assert.ok(!(await isIn(user)), 'the password has ended');
   const [, link = ''] = /data-secret="link">([^<]*)</.exec(linked.text) ?? [];
   await user.post(new URL(link).pathname, { password: PASSWORD, repeated: PASSWORD });
   assert.ok(await isIn(user));
+  await admin.submit(`${path}/disable`);
+  assert.match((await admin.submit(`${path}/link`)).text, /it works after you have enabled the user again/);
 
   assert.match((await admin.submit(`${path}/remove`)).text, /The user is removed/);
   assert.ok(!(await isIn(user)));

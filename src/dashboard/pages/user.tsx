@@ -81,6 +81,7 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
       <Layout title={user.email} done={DONE}>
         <Secret of={takeShownOnce(c)} label="Link to hand over">
           <p>Whoever has it sets a password and signs in as this user. It works once, for 24 hours.</p>
+          {user.disabled_at !== null && <p>The user is disabled: it works after you have enabled the user again.</p>}
         </Secret>
         <UserTable users={[user]} />
         {user.id === userId ? <Oneself /> : <Changes user={user} />}

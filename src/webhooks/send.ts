@@ -7,6 +7,7 @@
  * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
  */
 import type { ClientRequest } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
@@ -138,6 +139,12 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, HEAD_MS);
 
+  // Got listens too, so Node hands the socket over with an answer of 101, and nobody else would ever close it.
+  request.once('upgrade', (_response: unknown, socket: Duplex) => {
+    socket.destroy();
+    head ??= { ok: false, status: 101, latency: since(started) };
+    cut('');
+  });
   request.on('response', ({ statusCode: status, headers }: Response) => {
     if (head) return;
     const latency = since(started);

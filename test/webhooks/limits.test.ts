@@ -100,6 +100,18 @@ void describe('a receiver', { concurrency: true }, () => {
     await isUnder(lasted, 6500);
   });
 
+  test('that changes the protocol has failed at once, and its connection is not kept', async () => {
+    const { state, attempt, lasted } = await attemptAt(
+      (response) =>
+        void response.req.socket.write(
+          'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nx',
+        ),
+    );
+    assert.equal(state, 'waiting');
+    assert.deepEqual([attempt?.status, attempt?.error], [101, null]);
+    await isUnder(lasted, 900);
+  });
+
   test('whose body comes drop by drop is judged by its head and let go after 1 s', async () => {
     const { state, attempt, lasted } = await attemptAt((response) => {
       response.writeHead(200);

@@ -45,8 +45,13 @@ export function since(text: string, now: Micros): Micros {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const seconds = UNITS[unit];
   if (seconds !== undefined) return now - Number(count) * seconds * SECOND;
+  return moment(text, 'an age such as 12h, or a time such as 2026-11-20');
+}
+
+/** The moment of a time with or without hours. @param what it has to be, in words. */
+export function moment(text: string, what: string): Micros {
   const at = isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(at)) throw new InvalidArgumentError('It must be an age such as 12h, or a time such as 2026-11-20.');
+  if (Number.isNaN(at)) throw new InvalidArgumentError(`It must be ${what}.`);
   return at * 1000;
 }
 

@@ -175,7 +175,11 @@ test('berth directory', async (t) => {
     assert.match(await refused`directory set Guarded --allow-network nonsense`, /^allowed_networks /);
     assert.match(await refused`directory set Guarded --quota 1000000`, /quota/, 'the disk of this test has none');
     await berth`directory resume Guarded`;
-    await berth`directory set Guarded --expires never --allow-network everywhere`;
+    // As the command's own help has it.
+    const day = await berth`directory set Guarded --expires 2030-12-31T23:00Z`;
+    assert.match(day, /^expires_at +2030-12-31T23:00:00\.000000Z$/m);
+    assert.equal((await run`directory set Guarded --expires 2030-02-30`).status, 2);
+    await berth`directory set Guarded --expires never --allow-network everywhere --quota none`;
     const shown = await berth`directory show Guarded`;
     assert.match(shown, /^suspended +false\nexpires_at +-\nallowed_networks +\[\]\nmax_bytes +-\nused_bytes +0$/m);
   });

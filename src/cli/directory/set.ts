@@ -1,7 +1,9 @@
 /** `berth directory set`: fields, the way to log in, where from and how long, and the quota. */
 import { Command, InvalidArgumentError } from 'commander';
+import { formatMicros, parseMicros } from '../../clock.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Invocation } from '../invocation.ts';
+import { moment } from '../options.ts';
 import { showAll } from './directory.ts';
 import { authModeOption, type FieldOptions, fieldsOf, withFields } from './fields.ts';
 import { type CommonOptions, named, onDirectory } from './which.ts';
@@ -20,14 +22,14 @@ interface Options extends CommonOptions, FieldOptions {
   readonly authMode?: string;
   readonly expires?: string;
   readonly allowNetwork?: readonly string[];
-  readonly quota?: number | null;
+  readonly quota?: number | 'none';
 }
 
 export function setCommand(invocation: Invocation): Command {
   return withFields(onDirectory(new Command('set').description('Change a directory')))
     .option('--name <name>', 'what it is called; slug and username stay')
     .addOption(authModeOption())
-    .option('--expires <time>', 'when it suspends itself; never takes that back')
+    .option('--expires <time>', 'when it suspends itself; never takes that back', expiry)
     .option('--allow-network <cidr...>', 'from where one may log in; everywhere takes that back')
     .option('--quota <bytes>', 'how much it may hold; none takes that back', quota)
     .addHelpText('after', HELP)
@@ -50,11 +52,18 @@ function* requests({ name, authMode, expires, allowNetwork, quota: bytes, ...res
     ...(allowNetwork && { allowed_networks: allowNetwork.filter((network) => network !== 'everywhere') }),
   };
   if (Object.keys(access).length > 0) yield ['PATCH', '/access', { access }] as const;
-  if (bytes !== undefined) yield ['PUT', '/quota', { quota: { max_bytes: bytes } }] as const;
+  if (bytes !== undefined) yield ['PUT', '/quota', { quota: { max_bytes: bytes === 'none' ? null : bytes } }] as const;
 }
 
-function quota(text: string): number | null {
-  if (text === 'none') return null;
+/** As the API takes it, which wants seconds. */
+function expiry(text: string): string {
+  if (text === 'never' || parseMicros(text) !== undefined) return text;
+  return formatMicros(moment(text, 'a time such as 2026-12-31T23:00Z, or never'));
+}
+
+/** Not null for none: commander takes that for an option without a value, and makes it an empty text. */
+function quota(text: string): number | 'none' {
+  if (text === 'none') return text;
   const bytes = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(bytes)) return bytes;
   throw new InvalidArgumentError('It must be a number of bytes, or none.');

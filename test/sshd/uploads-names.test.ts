@@ -94,3 +94,23 @@ test('names and paths longer than a log line', async () => {
   await until('the partial file is counted', async () => (await berth.storage(directory)) === 12);
   assert.equal((await berth.uploads(directory)).length, 2, 'a forced close is no upload, however long the name');
 });
+
+test('of uploads whose names begin alike, further than a log line shows, only the one that was cut off is not announced', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const folder = '名'.repeat(60); // 720 characters in the log
+  await session.mkdir(folder);
+  const whole = Array.from({ length: 6 }, (_, index) => `${folder}/whole-${index}`);
+  for (const name of whole) await session.put(name, 'whole');
+  const cut = await session.open(`${folder}/half`, 'w');
+  await session.write(cut, 'half');
+  connection.drop();
+  await until('all is counted', async () => (await berth.storage(directory)) === 34);
+  const listed = async (): Promise<string[]> => (await berth.uploads(directory)).map(({ filename }) => filename);
+  assert.deepEqual((await listed()).toSorted(), whole);
+  for (const _ of whole) await berth.receiver.next();
+  assert.equal(berth.receiver.requests.length, whole.length);
+});

@@ -53,7 +53,10 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
   const { progress } = entry;
   progress.wasSet ||= entry.setUntil > performance.now();
   const isUnexplained = progress.isUnexplained ?? false;
-  const cutClose = stat && path !== undefined && isUnexplained ? unmatched.cutCloseOf(id, path) : undefined;
+  const cutClose =
+    stats && stat && path !== undefined && isUnexplained
+      ? unmatched.cutCloseOf(id, path, stat, stats.ctimeMs * 1000)
+      : undefined;
   const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
   const matched = isUntold ? (unmatched.closeOf(id, stat) ?? cutClose) : undefined;
   const stillFor = timeSince(entry, stat);

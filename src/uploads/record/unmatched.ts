@@ -59,15 +59,23 @@ export class Unmatched {
     return this.#heardFrom.some((at) => mtime < at && openedAt >= at);
   }
 
-  /** The last upload whose name begins like that path. */
-  cutCloseOf(directoryId: string, path: FilePath): Close | undefined {
+  /**
+   * The upload whose name begins like that path. Of several the one that ended when the file was changed last, be it that
+   * a client has set its times or its name since: all files of a folder may begin alike.
+   */
+  cutCloseOf(directoryId: string, path: FilePath, { mtime }: FileStat, changedAt: Micros): Close | undefined {
     const closes = this.#closes.get(directoryId) ?? [];
-    const close = closes.find(({ nameStart }) => nameStart !== undefined && beginsLike(path, nameStart));
-    return close && { ...close, path };
+    const [nearest] = closes
+      .filter(
+        ({ nameStart, at }) => nameStart !== undefined && beginsLike(path, nameStart) && mtime <= at + TIMER_GRAIN,
+      )
+      .sort((a, b) => Math.abs(a.at - changedAt) - Math.abs(b.at - changedAt));
+    return nearest && { ...nearest, path };
   }
 
-  removeClose(directoryId: string, close: Close): void {
-    const others = this.#closes.get(directoryId)?.filter((other) => other !== close);
+  /** What was found by the beginning of its name was a copy. */
+  removeClose(directoryId: string, { by, at }: Close): void {
+    const others = this.#closes.get(directoryId)?.filter((other) => other.by !== by || other.at !== at);
     if (others) this.#closes.set(directoryId, others);
   }
 

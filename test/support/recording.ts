@@ -60,6 +60,7 @@ export function recording(options: RecordingOptions) {
     recorder,
     sessions,
     interpreter,
+    schedule,
     rescanned,
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {

@@ -157,13 +157,14 @@ export class Namespace {
   rename(from: FilePath, to: FilePath): (Change & { readonly replaced: Entry | undefined }) | undefined {
     if (to === from || to.startsWith(`${from}/`)) return undefined;
     const entry = this.ensure(from);
-    const { formerly } = entry;
+    const { formerly, parent } = entry;
     const formerPaths = allFormerPaths(entry, from);
     const replaced = this.find(to);
     detach(entry);
     if (replaced) detach(replaced);
     this.#attach(entry, to);
     entry.formerly = formerPaths;
+    if (parent) this.prune(parent);
     const undo = (): void => {
       if (entry.isAttached && entry.path === to) detach(entry);
       entry.formerly = formerly;
@@ -206,6 +207,7 @@ export class Namespace {
     if (there && (there.closes.length > 0 || there.writers.size > 0 || there.children.size > 0)) return;
     if (there) detach(there);
     this.#attach(entry, path);
+    this.prune(entry);
   }
 }
 

@@ -64,6 +64,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     files: filesRoot(jail.sftp_username),
     jail,
     parting,
+    db: database.db,
     announced,
     rows,
     /** When all that was told has been looked at. */

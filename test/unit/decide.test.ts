@@ -35,10 +35,10 @@ const table: [story: string, look: Partial<Look>, ...expected: string[]][] = [
     'lost',
   ],
   [
-    'put there by the API, and written by a client before it was seen: an upload',
-    { ...ON_DISK, closes: [CLOSE], isPlaced: true },
+    'put there by the API in the place of an upload before that was seen: both are what they are',
+    { stat: FILE, closes: [CLOSE], isPlaced: true },
     'announce a 4',
-    'put uploaded 4',
+    'put placed 4 found',
   ],
   [
     'put there by the API, and renamed by the client later',

@@ -21,10 +21,11 @@ export function decide(look: Look): Decision {
     return look.isFresh ? { wait: 'rest' } : toldAlone(look);
   }
   if (last && isOutdated(look, stat, last)) {
-    return row?.source === 'disk' ? NOTHING : toldAlone(look);
+    const isFoundBefore = row?.source === 'disk' && row.state !== 'placed';
+    return isFoundBefore ? NOTHING : toldAlone(look);
   }
-  if (last) return closed(look, stat, last);
   if (look.isPlaced) return placed(look, stat);
+  if (last) return closed(look, stat, last);
   if (removal && row) {
     // Another file: its own close will tell of it.
     if (!isFileOf(row, stat)) return { ...NOTHING, ...removed(look, row, removal) };
@@ -165,13 +166,13 @@ function isWrittenSince({ wasSet }: Look, stat: FileStat, { bytes, openedAt, at 
   return bytes !== stat.size_bytes && stat.mtime > at + TIMER_GRAIN;
 }
 
-/** The API has put it there: it is recorded, and no upload. */
+/** The API has put it there: it is recorded, and no upload. What was uploaded before has been replaced by it. */
 function placed(look: Look, stat: FileStat): Effects {
-  const { now, row, removal, rename } = look;
+  const { now, row, removal, rename, closes } = look;
   const put = { row: { ...stat, state: 'placed', uploaded_at: now, source: 'disk', session_pid: null } } as const;
   const events = removal && row ? removed(look, row, removal).events : [];
   // It took the place of a file that had been renamed to here.
-  return { ...NOTHING, events, put, isLost: rename !== undefined };
+  return { ...NOTHING, announce: told(look, closes), events, put, isLost: rename !== undefined };
 }
 
 /** The file at the path is the one that is recorded there. */

@@ -58,6 +58,8 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
       ? unmatched.cutCloseOf(id, path, stat, stats.ctimeMs * 1000)
       : undefined;
   const isUntold = stat !== undefined && !isAsRecorded && entry.closes.length === 0;
+  // What was closed may be of its size, and its times be set after that.
+  const isSetOnly = progress.wasSet && entry.closes.length === 0;
   const matched = isUntold ? (unmatched.closeOf(id, stat) ?? cutClose) : undefined;
   const stillFor = timeSince(entry, stat);
   return {
@@ -69,7 +71,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     isFolder: stats?.isDirectory() ?? false,
     twin: stat && !isAsRecorded ? await twinOf(root, files, stat, row) : undefined,
     removedRow: stat && unmatched.rowOf(id, stat),
-    isPlaced: stat !== undefined && !isAsRecorded && isOf(await files.placementOf(stat), stat, progress.wasSet),
+    isPlaced: stat !== undefined && !isAsRecorded && isOf(await files.placementOf(stat), stat, isSetOnly),
     matched,
     closes: matched ? [matched] : [...entry.closes],
     renames: entry.renames.length,
@@ -104,9 +106,9 @@ function find(entry: Entry, root: string): { path?: FilePath; stats?: Stats | un
 }
 
 /** Whether the file is still the one that the API has put there; clients may have set its times. */
-function isOf(placement: FileStat | undefined, stat: FileStat, wasSet: boolean): boolean {
+function isOf(placement: FileStat | undefined, stat: FileStat, isSetOnly: boolean): boolean {
   if (!placement) return false;
-  return isSame(placement, stat) || (wasSet && placement.size_bytes === stat.size_bytes);
+  return isSame(placement, stat) || (isSetOnly && placement.size_bytes === stat.size_bytes);
 }
 
 /** How long looks have seen the same, in ms. */

@@ -1,0 +1,42 @@
+/** What becomes of an upload in the place of which the API puts a file before the log is heard. */
+import assert from 'node:assert/strict';
+import { renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { readEvent } from '../../src/uploads/log/log-line.ts';
+import { fileStat } from '../../src/uploads/record/file-stat.ts';
+import { recordingPlace } from '../support/recording-place.ts';
+
+const LINES = ['open "a" flags WRITE,CREATE,TRUNCATE mode 0644', 'close "a" bytes read 0 written 5'];
+
+/** As `placing.ts` does. */
+async function put(at: Awaited<ReturnType<typeof recordingPlace>>, path: string, data: string): Promise<void> {
+  at.write('coming', data);
+  const { inode, mtime, size_bytes } = fileStat(statSync(join(at.files, 'coming')));
+  await at.db
+    .insertInto('placements')
+    .values({ directory_id: at.jail.id, inode, mtime, size_bytes, inserted_at: 0 })
+    .execute();
+  renameSync(join(at.files, 'coming'), join(at.files, path));
+}
+
+for (const isRecorded of [false, true]) {
+  test(`an upload is announced, and not the file that the API has put in its place, ${isRecorded ? 'which is' : 'neither of which is'} recorded`, async () => {
+    await using at = await recordingPlace();
+    at.told(1);
+    at.write('a', 'xxxxx');
+    const said = systemClock().now();
+    await put(at, 'a', 'xxxxxxx');
+    if (isRecorded) {
+      at.touch('a');
+      await at.comesTo([], ['a 7 placed']);
+    }
+    const session = at.parting.sessions.get(1);
+    assert.ok(session);
+    for (const line of LINES) at.parting.interpreter.interpret(session, readEvent(line), said);
+    await at.comesTo(['a 5'], ['a 7 placed']);
+    at.touch('a');
+    await at.settles(['a 5'], ['a 7 placed']);
+  });
+}

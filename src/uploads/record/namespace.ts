@@ -225,5 +225,8 @@ function allFormerPaths(entry: Entry, path: FilePath): FilePath[] {
     for (const former of above.formerly) found.add(`${former}/${rest}`);
     rest = `${above.name}/${rest}`;
   }
-  return [...found].slice(0, FORMER_LIMIT);
+  const all = [...found];
+  if (all.length <= FORMER_LIMIT) return all;
+  // Rows are where they were before all these renames, or follow one of the latest.
+  return [...all.slice(0, FORMER_LIMIT / 2), ...all.slice(-FORMER_LIMIT / 2)];
 }

@@ -190,8 +190,18 @@ export class Interpreter {
     const writer = handle ?? (event.written > 0 ? this.#openWriter(session, unheard) : undefined);
     if (!writer?.entry) return;
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
-    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#seen?.size ?? sizeOf(writer, event) };
+    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#sizeOf(jail, writer, event, at) };
     this.#ledger.release(writer, isChanged ? end : undefined);
+  }
+
+  /** Of a file that was not empty when it was opened: what lies there, unless that was changed after the close. */
+  #sizeOf(jail: Jail, { openedAt, truncates, entry }: Handle, { written }: Event<'close'>, at: Micros) {
+    if (this.#seen) return this.#seen.size;
+    // Its open was not heard: mostly it was empty then.
+    if (openedAt === undefined) return written;
+    if (truncates || !entry?.isAttached) return undefined;
+    const stats = this.#lstat(jail, entry.path);
+    return stats && stats.mtimeMs * 1000 <= at + TIMER_GRAIN ? stats.size : undefined;
   }
 
   #refused(session: Session, status: string): void {
@@ -242,11 +252,6 @@ function endOf(session: Session, handle: Handle, event: Event<'close'>, at: Micr
     bytes: handle.truncates ? event.written : undefined,
     isDoubted: handle.order <= session.doubtedUpTo,
   };
-}
-
-/** Of a file whose open was not heard: mostly it was empty then. */
-function sizeOf({ openedAt }: Handle, { written }: Event<'close'>): number | undefined {
-  return openedAt === undefined ? written : undefined;
 }
 
 function refuseWrites(session: Session, start: string): void {

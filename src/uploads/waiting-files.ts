@@ -10,7 +10,7 @@ import type { Jail } from './jails.ts';
 import type { BySession } from './record/evidence.ts';
 import type { Ledger } from './record/ledger.ts';
 
-/** Rows of a query at most. */
+/** Rows of a query at most, which are of one session or of one directory: nobody's many hide those of others. */
 const MANY = 1000;
 
 export interface WaitingFilesOptions {
@@ -47,8 +47,16 @@ export class WaitingFiles {
   /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
   async sweep(): Promise<void> {
     const { clock, ledger, livePids } = this.#options;
-    const rows = await this.#rows().execute();
-    const orphans = rows.filter((row) => row.session_pid === null || !livePids(row.id).includes(row.session_pid));
+    const sessions = await this.#waiting().select(['directories.id', 'session_pid']).distinct().execute();
+    const isOver = ({ id, session_pid: pid }: (typeof sessions)[number]): boolean =>
+      pid === null || !livePids(id).includes(pid);
+    const orphans = [];
+    for (const { id, session_pid: pid } of sessions.filter(isOver)) {
+      const left = this.#rows()
+        .where('directory_id', '=', id)
+        .where('session_pid', pid === null ? 'is' : '=', pid);
+      orphans.push(...(await left.execute()));
+    }
     for (const { id, sftp_username, file, path } of orphans) {
       if (!this.#orphans.has(file)) continue;
       ledger.sessionEnded({ id, sftp_username }, pathOf(path), { by: undefined, at: clock.now() });
@@ -57,15 +65,17 @@ export class WaitingFiles {
   }
 
   #rows() {
+    return this.#waiting().select(['directories.id', 'sftp_username', 'files.id as file', 'path']).limit(MANY);
+  }
+
+  #waiting() {
     return (
       this.#options.reads
         .selectFrom('files')
         .innerJoin('directories', 'directories.id', 'files.directory_id')
-        .select(['directories.id', 'sftp_username', 'files.id as file', 'path', 'session_pid'])
         // A literal, so that the index of just these can be used.
         .where('files.state', '=', sql.lit('waiting'))
         .where('node', '=', this.#options.node)
-        .limit(MANY)
     );
   }
 }

@@ -250,6 +250,7 @@ function endOf(session: Session, handle: Handle, event: Event<'close'>, at: Micr
     at,
     by: session.by,
     bytes: handle.truncates ? event.written : undefined,
+    isUnwritten: event.written === 0 && !handle.truncates,
     isDoubted: handle.order <= session.doubtedUpTo,
   };
 }

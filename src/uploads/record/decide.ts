@@ -25,6 +25,7 @@ export function decide(look: Look): Decision {
     return isFoundBefore ? NOTHING : toldAlone(look);
   }
   if (look.isPlaced) return placed(look, stat);
+  if (last?.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return NOTHING;
   if (last) return closed(look, stat, last);
   if (removal && row) {
     // Another file: its own close will tell of it.

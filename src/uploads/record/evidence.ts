@@ -53,6 +53,8 @@ export interface Close {
   readonly sizeSeen?: number | undefined;
   /** A client has set the size since: the disk no longer shows what was uploaded. */
   isResized?: boolean;
+  /** Nothing was written through it, nor was the file emptied: an upload only if that is how it was made. */
+  readonly isUnwritten?: boolean | undefined;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
   /** Of the file that was written, when it was seen. */
@@ -64,7 +66,7 @@ export interface Close {
 }
 
 /** What a handle that has gone did to its file. */
-export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'sizeSeen' | 'isDoubted'>;
+export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'sizeSeen' | 'isUnwritten' | 'isDoubted'>;
 
 export interface Rename {
   readonly from: FilePath;

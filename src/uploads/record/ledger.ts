@@ -46,14 +46,18 @@ export class Ledger {
     const { entry, order, openedAt, inode } = handle;
     if (!entry) return;
     entry.writers.delete(handle);
-    if (end && (!entry.newestEnd || entry.newestEnd.order <= order)) {
-      entry.newestEnd = { ...end, path: '', openedAt, inode, order };
+    if (end) {
+      const before = entry.newestEnd;
+      const newest = before && before.order > order ? before : { ...end, path: '', openedAt, inode, order };
+      entry.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
     }
     // What another's process does by now does not matter: the log tells the ends in their order.
     if ([...entry.writers].some((other) => !other.isDoubtful || this.#options.exists(other))) return;
     const { newestEnd } = entry;
     entry.newestEnd = undefined;
-    if (!newestEnd) return entry.directory.prune(entry);
+    // The file is as the upload has left it that is yet to be looked at.
+    const hasAddedNothing = newestEnd?.isUnwritten && entry.closes.at(-1)?.isComplete;
+    if (!newestEnd || hasAddedNothing) return entry.directory.prune(entry);
     const path = entry.isAttached ? entry.path : handle.path;
     const close = { ...newestEnd, at: end?.at ?? newestEnd.at, path };
     // It was removed or replaced while it was written, or the log has its name wrong.

@@ -12,6 +12,8 @@ import type { Ledger } from './record/ledger.ts';
 
 /** Rows of a query at most, which are of one session or of one directory: nobody's many hide those of others. */
 const MANY = 1000;
+/** A literal, so that the index of just these can be used. */
+const WAITING = sql.lit('waiting' as const);
 
 export interface WaitingFilesOptions {
   readonly reads: Kysely<Tables>;
@@ -47,7 +49,7 @@ export class WaitingFiles {
   /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
   async sweep(): Promise<void> {
     const { clock, ledger, livePids } = this.#options;
-    const sessions = await this.#waiting().select(['directories.id', 'session_pid']).distinct().execute();
+    const sessions = await this.#sessions().execute();
     const isOver = ({ id, session_pid: pid }: (typeof sessions)[number]): boolean =>
       pid === null || !livePids(id).includes(pid);
     const orphans = [];
@@ -64,18 +66,30 @@ export class WaitingFiles {
     this.#orphans = new Set(orphans.map(({ file }) => file));
   }
 
-  #rows() {
-    return this.#waiting().select(['directories.id', 'sftp_username', 'files.id as file', 'path']).limit(MANY);
+  /** Who left any: by the index alone, where SQLite skips the rows of one session. */
+  #sessions() {
+    const { reads, node } = this.#options;
+    const left = reads
+      .selectFrom('files')
+      .select(['directory_id', 'session_pid'])
+      .distinct()
+      .where('state', '=', WAITING)
+      .as('left');
+    return reads
+      .selectFrom(left)
+      .innerJoin('directories', 'directories.id', 'left.directory_id')
+      .select(['directories.id', 'session_pid'])
+      .where('node', '=', node);
   }
 
-  #waiting() {
-    return (
-      this.#options.reads
-        .selectFrom('files')
-        .innerJoin('directories', 'directories.id', 'files.directory_id')
-        // A literal, so that the index of just these can be used.
-        .where('files.state', '=', sql.lit('waiting'))
-        .where('node', '=', this.#options.node)
-    );
+  #rows() {
+    const { reads, node } = this.#options;
+    return reads
+      .selectFrom('files')
+      .innerJoin('directories', 'directories.id', 'files.directory_id')
+      .select(['directories.id', 'sftp_username', 'files.id as file', 'path'])
+      .where('files.state', '=', WAITING)
+      .where('node', '=', node)
+      .limit(MANY);
   }
 }

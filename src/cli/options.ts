@@ -1,5 +1,6 @@
 /** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
+import { unknownAccount } from '../accounts/accounts.ts';
 import { type Clock, isDay, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { directoryNamed, type Filter } from '../reports/filter.ts';
@@ -20,7 +21,7 @@ const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
 export function withFilters(command: Command, clock: Clock): Command {
   return command
     .option('--directory <directory>', 'only this one, by its id or SFTP username')
-    .option('--account <id>', 'only those of this account')
+    .option('--account <id>', 'only those of this account', accountId)
     .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
       since(text, clock.now()),
     )
@@ -62,4 +63,10 @@ export function integer(lowest: number, highest: number): (text: string) => numb
     if (value >= lowest && value <= highest) return value;
     throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
   };
+}
+
+/** An account's id, which may be that of one that has gone. @throws {OperatorError} when it is none: a name, say. */
+export function accountId(text: string): string {
+  if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)) return text;
+  throw unknownAccount(text);
 }

@@ -7,6 +7,7 @@ import { allSessions, type Session } from '../sftp/sessions.ts';
 import { shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { accountId } from './options.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
@@ -54,7 +55,7 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
   return new Command('sessions')
     .description('List live SFTP sessions')
     .option('--directory <directory>', 'only of this one, by its id or SFTP username')
-    .option('--account <id>', 'only those of this account')
+    .option('--account <id>', 'only those of this account', accountId)
     .option('--follow', 'go on with those that begin and end, until Ctrl-C')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)

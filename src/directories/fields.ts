@@ -150,5 +150,13 @@ export const SETTABLE = {
 
 /** A URL as it stands: the parser would drop blanks and control characters. */
 function isUrl(text: string): boolean {
-  return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && URL.canParse(text);
+  return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && hasReadableCredentials(URL.parse(text));
+}
+/** `%zz`, say, is no byte: the URL could never be asked with it. */
+function hasReadableCredentials(url: URL | null): boolean {
+  try {
+    return url !== null && typeof decodeURIComponent(url.username + url.password) === 'string';
+  } catch {
+    return false;
+  }
 }

@@ -127,6 +127,8 @@ test('directories and the audit are narrowed by directory, account, key, age and
   assert.deepEqual(await ids(), [second.id, first.id]);
   assert.deepEqual(await ids('--limit', '1'), [second.id]);
   assert.deepEqual(await ids('--account', api.tenant.accountId), [first.id]);
+  const { status, stderr } = await runCommand(place.environment, 'directories', '--account', 'Acme');
+  assert.deepEqual([status, stderr], [1, 'berth: there is no account "Acme": see berth account list\n']);
   assert.deepEqual(await ids('--directory', second.sftp_username), [second.id]);
   assert.deepEqual(await ids('--since', '1h'), [second.id, first.id]);
   assert.deepEqual(await ids('--since', '2126-01-01'), []);

@@ -60,6 +60,7 @@ test('422: each field says what is wrong with it, and nothing of the request is 
     [{ webhook_url: '' }, { webhook_url: ['must start with https:// or http://'] }],
     [{ webhook_url: 'https://' }, { webhook_url: ['is invalid'] }],
     [{ webhook_url: 'https://exa mple.com' }, { webhook_url: ['is invalid'] }],
+    [{ webhook_url: 'https://user:%zz@example.com' }, { webhook_url: ['is invalid'] }],
     [{ webhook_url: 7 }, { webhook_url: ['is invalid'] }],
     [
       { webhook_url: `https://example.com/${'x'.repeat(2048)}` },

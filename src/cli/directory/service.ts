@@ -62,7 +62,7 @@ export async function answered<T>(
     const { statusCode = 0, headers } = incoming;
     if (statusCode >= 400) {
       const words = inWords(await text(incoming), statusCode);
-      const id = headers['x-request-id'];
+      const id = String(headers['x-request-id']);
       throw new OperatorError(
         UNTOLD.has(words) ? `${words}: its log says why (journalctl -u berth, request_id ${id})` : words,
       );

@@ -28,6 +28,8 @@ export interface PoolOptions {
   readonly name: string;
   /** How long a statement may take, in ms; ten seconds when left out, 0 for any time. */
   readonly patience?: number;
+  /** Called with each connection that is made. What it throws is for whoever waits for that one, which is closed. */
+  readonly connected?: () => void;
 }
 
 /** How long a connection may take to be made, and a statement to answer, in ms: then the database counts as away. */
@@ -64,7 +66,7 @@ class Client extends pg.Client {
   }
 }
 
-export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE }: PoolOptions): pg.Pool {
+export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE, connected }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
@@ -77,6 +79,7 @@ export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE }: Po
     options: SERVER_OPTIONS,
     keepAlive: true,
     idleTimeoutMillis: 0,
+    ...(connected && { onConnect: connected }),
   });
   // Of connections that break: a query on them fails, the next one makes another.
   pool.on('error', () => undefined);

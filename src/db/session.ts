@@ -3,6 +3,7 @@
  * that happens, and hears what others say on its channels.
  */
 import { Kysely, type RawBuilder, sql } from 'kysely';
+import { DatabaseAway } from './away.ts';
 import { BerthPostgresDialect, orAway, poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
 import { hold, lockKey } from './shared.ts';
@@ -30,7 +31,13 @@ export interface Session {
 
 /** @returns undefined when another session has the lock. @throws {DatabaseAway} when the server cannot be reached. */
 export async function openSession(url: string, options: SessionOptions): Promise<Session | undefined> {
-  const pool = poolOf(url, { max: 1, name: options.name, patience: PATIENCE });
+  let hasBegun = false;
+  const connected = (): void => {
+    // The pool makes another one for a statement that waits: without the lock and the channels, and nobody would close it.
+    if (hasBegun) throw new DatabaseAway(new Error('the session has ended'));
+    hasBegun = true;
+  };
+  const pool = poolOf(url, { max: 1, name: options.name, patience: PATIENCE, connected });
   const db = new Kysely<Tables>({ dialect: new BerthPostgresDialect(pool) });
   let isOpen = true;
   try {

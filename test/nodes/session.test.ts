@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sql } from 'kysely';
+import { DatabaseAway } from '../../src/db/away.ts';
 import { openSession } from '../../src/db/session.ts';
 import { lockOf } from '../../src/nodes/live.ts';
 import { startBerth } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
-import { postgresOnly, psql } from '../support/postgres.ts';
+import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 import { startServe } from '../support/serve-process.ts';
 import { created, letsIn, nodesPlace } from './nodes-place.ts';
@@ -48,6 +50,27 @@ test('a home that lost its connection follows again within seconds', postgresOnl
     assert.ok(await letsIn(b, directory, (json as { data: { sftp_password: string } }).data.sftp_password));
   }
   await until('both are back', async () => (await a.send('GET', '//healthz')).status === 200);
+});
+
+test('a session whose connection ended makes no other one, which nobody would close', postgresOnly, async () => {
+  const database = freshDatabase();
+  try {
+    const name = 'berth node a';
+    const connections = `from pg_stat_activity where datname = current_database() and application_name = '${name}'`;
+    let losses = 0;
+    const lost = (): void => void (losses += 1);
+    const session = await openSession(database.url, { name, lock: name, channels: [], heard: () => undefined, lost });
+    assert.ok(session);
+    const statements = [sql`select pg_sleep(60)`.execute(session.db), session.say('channel', 'waits for its turn')];
+    const refused = Promise.all(statements.map((statement) => assert.rejects(statement, DatabaseAway)));
+    await until('the first one runs', () => psql(database.url, `select query ${connections}`).includes('pg_sleep'));
+    psql(database.url, `select pg_terminate_backend(pid) ${connections}`);
+    await refused;
+    assert.equal(losses, 1);
+    await until('no connection is left', () => psql(database.url, `select count(*) ${connections}`).trim() === '0');
+  } finally {
+    database.drop();
+  }
 });
 
 test('60 creates at once on two nodes make as many directories as the plan allows', postgresOnly, async () => {

@@ -15,7 +15,7 @@ import { until } from './poll.ts';
 import { recording, type RecordingOptions } from './recording.ts';
 import { scratch } from './scratch.ts';
 
-export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'lag'> {
+export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'lag' | 'committed'> {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;
 }
@@ -67,6 +67,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     db: database.db,
     announced,
     rows,
+    comes,
     /** When all that was told has been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
       await parting.recorder.drained();

@@ -24,6 +24,8 @@ export interface RecordingOptions {
   readonly isHeld?: () => boolean;
   /** How long the log takes to be heard, in ms. */
   readonly lag?: number;
+  /** Called after each commit. What it throws is what the recorder hears of it. */
+  readonly committed?: () => void;
 }
 
 export function recording(options: RecordingOptions) {
@@ -44,7 +46,11 @@ export function recording(options: RecordingOptions) {
     isHeld: async () => isHeld(),
     caughtUp: () => wait(lag),
     rescan: (id) => void rescanned.push(id),
-    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
+    async transact(work) {
+      const { value } = await database.db.transaction().execute(work);
+      options.committed?.();
+      return value;
+    },
     recorded: () => undefined,
   });
   const interpreter = new Interpreter({

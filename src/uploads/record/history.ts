@@ -23,9 +23,12 @@ type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_
 
 type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferEvent; readonly at: Micros };
 
-/** What is heard once more after a restart may be recorded. */
+/** What may be recorded already. */
 export interface Repeating {
+  /** Whether the log is heard once more, after a restart. */
   isRepeating?(): boolean;
+  /** What happened until then, since it was written before and nobody knows whether that was committed. */
+  readonly inDoubtUntil?: Micros | undefined;
 }
 
 /** For the history alone: no row of a file and no webhook follows from it. */
@@ -53,16 +56,18 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
   return { row, externalId: directory.external_id };
 }
 
-/** Those of one directory that are not recorded yet: all, unless an earlier process may have recorded some. */
+/** Those of one directory that are not recorded yet: all, unless an earlier process or attempt may have recorded some. */
 export async function unrecorded<H extends Happening>(
   tx: Transaction<Tables>,
   directory: Whose,
   happenings: readonly H[],
-  { isRepeating }: Repeating,
+  { isRepeating, inDoubtUntil = -Infinity }: Repeating,
 ): Promise<readonly H[]> {
-  if (!isRepeating?.()) return happenings;
+  const until = isRepeating?.() ? Infinity : inDoubtUntil;
   const found: H[] = [];
-  for (const each of happenings) if (!(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);
+  for (const each of happenings) {
+    if (each.at > until || !(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);
+  }
   return found;
 }
 

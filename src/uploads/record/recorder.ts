@@ -6,7 +6,7 @@
  * waited for. An upload is on the disk before its row is. After a crash the scan at the start finds what was missed.
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { Clock } from '../../clock.ts';
+import type { Clock, Micros } from '../../clock.ts';
 import { isUnavailable } from '../../db/away.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { insertTransfers } from '../../history/transfers.ts';
@@ -62,6 +62,8 @@ export class Recorder {
   #running: Promise<void> | undefined;
   /** When the last transaction began that wrote something. */
   #lastBegan = Number.NEGATIVE_INFINITY;
+  /** What happened until then may be recorded: the database went away before it answered a commit. */
+  #inDoubtUntil: Micros | undefined;
   readonly #stop = new AbortController();
 
   constructor(options: RecorderOptions) {
@@ -121,6 +123,7 @@ export class Recorder {
     } catch (error) {
       if (isPassing(error)) {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
+        this.#inDoubtUntil = this.#options.clock.now();
         await sleep(RETRY, this.#stop.signal);
         this.#ready.unshift(...entries);
         this.#options.notes.putBack(notes);
@@ -139,13 +142,14 @@ export class Recorder {
   async #write(entries: readonly Entry[], notes: readonly SessionNote[]): Promise<Written[]> {
     const { transact, clock, log } = this.#options;
     const now = clock.now();
+    const options = { ...this.#options, inDoubtUntil: this.#inDoubtUntil };
     const began = performance.now();
     const { written, history } = await transact(async (tx) => {
       const found: Written[] = [];
       for (const [id, own] of Map.groupBy(entries, ({ directory }) => directory.jail.id)) {
-        found.push(...(await lookAndWrite(tx, id, own, now, this.#options)));
+        found.push(...(await lookAndWrite(tx, id, own, now, options)));
       }
-      const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes, this.#options))];
+      const rows = [...found.flatMap((each) => each.history), ...(await noteRows(tx, notes, options))];
       const transfers = rows.map(({ row }) => row);
       await insertTransfers(tx, transfers);
       return { value: { written: found, history: rows }, destinations: found.flatMap(({ webhooks }) => webhooks) };

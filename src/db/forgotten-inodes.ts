@@ -1,7 +1,40 @@
 /** Files that were copied keep their sizes and times, not their inodes. */
-import { type RawBuilder, sql } from 'kysely';
+import { type RawBuilder, sql, type Transaction } from 'kysely';
+import type { Tables } from './schema.ts';
+
+/** Rows in one statement: all of a million would take longer than one may. */
+const BATCH = 1000;
 
 /** What the inode of a row becomes whose file was copied: `unknownInode` of uploads/record/file-stat.ts, in SQL. */
 export function forgottenInode(): RawBuilder<number> {
   return sql<number>`case when mtime > 0 then -1 - mtime else -1 end`;
+}
+
+/** All files of a directory have been copied. In the order of an index, whose ranges the statements change. */
+export async function forgetInodes(tx: Transaction<Tables>, directoryId: string): Promise<void> {
+  for (let after: { uploaded_at: number; id: string } | undefined = { uploaded_at: 0, id: '' }; after;) {
+    const from: typeof after = after;
+    const last = await tx
+      .selectFrom('files')
+      .select(['uploaded_at', 'id'])
+      .where('directory_id', '=', directoryId)
+      .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(from.uploaded_at, from.id)))
+      .orderBy('uploaded_at')
+      .orderBy('id')
+      .offset(BATCH - 1)
+      .limit(1)
+      .executeTakeFirst();
+    let rest = tx
+      .updateTable('files')
+      .set({ inode: forgottenInode() })
+      .where('directory_id', '=', directoryId)
+      .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(from.uploaded_at, from.id)));
+    if (last) {
+      rest = rest.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple('uploaded_at', 'id'), '<=', tuple(last.uploaded_at, last.id)),
+      );
+    }
+    await rest.execute();
+    after = last;
+  }
 }

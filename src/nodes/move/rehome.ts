@@ -4,7 +4,7 @@
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
-import { forgottenInode } from '../../db/forgotten-inodes.ts';
+import { forgetInodes } from '../../db/forgotten-inodes.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { markUnapplied } from '../../directories/unapplied.ts';
 import { OperatorError } from '../../errors.ts';
@@ -42,7 +42,7 @@ export function rehome(db: Kysely<Tables>, { id, from, to, by }: Move, now: Micr
       .returning('version')
       .executeTakeFirstOrThrow();
     await markUnapplied(tx, { id, version });
-    await tx.updateTable('files').set({ inode: forgottenInode() }).where('directory_id', '=', id).execute();
+    await forgetInodes(tx, id);
     await tx.deleteFrom('placements').where('directory_id', '=', id).execute();
     await tx
       .insertInto('leftovers')

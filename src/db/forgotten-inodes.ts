@@ -4,6 +4,8 @@ import type { Tables } from './schema.ts';
 
 /** Rows in one statement: all of a million would take longer than one may. */
 const BATCH = 1000;
+/** Before all others: a file that was found may be older than 1970. */
+const FIRST = { uploaded_at: Number.MIN_SAFE_INTEGER, id: '' };
 
 /** What the inode of a row becomes whose file was copied: `unknownInode` of uploads/record/file-stat.ts, in SQL. */
 export function forgottenInode(): RawBuilder<number> {
@@ -12,7 +14,7 @@ export function forgottenInode(): RawBuilder<number> {
 
 /** All files of a directory have been copied. In the order of an index, whose ranges the statements change. */
 export async function forgetInodes(tx: Transaction<Tables>, directoryId: string): Promise<void> {
-  for (let after: { uploaded_at: number; id: string } | undefined = { uploaded_at: 0, id: '' }; after;) {
+  for (let after: { uploaded_at: number; id: string } | undefined = FIRST; after;) {
     const from: typeof after = after;
     const last = await tx
       .selectFrom('files')

@@ -5,7 +5,8 @@
  * What was uploaded while the clock was ahead would stay until that time: it counts from when the clock is right again.
  *
  * A file goes only while it is the one its row was written for; one that changed since is looked at again. Its row goes
- * after it: a crash in between leaves a row without a file, which the next check or scan removes.
+ * after it: a crash in between leaves a row without a file, which the next check or scan removes. Where there is no file,
+ * its row may be about to follow it to another name.
  */
 import type { Kysely } from 'kysely';
 import { lstatBeneath, unlinkBeneath } from '../beneath.ts';
@@ -31,7 +32,11 @@ export interface RetentionOptions {
   readonly filesRoot: FilesRoot;
   /** Whose directories are looked after. */
   readonly node: string;
-  readonly ledger: { remove(...about: Parameters<Ledger['remove']>): unknown; touch: Ledger['touch'] };
+  readonly ledger: {
+    remove(...about: Parameters<Ledger['remove']>): unknown;
+    readonly touch: Ledger['touch'];
+    readonly missing: Ledger['missing'];
+  };
   readonly clockLead: ClockLead;
   isHeld(directoryId: string, inode: number): Promise<boolean>;
   /** Waits until at most so many looks are under way. */
@@ -133,7 +138,10 @@ async function removeOne(
     return false;
   }
   if (stats && (await isHeld(jail.id, stats.ino))) return false;
-  const isRemoved = stats !== undefined && unlinkBeneath(root, row.path);
+  if (!stats || !unlinkBeneath(root, row.path)) {
+    ledger.missing(jail, pathOf(row.path));
+    return false;
+  }
   ledger.remove(jail, pathOf(row.path), undefined, clock.now());
-  return isRemoved;
+  return true;
 }

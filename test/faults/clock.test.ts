@@ -44,6 +44,7 @@ async function retaining(place: CrashPlace, clock: Clock) {
           ledger: {
             remove: (_place, path) => removed.push(path),
             touch: () => assert.fail('the file is the one of the row'),
+            missing: () => assert.fail('the file is there'),
           },
           clockLead,
           isHeld: async () => false,

@@ -63,7 +63,9 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
   return {
     files: filesRoot(jail.sftp_username),
     jail,
+    config,
     parting,
+    database,
     db: database.db,
     announced,
     rows,

@@ -192,6 +192,7 @@ async function scanAllTheTime(
     ledger: {
       remove: ignore,
       touch: ignore,
+      missing: ignore,
     },
     isHeld: async () => false,
     drained: async () => undefined,

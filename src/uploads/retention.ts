@@ -22,6 +22,8 @@ import { fileStat, isSame } from './record/file-stat.ts';
 import type { Ledger } from './record/ledger.ts';
 
 const PAGE = 100;
+/** Files that go after the kernel was asked once who writes them: so few that its answer still holds for the last. */
+const GROUP = 10;
 /** Looks that are due or under way beyond which retention waits. While users upload there are always some. */
 const BACKLOG = 1000;
 
@@ -38,7 +40,8 @@ export interface RetentionOptions {
     readonly missing: Ledger['missing'];
   };
   readonly clockLead: ClockLead;
-  isHeld(directoryId: string, inode: number): Promise<boolean>;
+  /** Tells which inodes of a directory have to stay, by the kernel's word of this moment. */
+  mustStay(directoryId: string): (inode: number) => boolean;
   /** Waits until at most so many looks are under way. */
   drained(left: number): Promise<void>;
 }
@@ -100,8 +103,9 @@ async function clear(options: RetentionOptions, jail: Jail, before: Micros, sign
   let removed = 0;
   while (!signal.aborted) {
     const rows = await expired(options.database.reads, jail.id, before, cursor);
-    for (const row of rows) {
-      if (await removeOne(options, jail, row)) removed += 1;
+    for (let i = 0; i < rows.length; i += GROUP) {
+      const mustStay = options.mustStay(jail.id);
+      for (const row of rows.slice(i, i + GROUP)) if (removeOne(options, jail, row, mustStay)) removed += 1;
       await pause();
     }
     const last = rows.at(-1);
@@ -126,18 +130,19 @@ function expired(reads: Kysely<Tables>, directory: string, before: Micros, after
 }
 
 /** Returns whether there was a file to remove. */
-async function removeOne(
-  { filesRoot, ledger, isHeld, clock }: RetentionOptions,
+function removeOne(
+  { filesRoot, ledger, clock }: RetentionOptions,
   jail: Jail,
   row: Old,
-): Promise<boolean> {
+  mustStay: (inode: number) => boolean,
+): boolean {
   const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
   if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) {
     ledger.touch(jail, pathOf(row.path), 0);
     return false;
   }
-  if (stats && (await isHeld(jail.id, stats.ino))) return false;
+  if (stats && mustStay(stats.ino)) return false;
   if (!stats || !unlinkBeneath(root, row.path)) {
     ledger.missing(jail, pathOf(row.path));
     return false;

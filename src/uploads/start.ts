@@ -109,7 +109,6 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const {
     filesRoot,
     follower,
-    isHeld,
     ledger,
     recorder,
     scanner,
@@ -123,8 +122,12 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   } = parts;
   const drained = (left: number) => recorder.drained(left);
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
-  const mustStay = async (id: string, inode: number) => (options.isShut?.(id) ?? false) || isHeld(id, inode);
-  const retention = { ...options, filesRoot, ledger, isHeld: mustStay, drained };
+  const settling = createSettling(parts);
+  const mustStay = (id: string) => {
+    const written = options.isShut?.(id) ? undefined : settling.written(id);
+    return (inode: number) => written?.has(inode) ?? true;
+  };
+  const retention = { ...options, filesRoot, ledger, mustStay, drained };
   const loops = {
     sessions: background.start('sessions', { every: SESSION_SWEEP }, () => unheard.sweep()),
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
@@ -159,7 +162,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
     unwatch: (jail) => watcher.remove(jail),
     scan: ({ id }) => scanner.request(id),
-    ...createSettling(parts),
+    ...settling,
     state: () => ({
       sessions: sessions.all().filter(({ serves }) => serves).length,
       transferLogRead: transferLog.listening(),

@@ -194,7 +194,7 @@ async function scanAllTheTime(
       touch: ignore,
       missing: ignore,
     },
-    isHeld: async () => false,
+    mustStay: () => () => false,
     drained: async () => undefined,
   };
   let scans = 0;

@@ -1,17 +1,21 @@
 /** What retention does with rows while the log and the disk tell of something else. Real sessions: test/sshd/retention. */
 import assert from 'node:assert/strict';
-import { mkdirSync, renameSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DAY, systemClock } from '../../src/clock.ts';
 import { createLog } from '../../src/log.ts';
-import { applyRetention } from '../../src/uploads/retention.ts';
+import { filesHeldBy } from '../../src/uploads/processes.ts';
+import { applyRetention, type RetentionOptions } from '../../src/uploads/retention.ts';
 import { recordingPlace } from '../support/recording-place.ts';
 
 const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 
 /** Applies retention two days later than now to a directory that keeps files for one day. */
-async function expire({ database, config, parting, files }: Awaited<ReturnType<typeof recordingPlace>>): Promise<void> {
+async function expire(
+  { database, config, parting, files }: Awaited<ReturnType<typeof recordingPlace>>,
+  mustStay: RetentionOptions['mustStay'] = () => () => false,
+): Promise<void> {
   await database.db.updateTable('directories').set({ retention_days: 1 }).execute();
   const clock = { now: () => systemClock().now() + 2 * DAY };
   await applyRetention(
@@ -23,7 +27,7 @@ async function expire({ database, config, parting, files }: Awaited<ReturnType<t
       filesRoot: () => files,
       ledger: parting.ledger,
       clockLead: async () => ({ now: clock.now(), lead: 0 }),
-      isHeld: async () => false,
+      mustStay,
       drained: (left) => parting.recorder.drained(left),
     },
     new AbortController().signal,
@@ -57,4 +61,21 @@ test('the file of an expired row has gone unseen: the row goes, a while later', 
   renameSync(join(at.files, 'a'), join(at.files, '..', 'a'));
   await expire(at);
   await at.settles(['a 5'], []);
+});
+
+test('a file that a client opens while others are removed stays', async () => {
+  await using at = await recordingPlace();
+  for (let i = 0; i < 30; i++) {
+    at.write(`f${i}`, 'xxxxx');
+    at.told(1, `open "f${i}" ${WRITE}`, `close "f${i}" bytes read 0 written 5`);
+  }
+  await at.parting.recorder.drained();
+  let opened: number | undefined;
+  await expire(at, () => {
+    const held = filesHeldBy(process.pid).map(({ inode }) => inode);
+    opened ??= openSync(join(at.files, 'f29'), 'a');
+    return (inode) => held.includes(inode);
+  });
+  assert.deepEqual(readdirSync(at.files), ['f29']);
+  if (opened !== undefined) closeSync(opened);
 });

@@ -15,7 +15,10 @@ import { until } from './poll.ts';
 import { recording, type RecordingOptions } from './recording.ts';
 import { scratch } from './scratch.ts';
 
-export interface RecordingPlaceOptions extends Pick<RecordingOptions, 'isTemporary' | 'isHeld' | 'lag' | 'committed'> {
+export interface RecordingPlaceOptions extends Pick<
+  RecordingOptions,
+  'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
+> {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;
 }

@@ -24,13 +24,15 @@ export interface RecordingOptions {
   readonly isHeld?: () => boolean;
   /** How long the log takes to be heard, in ms. */
   readonly lag?: number;
+  /** Called after the looks of a transaction, before it is committed. */
+  readonly beforeCommit?: () => void;
   /** Called after each commit. What it throws is what the recorder hears of it. */
   readonly committed?: () => void;
 }
 
 export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
-  const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0 } = options;
+  const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
   const log = createLog('silent');
   const sessions = new Sessions();
   const rescanned: string[] = [];
@@ -47,9 +49,13 @@ export function recording(options: RecordingOptions) {
     caughtUp: () => wait(lag),
     rescan: (id) => void rescanned.push(id),
     async transact(work) {
-      const { value } = await database.db.transaction().execute(work);
+      const written = await database.db.transaction().execute(async (tx) => {
+        const { value } = await work(tx);
+        beforeCommit?.();
+        return value;
+      });
       options.committed?.();
-      return value;
+      return written;
     },
     recorded: () => undefined,
   });

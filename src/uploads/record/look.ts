@@ -46,6 +46,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
   const { id, sftp_username } = entry.directory.jail;
   const { unmatched, isTemporary } = options;
   const root = options.filesRoot(sftp_username);
+  entry.hasNews = false;
   const { path, stats } = find(entry, root);
   const stat = stats?.isFile() ? fileStat(stats) : undefined;
   const row = path === undefined ? undefined : await files.at(path);

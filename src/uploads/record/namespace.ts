@@ -55,6 +55,8 @@ export class Entry {
   looks = 0;
   /** What the last look saw, and since when, by the monotonic clock in ms. */
   still: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
+  /** Something has happened since the look that is under way saw the disk. */
+  hasNews = false;
   /** The next look that is planned, by the monotonic clock in ms. */
   later: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
 

@@ -28,7 +28,9 @@ export class Schedule {
     return names;
   }
 
+  /** A look that is under way is repeated when it has seen the disk already. */
   lookNow(entry: Entry): void {
+    if (entry.directory.underWay.has(entry)) entry.hasNews = true;
     if (entry.isQueued || this.#isClosed) return;
     entry.directory.due.add(entry);
     this.#inTurn.add(entry.directory);
@@ -71,6 +73,9 @@ export class Schedule {
     // What a client set may show late.
     const setFor = entry.setUntil - performance.now();
     if (setFor > 0) this.lookLater(entry, Math.ceil(setFor) + 1);
+    const { hasNews } = entry;
+    entry.hasNews = false;
+    if (hasNews) this.lookNow(entry);
     directory.prune(entry);
     if (directory.isEmpty) this.#directories.delete(directory.jail.id);
   }

@@ -1,0 +1,23 @@
+/** What becomes of a file of which there is news while a look at it is under way. */
+import { test } from 'node:test';
+import { recordingPlace } from '../support/recording-place.ts';
+
+const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+
+test('a file that is pointed at during the commit of a look, which it was changed after, is looked at again', async () => {
+  let news: (() => void) | undefined;
+  await using at = await recordingPlace({
+    beforeCommit() {
+      news?.();
+      news = undefined;
+    },
+  });
+  at.write('a', 'xxxxx');
+  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  news = () => {
+    at.write('a', 'x'.repeat(9));
+    at.touch('a');
+  };
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  await at.settles(['a 5', 'a 9'], ['a 9 uploaded']);
+});

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -89,4 +90,26 @@ test('files that are renamed and overwritten as fast as the protocol allows are 
     const names = (await berth.uploads(directory)).map(({ filename }) => filename);
     return names.length === 2 * rounds && names.every((name) => /^(final|y)\d+$/.test(name));
   });
+});
+
+test('a folder is renamed while a file in it is written, and something is refused: announced under its new name', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  await using other = await berth.connect(directory);
+  const writer = await sftpSession(connection);
+  const renamer = await sftpSession(other);
+  await writer.mkdir('in');
+  const handle = await writer.open('in/a', 'w');
+  await writer.write(handle, '12345');
+  await renamer.rename('in', 'done');
+  // As clients do to see whether it is gone. sshd logs the answer only.
+  await assert.rejects(promisify(renamer.raw.stat.bind(renamer.raw))('in'));
+  await writer.write(handle, '67', 5);
+  await writer.close(handle);
+  const hook = webhookOf(await berth.receiver.next());
+  assert.deepEqual([hook.filename, hook.size_bytes], ['done/a', 7]);
+  const names = (await berth.uploads(directory)).map(({ filename }) => filename);
+  assert.deepEqual(names, ['done/a']);
 });

@@ -222,7 +222,14 @@ export class Interpreter {
    */
   #wasRefused(jail: Jail, { to, entry }: Change, status: string): boolean {
     const arrived = to === undefined ? undefined : this.#lstat(jail, to);
-    return !arrived || !mayBe(entry, arrived, status === 'Failure');
+    if (!arrived || to === undefined) return true;
+    return !mayBe(entry, arrived, status === 'Failure') && !this.#hasCome(jail, to, entry);
+  }
+
+  /** Whether a folder has arrived there, by a file in it. */
+  #hasCome(jail: Jail, to: FilePath, folder: Entry): boolean {
+    const known = folder.isAttached ? knownBelow(folder) : undefined;
+    return known !== undefined && this.#options.lstat(jail, `${to}/${known.name}`)?.ino === known.inode;
   }
 
   #lstat(jail: Jail, path: FilePath): Sighting | undefined {
@@ -264,8 +271,24 @@ function refuseWrites(session: Session, start: string): void {
 /** Whether that may be the entry's file: by its inode, or else, unless `isStrict`, by its size and time. */
 function mayBe(entry: Entry, { ino, size, mtimeMs }: Sighting, isStrict: boolean): boolean {
   const last = entry.closes.at(-1);
-  const inode = last?.inode ?? [...entry.writers].find((handle) => handle.inode !== undefined)?.inode;
+  const inode = inodeOf(entry);
   if (inode !== undefined || !last || isStrict) return inode === ino;
   const isOlder = last.openedAt !== undefined && mtimeMs * 1000 < last.openedAt - LOG_LAG;
   return !isOlder && (last.bytes === undefined || last.bytes === size);
+}
+
+/** Of the file that was written, when it was seen. */
+function inodeOf({ closes, writers }: Entry): number | undefined {
+  return closes.at(-1)?.inode ?? [...writers].find(({ inode }) => inode !== undefined)?.inode;
+}
+
+/** A file below a folder that was seen, with its name from there. */
+function knownBelow(folder: Entry): { readonly name: FilePath; readonly inode: number } | undefined {
+  for (const child of folder.children.values()) {
+    const inode = inodeOf(child);
+    if (inode !== undefined) return { name: child.name, inode };
+    const below = knownBelow(child);
+    if (below) return { ...below, name: `${child.name}/${below.name}` };
+  }
+  return undefined;
 }

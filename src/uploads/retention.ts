@@ -21,9 +21,8 @@ import type { Jail } from './jails.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
 import type { Ledger } from './record/ledger.ts';
 
+/** Rows of a query at most. Before each such page the kernel is asked which files are being written. */
 const PAGE = 100;
-/** Files that go after the kernel was asked once who writes them: so few that its answer still holds for the last. */
-const GROUP = 10;
 /** Looks that are due or under way beyond which retention waits. While users upload there are always some. */
 const BACKLOG = 1000;
 
@@ -40,8 +39,8 @@ export interface RetentionOptions {
     readonly missing: Ledger['missing'];
   };
   readonly clockLead: ClockLead;
-  /** Tells which inodes of a directory have to stay, by the kernel's word of this moment. */
-  mustStay(directoryId: string): (inode: number) => boolean;
+  /** Tells which inodes of a directory have to stay, by what the kernel says now. */
+  mustStay(directoryId: string): Promise<(inode: number) => boolean>;
   /** Waits until at most so many looks are under way. */
   drained(left: number): Promise<void>;
 }
@@ -103,14 +102,13 @@ async function clear(options: RetentionOptions, jail: Jail, before: Micros, sign
   let removed = 0;
   while (!signal.aborted) {
     const rows = await expired(options.database.reads, jail.id, before, cursor);
-    for (let i = 0; i < rows.length; i += GROUP) {
-      const mustStay = options.mustStay(jail.id);
-      for (const row of rows.slice(i, i + GROUP)) if (removeOne(options, jail, row, mustStay)) removed += 1;
+    if (rows.length === 0) break;
+    const mustStay = await options.mustStay(jail.id);
+    for (const row of rows) {
+      if (removeOne(options, jail, row, mustStay)) removed += 1;
       await pause();
     }
-    const last = rows.at(-1);
-    if (!last) break;
-    cursor = last;
+    cursor = rows.at(-1) ?? cursor;
     await options.drained(BACKLOG);
   }
   if (removed > 0) options.log.info({ directory: jail.id, files: removed }, 'retention removed files');

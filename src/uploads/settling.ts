@@ -1,5 +1,6 @@
 /** When all that sessions did in a directory is recorded, so that its files can go to another machine. */
 import { setTimeout } from 'node:timers/promises';
+import { yielder } from '../event-loop.ts';
 import type { Jail } from './jails.ts';
 import type { Follower } from './log/follower.ts';
 import type { Sessions } from './log/sessions.ts';
@@ -24,6 +25,8 @@ export interface SettlingOptions {
 export interface Settling {
   /** The inodes that sessions of that directory have open for writing, asked of the kernel now. */
   written(directoryId: string): ReadonlySet<number>;
+  /** The same; yields between sessions, each of which may have a thousand files open. */
+  writtenByTurns(directoryId: string): Promise<ReadonlySet<number>>;
   /** Of a directory whose sessions have ended. */
   settled(jail: Jail): Promise<void>;
 }
@@ -31,6 +34,15 @@ export interface Settling {
 export function createSettling({ follower, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
   return {
     written: (id) => new Set(sessions.pidsOf(id).flatMap((pid) => filesHeldBy(pid).map(({ inode }) => inode))),
+    async writtenByTurns(id) {
+      const pause = yielder();
+      const inodes = new Set<number>();
+      for (const pid of sessions.pidsOf(id)) {
+        for (const { inode } of filesHeldBy(pid)) inodes.add(inode);
+        await pause();
+      }
+      return inodes;
+    },
     async settled(jail) {
       const over = performance.now() + PATIENCE;
       const waitWhile = async (isSo: () => boolean): Promise<void> => {

@@ -123,9 +123,9 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const drained = (left: number) => recorder.drained(left);
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
   const settling = createSettling(parts);
-  const mustStay = (id: string) => {
-    const written = options.isShut?.(id) ? undefined : settling.written(id);
-    return (inode: number) => written?.has(inode) ?? true;
+  const mustStay = async (id: string) => {
+    const written = await settling.writtenByTurns(id);
+    return (inode: number) => (options.isShut?.(id) ?? false) || written.has(inode);
   };
   const retention = { ...options, filesRoot, ledger, mustStay, drained };
   const loops = {

@@ -47,7 +47,7 @@ async function retaining(place: CrashPlace, clock: Clock) {
             missing: () => assert.fail('the file is there'),
           },
           clockLead,
-          mustStay: () => () => false,
+          mustStay: async () => () => false,
           drained: async () => undefined,
         },
         new AbortController().signal,

@@ -236,7 +236,7 @@ const operations: Record<string, () => Promise<void>> = {
     const clockLead = async () => ({ now: late.now(), lead: 0 });
     const drained = (left?: number): Promise<void> => recorder.drained(left);
     const options = { database, clock: late, clockLead, log, node: config.node, filesRoot, ledger, drained };
-    await applyRetention({ ...options, mustStay: () => () => false }, new AbortController().signal);
+    await applyRetention({ ...options, mustStay: async () => () => false }, new AbortController().signal);
     await recorder.drained();
     await recorder.close();
   },

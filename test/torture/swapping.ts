@@ -194,7 +194,7 @@ async function scanAllTheTime(
       touch: ignore,
       missing: ignore,
     },
-    mustStay: () => () => false,
+    mustStay: async () => () => false,
     drained: async () => undefined,
   };
   let scans = 0;

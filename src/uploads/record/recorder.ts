@@ -60,6 +60,8 @@ export class Recorder {
   /** Prepared for a look. */
   #ready: Entry[] = [];
   #running: Promise<void> | undefined;
+  /** Uploads on their way to the disk. */
+  #syncing = 0;
   /** When the last transaction began that wrote something. */
   #lastBegan = Number.NEGATIVE_INFINITY;
   /** What happened until then may be recorded: the database went away before it answered a commit. */
@@ -80,13 +82,13 @@ export class Recorder {
     while (this.#options.schedule.pending() > left && !this.#stop.signal.aborted) await setTimeout(DRAIN_CHECK);
   }
 
-  /** Records what is due and stops; gives up on a database that does not answer. */
+  /** Records what is due and stops; gives up on a disk or a database that does not answer. */
   async close(): Promise<void> {
     this.#options.notes.makeDue();
-    const finished = this.#running;
-    await Promise.race([finished, setTimeout(CLOSE_PATIENCE, undefined, { ref: false })]);
+    const over = performance.now() + CLOSE_PATIENCE;
+    while ((this.#running ?? this.#syncing > 0) && performance.now() < over) await setTimeout(DRAIN_CHECK);
     this.#stop.abort();
-    await finished;
+    await this.#running;
   }
 
   async #run(): Promise<void> {
@@ -105,7 +107,7 @@ export class Recorder {
   /** An upload is synced before it is looked at: a look would only show that it has to be. */
   #begin(entry: Entry): void {
     const isUpload = entry.closes.some(({ isComplete }) => isComplete) && entry.writers.size === 0;
-    if (isUpload && entry.isAttached && !entry.progress.synced) void this.#lookAfter(entry, 'sync', undefined);
+    if (isUpload && entry.isAttached && !entry.progress.synced) void this.#sync(entry);
     else this.#ready.push(entry);
   }
 
@@ -194,6 +196,12 @@ export class Recorder {
     forget(entry, allDone(entry));
     schedule.done(entry);
     rescan(id);
+  }
+
+  async #sync(entry: Entry): Promise<void> {
+    this.#syncing += 1;
+    await this.#lookAfter(entry, 'sync', undefined);
+    this.#syncing -= 1;
   }
 
   async #lookAfter(entry: Entry, wait: Exclude<Wait, 'rest'>, stat: FileStat | undefined): Promise<void> {

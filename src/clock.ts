@@ -46,16 +46,16 @@ const TIMESTAMP = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:
 /** The moment of an ISO 8601 time with a zone, to the microsecond; undefined for any other text. */
 export function parseMicros(text: string): Micros | undefined {
   const [, seconds, fraction = '', zone] = TIMESTAMP.exec(text) ?? [];
-  const ms = Date.parse(`${seconds}${zone}`);
-  return Number.isNaN(ms) || !isDay(text.slice(0, 10))
-    ? undefined
-    : ms * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6));
+  const ms = parseMs(`${seconds}${zone}`);
+  return Number.isNaN(ms) ? undefined : ms * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6));
 }
 
-/** Whether there is that day, written as 2026-11-20: `Date` takes the 30th of February for one of March. */
-export function isDay(text: string): boolean {
-  const ms = Date.parse(text);
-  return !Number.isNaN(ms) && new Date(ms).toISOString().slice(0, 10) === text;
+/** As `Date.parse`, of texts that begin with a day such as 2026-11-20. It takes the 30th of February for one of March; here it is NaN. */
+export function parseMs(text: string): number {
+  const day = text.slice(0, 10);
+  const midnight = Date.parse(day);
+  const isDay = !Number.isNaN(midnight) && new Date(midnight).toISOString().slice(0, 10) === day;
+  return isDay ? Date.parse(text) : Number.NaN;
 }
 
 export const SECOND: Micros = 1_000_000;

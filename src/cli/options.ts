@@ -1,9 +1,9 @@
 /** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { unknownAccount } from '../accounts/accounts.ts';
-import { type Clock, isDay, type Micros, SECOND } from '../clock.ts';
+import { type Clock, type Micros, parseMs, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import { directoryNamed, type Filter } from '../reports/filter.ts';
+import { directoryNamed, type Filter, isId } from '../reports/filter.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -51,7 +51,7 @@ export function since(text: string, now: Micros): Micros {
 
 /** The moment of a time with or without hours. @param what it has to be, in words. */
 export function moment(text: string, what: string): Micros {
-  const at = isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
+  const at = parseMs(text);
   if (Number.isNaN(at)) throw new InvalidArgumentError(`It must be ${what}.`);
   return at * 1000;
 }
@@ -67,6 +67,6 @@ export function integer(lowest: number, highest: number): (text: string) => numb
 
 /** An account's id, which may be that of one that has gone. @throws {OperatorError} when it is none: a name, say. */
 export function accountId(text: string): string {
-  if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)) return text;
+  if (isId(text)) return text;
   throw unknownAccount(text);
 }

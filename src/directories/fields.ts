@@ -152,6 +152,7 @@ export const SETTABLE = {
 function isUrl(text: string): boolean {
   return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && hasReadableCredentials(URL.parse(text));
 }
+
 /** `%zz`, say, is no byte: the URL could never be asked with it. */
 function hasReadableCredentials(url: URL | null): boolean {
   try {

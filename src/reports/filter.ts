@@ -41,6 +41,11 @@ export async function directoryNamed({ db }: Database, text: string): Promise<st
     .where((eb) => eb.or([eb('id', '=', text), eb('sftp_username', '=', text)]))
     .executeTakeFirst();
   if (found) return found.id;
-  if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)) return text;
+  if (isId(text)) return text;
   throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directory list`);
+}
+
+/** Whether a text has the form of an id, be it that of something that has gone. */
+export function isId(text: string): boolean {
+  return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
 }

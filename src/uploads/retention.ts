@@ -102,13 +102,14 @@ async function clear(options: RetentionOptions, jail: Jail, before: Micros, sign
   let removed = 0;
   while (!signal.aborted) {
     const rows = await expired(options.database.reads, jail.id, before, cursor);
-    if (rows.length === 0) break;
+    const last = rows.at(-1);
+    if (!last) break;
     const mustStay = await options.mustStay(jail.id);
     for (const row of rows) {
       if (removeOne(options, jail, row, mustStay)) removed += 1;
       await pause();
     }
-    cursor = rows.at(-1) ?? cursor;
+    cursor = last;
     await options.drained(BACKLOG);
   }
   if (removed > 0) options.log.info({ directory: jail.id, files: removed }, 'retention removed files');

@@ -23,18 +23,18 @@ export interface SettlingOptions {
 }
 
 export interface Settling {
-  /** The inodes that sessions of that directory have open for writing, asked of the kernel now. */
-  written(directoryId: string): ReadonlySet<number>;
-  /** The same; yields between sessions, each of which may have a thousand files open. */
-  writtenByTurns(directoryId: string): Promise<ReadonlySet<number>>;
+  /**
+   * The inodes that sessions of that directory have open for writing, asked of the kernel now. Yields between sessions,
+   * each of which may have a thousand files open.
+   */
+  written(directoryId: string): Promise<ReadonlySet<number>>;
   /** Of a directory whose sessions have ended. */
   settled(jail: Jail): Promise<void>;
 }
 
 export function createSettling({ follower, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
   return {
-    written: (id) => new Set(sessions.pidsOf(id).flatMap((pid) => filesHeldBy(pid).map(({ inode }) => inode))),
-    async writtenByTurns(id) {
+    async written(id) {
       const pause = yielder();
       const inodes = new Set<number>();
       for (const pid of sessions.pidsOf(id)) {

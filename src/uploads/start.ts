@@ -124,7 +124,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
   const settling = createSettling(parts);
   const mustStay = async (id: string) => {
-    const written = await settling.writtenByTurns(id);
+    const written = await settling.written(id);
     return (inode: number) => (options.isShut?.(id) ?? false) || written.has(inode);
   };
   const retention = { ...options, filesRoot, ledger, mustStay, drained };

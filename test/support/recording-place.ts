@@ -23,6 +23,9 @@ export interface RecordingPlaceOptions extends Pick<
   readonly hoursAhead?: number;
 }
 
+/** As the log says that a client opens a file to upload it. */
+export const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+
 /** Longer than a file has to rest, and a session to be asked about, in ms. */
 const LONG = 6000;
 

@@ -2,9 +2,7 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { recordingPlace } from '../support/recording-place.ts';
-
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
 test('a folder takes the name of a cut upload that is removed, and another one at once: no row stays', async () => {
   await using at = await recordingPlace();

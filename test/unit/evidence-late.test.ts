@@ -1,9 +1,7 @@
 /** What becomes of a file of which there is news while a look at it is under way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { recordingPlace } from '../support/recording-place.ts';
-
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
 test('a file that is pointed at during the commit of a look, which it was changed after, is looked at again', async () => {
   let news: (() => void) | undefined;

@@ -6,9 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Session } from '../../src/uploads/log/sessions.ts';
 import { until } from '../support/poll.ts';
-import { recordingPlace } from '../support/recording-place.ts';
-
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
 test('the line of a close was lost: nobody holds the file by the kernel’s word, so it is found', async () => {
   await using at = await recordingPlace({ isHeld: () => false });

@@ -1,8 +1,7 @@
 /** Handles that might have made a file, through which nothing was written, as when a client opens one to append to it. */
 import { test } from 'node:test';
-import { recordingPlace } from '../support/recording-place.ts';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 const APPEND = 'flags WRITE,APPEND,CREATE mode 0644';
 
 for (const isRecorded of [true, false]) {

@@ -2,9 +2,8 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { recordingPlace } from '../support/recording-place.ts';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 const APPEND = 'flags WRITE mode 0644';
 
 /** Processes that no kernel has: PID_MAX_LIMIT is 2^22 (proc(5)). */

@@ -3,9 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { recordingPlace } from '../support/recording-place.ts';
-
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
 function kept({ parting, jail }: Awaited<ReturnType<typeof recordingPlace>>): string[] {
   return [...parting.schedule.namespaceOf(jail).root.children.keys()];

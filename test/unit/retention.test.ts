@@ -7,9 +7,7 @@ import { DAY, systemClock } from '../../src/clock.ts';
 import { createLog } from '../../src/log.ts';
 import { filesHeldBy } from '../../src/uploads/processes.ts';
 import { applyRetention, type RetentionOptions } from '../../src/uploads/retention.ts';
-import { recordingPlace } from '../support/recording-place.ts';
-
-const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
 /** Applies retention two days later than now to a directory that keeps files for one day. */
 async function expire(

@@ -82,8 +82,8 @@ export function departures(options: DeparturesOptions): Depart {
     const { id, sftp_username: username } = directory;
     local.lock(username);
     const over = performance.now() + GRACE;
-    const begun = uploads.written(id);
-    while (!begun.isDisjointFrom(uploads.written(id)) && performance.now() < over) await setTimeout(LOOK);
+    const begun = await uploads.written(id);
+    while (!begun.isDisjointFrom(await uploads.written(id)) && performance.now() < over) await setTimeout(LOOK);
     await local.shutOut(directory);
     while (gate.underWay(id) > 0 && performance.now() < over) await setTimeout(LOOK);
     if (gate.underWay(id) > 0) throw new OperatorError('a request is busy with a file of the directory: try again');

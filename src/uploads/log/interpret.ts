@@ -221,9 +221,9 @@ export class Interpreter {
    * all the same knows it by its inode. A rename onto another file gets `Failure`, and little that is not logged does.
    */
   #wasRefused(jail: Jail, { to, entry }: Change, status: string): boolean {
-    const arrived = to === undefined ? undefined : this.#lstat(jail, to);
-    if (!arrived || to === undefined) return true;
-    return !mayBe(entry, arrived, status === 'Failure') && !this.#hasCome(jail, to, entry);
+    if (to === undefined) return true;
+    const arrived = this.#lstat(jail, to);
+    return !arrived || !(mayBe(entry, arrived, status === 'Failure') || this.#hasCome(jail, to, entry));
   }
 
   /** Whether a folder has arrived there, by a file in it. */

@@ -20,7 +20,7 @@ export const UNSEEN: Micros = -1;
  */
 const LARGEST = 2 ** 44;
 
-export function fileStat(stats: Stats): FileStat {
+export function fileStat(stats: Pick<Stats, "ino" | "mtimeMs" | "size">): FileStat {
   return { inode: stats.ino, mtime: Math.floor(stats.mtimeMs * 1000), size_bytes: Math.min(stats.size, LARGEST) };
 }
 

@@ -3,7 +3,7 @@
  * to the sum of the sizes, and `last_upload_at` is that of the latest upload that was announced.
  */
 import { randomUUID } from 'node:crypto';
-import type { Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import { compiled } from '../../db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
@@ -12,6 +12,9 @@ import { bytesOf, type FilePath } from '../file-path.ts';
 import { type FileStat, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
+
+/** A literal, so that the index of just these can be used. */
+const WAITING = sql.lit('waiting' as const);
 
 const fileAt = compiled<{ directory: string; path: Buffer }>()((db, p) =>
   db
@@ -140,6 +143,18 @@ export class Files {
       .where('directory_id', '=', this.#directory)
       .where(pathBelow(this.#tx, bytesOf(folder), after === '' ? undefined : bytesOf(after)))
       .orderBy(byPathIndex(this.#tx))
+      .limit(limit)
+      .execute();
+  }
+
+  /** Up to `limit` files under temporary names that wait for that session. */
+  waitingFor(pid: number, limit: number): Promise<FileRow[]> {
+    return this.#tx
+      .selectFrom('files')
+      .selectAll()
+      .where('directory_id', '=', this.#directory)
+      .where('state', '=', WAITING)
+      .where('session_pid', '=', pid)
       .limit(limit)
       .execute();
   }

@@ -17,7 +17,8 @@ import type { Unmatched } from './unmatched.ts';
 
 export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
 
-const live = compiled<{ id: string; node: string }>()((db, p) =>
+/** The directory, while it is live and at home on this node. */
+export const live = compiled<{ id: string; node: string }>()((db, p) =>
   db
     .selectFrom('directories')
     .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])

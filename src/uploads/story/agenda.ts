@@ -1,0 +1,162 @@
+/**
+ * What is to be done about one directory: operations in the order of the log, and looks at paths.
+ *
+ * An operation may overtake another only if no path of theirs is equal, above or below; what waits holds back everything
+ * that is related to it. A look never speaks before the log: it waits for every operation that touches its path.
+ */
+import type { FilePath } from '../file-path.ts';
+import type { FileStat } from '../record/file-stat.ts';
+import type { Operation } from './operations.ts';
+import { PathSet } from './path-set.ts';
+import { isBelow } from './story.ts';
+
+/** An operation on its way into the database. */
+export interface Task {
+  readonly operation: Operation;
+  /** Waits for the log, the disk or the kernel, or is in the transaction that is under way. */
+  isBusy: boolean;
+  /** What is on the disk for certain: null for nothing. */
+  synced?: FileStat | null;
+  /** What lay there before the log was heard: null for nothing. */
+  seen?: FileStat | null;
+  /** After which row a folder's move goes on. */
+  after: FilePath;
+  /** Times that it was applied without a result. */
+  tries: number;
+}
+
+/** A path that is to be compared with its row. */
+export interface Look {
+  readonly path: FilePath;
+  /** By the monotonic clock, in ms. */
+  due: number;
+  isBusy: boolean;
+  /** Asked for again while it was busy. */
+  isRepeated: boolean;
+  /** What was seen, and since when. */
+  still?: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
+  /** The log has been heard, and the kernel says that nobody writes it, since `still` was seen. */
+  isUnexplained: boolean;
+  synced?: FileStat | null;
+  tries: number;
+}
+
+export class Agenda {
+  #tasks: Task[] = [];
+  readonly #looks = new Map<FilePath, Look>();
+
+  add(operation: Operation): Task {
+    const task = { operation, isBusy: false, after: '', tries: 0 };
+    this.#tasks.push(task);
+    return task;
+  }
+
+  /** Plans a look at the latest at `due`. */
+  look(path: FilePath, due: number): void {
+    const look = this.#looks.get(path);
+    if (!look) this.#looks.set(path, { path, due, isBusy: false, isRepeated: false, isUnexplained: false, tries: 0 });
+    else if (look.isBusy) look.isRepeated = true;
+    else look.due = Math.min(look.due, due);
+  }
+
+  /** A file or folder has another name: looks follow it, and the old name is looked at, too. */
+  moved(from: FilePath, to: FilePath): void {
+    for (const { path, due } of [...this.#looks.values()]) {
+      if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due);
+    }
+  }
+
+  /** Takes operations that may be applied together, in this order. */
+  takeTasks(limit: number): Task[] {
+    const waiting = new PathSet();
+    const taken: Task[] = [];
+    for (const task of this.#tasks) {
+      if (taken.length >= limit) break;
+      const { operation, isBusy } = task;
+      if (operation.kind === 'end') {
+        if (isBusy || !waiting.isEmpty) break;
+        taken.push(task);
+        continue;
+      }
+      const paths = pathsOf(operation);
+      if (isBusy || waiting.touches(paths)) waiting.add(paths);
+      else taken.push(task);
+    }
+    for (const task of taken) task.isBusy = true;
+    return taken;
+  }
+
+  /** Takes looks that are due and touch no operation. */
+  takeLooks(limit: number, now: number): Look[] {
+    const taken: Look[] = [];
+    if (this.#looks.size === 0 || limit <= 0) return taken;
+    const inUse = this.#pathsInUse();
+    for (const look of this.#looks.values()) {
+      if (taken.length >= limit) break;
+      if (look.isBusy || look.due > now || inUse.touches([look.path])) continue;
+      look.isBusy = true;
+      taken.push(look);
+    }
+    return taken;
+  }
+
+  /** The operation has been applied. */
+  done(task: Task): void {
+    const at = this.#tasks.indexOf(task);
+    if (at >= 0) this.#tasks.splice(at, 1);
+  }
+
+  /** The look is settled; asked for again meanwhile, it is due at once. */
+  settled(look: Look, now: number): void {
+    if (this.#looks.get(look.path) === look) this.#looks.delete(look.path);
+    if (look.isRepeated) this.look(look.path, now);
+  }
+
+  get operations(): number {
+    return this.#tasks.length;
+  }
+
+  get looks(): number {
+    return this.#looks.size;
+  }
+
+  /** Looks that are due or under way. */
+  dueLooks(now: number): number {
+    let count = 0;
+    for (const { due, isBusy } of this.#looks.values()) if (isBusy || due <= now) count += 1;
+    return count;
+  }
+
+  /** When the next look can be taken; undefined when none can before an operation has been applied. */
+  nextLook(): number | undefined {
+    let next: number | undefined;
+    if (this.#looks.size === 0) return next;
+    const inUse = this.#pathsInUse();
+    for (const { due, isBusy, path } of this.#looks.values()) {
+      if (!isBusy && (next === undefined || due < next) && !inUse.touches([path])) next = due;
+    }
+    return next;
+  }
+
+  #pathsInUse(): PathSet {
+    const inUse = new PathSet();
+    for (const { operation } of this.#tasks) {
+      if (operation.kind === 'end') inUse.addAll();
+      else inUse.add(pathsOf(operation));
+    }
+    return inUse;
+  }
+}
+
+/** The paths of an operation other than an end, which touches all. */
+export function pathsOf(operation: Operation): readonly FilePath[] {
+  switch (operation.kind) {
+    case 'move':
+      return [operation.from, operation.to];
+    case 'put':
+    case 'remove':
+      return [operation.path];
+    case 'end':
+      return [];
+  }
+}

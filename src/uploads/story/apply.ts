@@ -1,0 +1,277 @@
+/**
+ * Applies the log's operations to the rows of a directory, in order. Every operation verifies its row against the disk; where
+ * they disagree the log's order stands, and the paths are looked at (`look.ts`).
+ */
+import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
+import type { FileRow } from '../record/files.ts';
+import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, unknownInode, UNSEEN } from '../record/file-stat.ts';
+import type { Task } from './agenda.ts';
+import type { DirectoryInTransaction } from './directory.ts';
+import { isLike } from './lost.ts';
+import type { End, Ending, Move, Put, Remove } from './operations.ts';
+
+/** Rows below a folder, or of a session, in one transaction. */
+const STEP = 100;
+
+/** How soon a path is looked at where log and disk disagree, in ms. */
+const SOON_MS = 50;
+
+/** Times that a put waits for the log because its file keeps changing. */
+const MOST_WAITS = 5;
+
+/** What became of an operation. */
+export type Outcome =
+  | 'done'
+  /** There is more to do, after that row. */
+  | { readonly again: FilePath }
+  /** The log has to be heard up to what `seen` shows. */
+  | { readonly wait: 'log'; readonly seen: FileStat | undefined }
+  /** The file at that path has to be on the disk. */
+  | { readonly wait: 'sync'; readonly path: FilePath };
+
+export function apply(task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
+  const { operation } = task;
+  switch (operation.kind) {
+    case 'put':
+      return put(operation, task, directory);
+    case 'move':
+      return move(operation, task, directory);
+    case 'remove':
+      return remove(operation, directory);
+    case 'end':
+      return endSession(operation, directory);
+  }
+}
+
+async function put(operation: Put, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
+  const { path, file, end } = operation;
+  const here = file.path;
+  const stat = here === undefined ? undefined : directory.fileAt(here);
+  const row = await directory.files.at(path);
+  if (!stat || (await isAnother(operation, stat, directory))) {
+    // It may have been renamed or removed by a request that is yet to be heard.
+    if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
+    return byTheLog(operation, row, directory);
+  }
+  if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
+  const isRewritten = isWrittenSince(operation, stat);
+  const expected = end.bytes ?? end.sizeSeen;
+  const isAsExpected = expected === undefined || expected === stat.size_bytes;
+  if (!isAsExpected && !isRewritten && end.isComplete) {
+    const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
+    if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
+  }
+  const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
+  if (!end.isComplete || isShort) return drop(operation, stat, row, directory);
+  if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
+  const bytes = isAsExpected || !isRewritten ? stat.size_bytes : expected;
+  if (bytes === stat.size_bytes || operation.isResized) await putUpload(operation, stat, bytes, row, directory);
+  else {
+    // What has not been announced must not look like this upload.
+    await putUpload(operation, { ...stat, size_bytes: bytes, mtime: UNSEEN }, bytes, row, directory);
+    directory.requests.look(path, SOON_MS);
+  }
+  return 'done';
+}
+
+/** Whether the file is not the one that was uploaded. */
+async function isAnother({ end, file }: Put, stat: FileStat, directory: DirectoryInTransaction): Promise<boolean> {
+  const { inode, openedAt } = end;
+  const expected = end.bytes ?? end.sizeSeen;
+  if (inode !== undefined && inode !== stat.inode) return !isLike(end, stat);
+  if (expected === stat.size_bytes && inode !== undefined) return false;
+  const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
+  if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
+  const placement = await directory.files.placementOf(stat);
+  return placement !== undefined && isSame(placement, stat);
+}
+
+/** Whether somebody wrote the file after that upload had ended. */
+function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
+  if (file.hasOpenWriters() || file.puts.at(-1)?.end !== end || put.isResized) return true;
+  return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
+}
+
+/** The file cannot be seen: it was renamed, replaced or removed since, and the operations that say so follow. */
+async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
+  const { end, path } = operation;
+  if (end.isUnwritten && row) return 'done';
+  if (!end.isComplete) {
+    directory.world.lost.addEnding(directory.row.id, end);
+    return 'done';
+  }
+  const size = end.bytes ?? end.sizeSeen ?? row?.size_bytes ?? 0;
+  const unseen = { inode: end.inode ?? unknownInode(end.at), mtime: UNSEEN, size_bytes: size };
+  await putUpload(operation, unseen, size, row, directory);
+  directory.requests.look(path, SOON_MS);
+  return 'done';
+}
+
+async function putUpload(
+  { path, end }: Put,
+  stat: FileStat,
+  bytes: number,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<void> {
+  const isWaiting = directory.world.isTemporary(path);
+  if (row && row.inode !== stat.inode) directory.world.lost.addRow(row);
+  const written = await directory.files.put(
+    {
+      ...stat,
+      path: bytesOf(path),
+      state: isWaiting ? 'waiting' : 'uploaded',
+      uploaded_at: end.at,
+      source: 'log',
+      session_pid: isWaiting ? end.by.pid : null,
+    },
+    row,
+  );
+  if (!isWaiting) await directory.announce(announcement(path, end, bytes), written);
+}
+
+/** The connection died, or the server refused a write. */
+async function drop(
+  operation: Put,
+  stat: FileStat,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<Outcome> {
+  const { path, end } = operation;
+  // Nothing had been written.
+  if (row && isSame(row, stat)) return 'done';
+  const isRewritten = isWrittenSince(operation, stat);
+  const seen = isRewritten ? { ...stat, mtime: UNSEEN } : stat;
+  const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
+  await directory.files.put({ ...values, state: 'partial' }, row);
+  const bytes = isRewritten ? (end.bytes ?? stat.size_bytes) : stat.size_bytes;
+  await directory.record({ ...announcement(path, end, bytes), event: 'upload-dropped' });
+  if (isRewritten) directory.requests.look(path, SOON_MS);
+  return 'done';
+}
+
+async function move(operation: Move, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
+  const { from, to } = operation;
+  const { files, requests } = directory;
+  const arrived = directory.world.lstat(to);
+  if (task.after === '') {
+    const row = await files.at(from);
+    if (row && !arrived?.isDirectory()) return moveFile(operation, row, task, directory);
+    // A file that has gone, whose name the folder took.
+    if (row) requests.look(from, SOON_MS);
+  }
+  const below = await files.below(from, task.after, STEP);
+  for (const row of below) await moveBelow(operation, row, directory);
+  const last = below.at(-1);
+  if (below.length === STEP && last) {
+    return { again: pathOf(last.path) };
+  }
+  const isFolder = below.length > 0 || task.after !== '';
+  if (isFolder) await directory.record({ ...by(operation), event: 'renamed', path: to, from, bytes: 0 });
+  else {
+    requests.look(from, SOON_MS);
+    requests.look(to, SOON_MS);
+  }
+  return 'done';
+}
+
+async function moveFile(
+  operation: Move,
+  row: FileRow,
+  task: Task,
+  directory: DirectoryInTransaction,
+): Promise<Outcome> {
+  const { from, to, isCertain, inode } = operation;
+  const { files, requests, world } = directory;
+  const arrived = directory.fileAt(to);
+  const left = directory.fileAt(from);
+  const isKnown = row.inode >= 0 && row.mtime !== UNSEEN;
+  const isOther = !isCertain && isKnown && inode !== undefined && inode !== row.inode;
+  const isStillThere = left !== undefined && isSame(row, left) && !(arrived && isFileOf(row, arrived));
+  if (isOther || isStillThere) {
+    requests.look(from, SOON_MS);
+    requests.look(to, SOON_MS);
+    return 'done';
+  }
+  const isFinal = row.state === 'waiting' && !world.isTemporary(to);
+  if (isFinal && task.synced === undefined) return { wait: 'sync', path: to };
+  const replaced = await files.at(to);
+  if (replaced && replaced.id !== row.id) await directory.forget(replaced);
+  const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
+  if (isFinal) {
+    const values = { path: bytesOf(to), state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
+    await directory.announce(about, await files.update(row, values));
+  } else {
+    await files.update(row, { path: bytesOf(to) });
+    if (row.state !== 'waiting') await directory.record({ ...about, event: 'renamed' });
+  }
+  if (!arrived || !isSame(row, arrived)) {
+    requests.look(to, SOON_MS);
+    requests.look(from, SOON_MS);
+  }
+  return 'done';
+}
+
+/** A row below a renamed folder follows it, unless the disk shows that its file has stayed. */
+async function moveBelow({ from, to }: Move, row: FileRow, directory: DirectoryInTransaction): Promise<void> {
+  const { files, requests } = directory;
+  const old = pathOf(row.path);
+  const path = to + old.slice(from.length);
+  const arrived = directory.fileAt(path);
+  if (!arrived || !isFileOf(row, arrived)) {
+    requests.look(path, SOON_MS);
+    requests.look(old, SOON_MS);
+    const left = directory.fileAt(old);
+    if (left && isFileOf(row, left)) return;
+  }
+  const replaced = await files.at(path);
+  if (replaced && replaced.id !== row.id) await directory.forget(replaced);
+  await files.update(row, { path: bytesOf(path) });
+}
+
+async function remove({ path, ...removal }: Remove, directory: DirectoryInTransaction): Promise<Outcome> {
+  const row = await directory.files.at(path);
+  if (!row) return 'done';
+  const stat = directory.fileAt(path);
+  if (stat && isSame(row, stat)) {
+    directory.requests.look(path, SOON_MS);
+    return 'done';
+  }
+  await directory.record({ ...by(removal), event: 'removed', path, bytes: row.size_bytes });
+  await directory.forget(row);
+  return 'done';
+}
+
+/** What the session left under temporary names is announced as it is. */
+async function endSession(operation: End, directory: DirectoryInTransaction): Promise<Outcome> {
+  const { files, requests } = directory;
+  const rows = await files.waitingFor(operation.by.pid, STEP);
+  for (const row of rows) {
+    const path = pathOf(row.path);
+    const stat = directory.fileAt(path);
+    const values = { state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
+    if (stat && isFileOf(row, stat)) {
+      const about = { ...by(operation), path, bytes: row.size_bytes };
+      await directory.announce(about, await files.update(row, values));
+    } else {
+      // It waits for a session that is over: a look removes it, or finds another file.
+      await files.update(row, { session_pid: null });
+    }
+    if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
+  }
+  return rows.length === STEP ? { again: '' } : 'done';
+}
+
+function isSynced({ synced }: Task, stat: FileStat): boolean {
+  return (
+    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
+  );
+}
+
+function announcement(path: FilePath, { at, by: session, openedAt }: Ending, bytes: number) {
+  return { path, at, by: session, openedAt, bytes };
+}
+
+function by<T extends Pick<Move | Remove, 'by' | 'at'>>({ by: session, at }: T) {
+  return { by: session, at };
+}

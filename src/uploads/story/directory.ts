@@ -1,0 +1,114 @@
+/** One directory inside one transaction: its rows, its disk, and what the transaction adds to the history and the outbox. */
+import type { Micros } from '../../clock.ts';
+import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
+import type { Transaction } from 'kysely';
+import type { DirectoriesTable, Tables } from '../../db/schema.ts';
+import { displayName, type FilePath } from '../file-path.ts';
+import { type FileRow, Files } from '../record/files.ts';
+import { type FileStat, fileStat } from '../record/file-stat.ts';
+import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/history.ts';
+import type { Lost } from './lost.ts';
+import type { BySession, Ending, TrackedFile } from './operations.ts';
+
+export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
+
+/** What a file looks like to lstat(2). */
+export interface Found {
+  readonly ino: number;
+  readonly size: number;
+  readonly mtimeMs: number;
+  readonly ctimeMs: number;
+  isFile(): boolean;
+  isDirectory(): boolean;
+}
+
+export interface Announcement {
+  readonly path: FilePath;
+  readonly from?: FilePath | undefined;
+  readonly at: Micros;
+  readonly bytes: number;
+  readonly by?: BySession | undefined;
+  readonly openedAt?: Micros | undefined;
+}
+
+/** What follows from a transaction, besides its rows. */
+export interface Requests {
+  /** `path` is to be looked at, in so many ms. */
+  look(path: FilePath, inMs: number): void;
+  /** The directory is to be compared with the disk. */
+  compare(): void;
+}
+
+export interface WorldOfDirectory {
+  lstat(path: FilePath): Found | undefined;
+  isTemporary(path: FilePath): boolean;
+  /** What the story knows of a path. */
+  trackedAt(path: FilePath): TrackedFile | undefined;
+  /** The processes of its live sessions. */
+  pids(): readonly number[];
+  readonly lost: Lost;
+  readonly now: Micros;
+  /** A monotonic clock, in ms. */
+  readonly ms: number;
+}
+
+export class DirectoryInTransaction {
+  readonly files: Files;
+  readonly history: HistoryRow[] = [];
+  readonly destinations: string[] = [];
+  /** Endings of `Lost` whose file has been found. */
+  readonly matched: Ending[] = [];
+  readonly world: WorldOfDirectory;
+  readonly requests: Requests;
+  readonly row: UploadDirectory;
+  readonly #tx: Transaction<Tables>;
+  readonly #repeating: Repeating;
+
+  constructor(
+    tx: Transaction<Tables>,
+    row: UploadDirectory,
+    world: WorldOfDirectory,
+    requests: Requests,
+    repeating: Repeating,
+  ) {
+    this.#tx = tx;
+    this.row = row;
+    this.world = world;
+    this.requests = requests;
+    this.#repeating = repeating;
+    this.files = new Files(tx, row.id);
+  }
+
+  /** The regular file that is there. */
+  fileAt(path: FilePath): FileStat | undefined {
+    const found = this.world.lstat(path);
+    return found?.isFile() ? fileStat(found) : undefined;
+  }
+
+  /** An upload is complete: history, webhook, and the time of the directory's last upload. */
+  async announce(upload: Announcement, row: FileRow | undefined): Promise<void> {
+    const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
+    if (!news) return;
+    this.files.announced(upload);
+    this.history.push(historyRow(this.row, news));
+    const event = {
+      directory: this.row,
+      uploadId: row?.id ?? null,
+      filename: displayName(upload.path),
+      sizeBytes: upload.bytes,
+      uploadedAt: upload.at,
+    };
+    this.destinations.push(...(await enqueue(this.#tx, event)));
+  }
+
+  async record(event: Announcement & { readonly event: 'upload-dropped' | 'renamed' | 'removed' }): Promise<void> {
+    const [news] = await unrecorded(this.#tx, this.row, [event], this.#repeating);
+    if (news) this.history.push(historyRow(this.row, news));
+  }
+
+  /** A row goes because its file is not there; should the file turn up elsewhere, the row comes back. */
+  async forget(row: FileRow): Promise<void> {
+    this.world.lost.addRow(row);
+    await this.files.remove(row);
+  }
+}

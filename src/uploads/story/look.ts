@@ -1,0 +1,187 @@
+/**
+ * A look compares a path with its row. It speaks for the disk, and only of what no operation of the log explains: an
+ * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
+ */
+import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
+import type { FileRow } from '../record/files.ts';
+import { type FileStat, fileStat, isCopy, isFileOf, isSame, LOG_LAG, UNSEEN } from '../record/file-stat.ts';
+import type { Look } from './agenda.ts';
+import type { DirectoryInTransaction, Found } from './directory.ts';
+import type { TrackedFile } from './operations.ts';
+
+/** How long a file has to stay as it is, in ms. */
+export const REST_MS = 2000;
+
+/** How long a file has to be missing before its row goes, in ms: a move is two events. */
+const GONE_MS = 3000;
+
+export type LookOutcome =
+  | 'settled'
+  /** Look again then. */
+  | { readonly again: number }
+  /** The log has to be heard, and the kernel to say whether anybody writes the file. */
+  | { readonly wait: 'explanation' }
+  | { readonly wait: 'sync' };
+
+/** @param file what the story knows of that path. */
+export async function lookAt(
+  look: Look,
+  file: TrackedFile | undefined,
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  const { path } = look;
+  // The end of what is being written is heard.
+  if (file?.hasOpenWriters()) return 'settled';
+  const found = directory.world.lstat(path);
+  const stat = found?.isFile() ? fileStat(found) : undefined;
+  const row = await directory.files.at(path);
+  const stillFor = timeSince(look, stat, directory.world.ms);
+  if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
+  if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
+  if (row && (isCopy(row, stat) || (file?.wasSet && row.mtime !== UNSEEN && row.inode === stat.inode))) {
+    if (row.size_bytes !== stat.size_bytes && !look.isUnexplained) return { wait: 'explanation' };
+    await directory.files.update(row, stat);
+    return known(row, stat, directory);
+  }
+  if (!look.isUnexplained) return { wait: 'explanation' };
+  const placement = await directory.files.placementOf(stat);
+  const isPlaced = placement && (isSame(placement, stat) || (file?.wasSet && placement.size_bytes === stat.size_bytes));
+  if (isPlaced) return placed(path, stat, row, directory);
+  return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
+}
+
+/** Nothing is there, and a row says that something is. */
+async function missing(
+  look: Look,
+  row: FileRow,
+  stillFor: number,
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  if (stillFor < GONE_MS) return { again: GONE_MS - stillFor };
+  if (!look.isUnexplained) return { wait: 'explanation' };
+  const { now } = directory.world;
+  await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
+  await directory.forget(row);
+  return 'settled';
+}
+
+/** The file is as its row has it. One that waits for a session that is over is announced. */
+async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransaction): Promise<LookOutcome> {
+  const { world, files } = directory;
+  const isAbandoned = row.state === 'waiting' && (row.session_pid === null || !world.pids().includes(row.session_pid));
+  if (!isAbandoned) return 'settled';
+  const at = world.now;
+  const written = await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, session_pid: null });
+  await directory.announce({ path: pathOf(row.path), at, bytes: stat.size_bytes }, written);
+  return 'settled';
+}
+
+/** The API has put it there: it is recorded, and no upload. */
+async function placed(
+  path: FilePath,
+  stat: FileStat,
+  row: FileRow | undefined,
+  { files, world }: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  await files.removePlacement(stat);
+  const values = { state: 'placed', uploaded_at: world.now, source: 'disk', session_pid: null } as const;
+  await files.put({ ...stat, ...values, path: bytesOf(path) }, row);
+  return 'settled';
+}
+
+/** The file is known under another name, or its row went before it was seen here. */
+async function elsewhere(
+  look: Look,
+  stat: FileStat,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome | undefined> {
+  const { files, world, row: of } = directory;
+  const { path } = look;
+  const twin = await twinOf(stat, row, directory);
+  if (twin) {
+    const isFinal = twin.state === 'waiting' && !world.isTemporary(path);
+    if (isFinal && !isSynced(look, stat)) return { wait: 'sync' };
+    if (row) await directory.forget(row);
+    const about = { path, from: pathOf(twin.path), at: world.now, bytes: stat.size_bytes };
+    const values = isFinal ? ({ state: 'uploaded', uploaded_at: world.now, session_pid: null } as const) : {};
+    const written = await files.update(twin, { ...stat, ...values, path: bytesOf(path) });
+    if (isFinal) await directory.announce(about, written);
+    else if (twin.state !== 'waiting') await directory.record({ ...about, event: 'renamed' });
+    return 'settled';
+  }
+  const removed = world.lost.rowOf(of.id, stat);
+  if (!removed) return undefined;
+  const { id, state, uploaded_at, source, session_pid } = removed;
+  await files.put({ ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) }, row);
+  return 'settled';
+}
+
+/** The row of that file under a name that the file no longer has. */
+async function twinOf(
+  stat: FileStat,
+  own: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<FileRow | undefined> {
+  for (const row of await directory.files.ofInode(stat)) {
+    if (row.id === own?.id) continue;
+    // By the log's word alone: it was announced before its file was seen.
+    const isUnseen =
+      row.mtime === UNSEEN && row.size_bytes === stat.size_bytes && row.uploaded_at > stat.mtime - LOG_LAG;
+    const isIt = isSame(row, stat) || (isUnseen && row.inode === stat.inode);
+    const there = directory.fileAt(pathOf(row.path));
+    if (isIt && !(there && isFileOf(row, there))) return row;
+  }
+  return undefined;
+}
+
+/** Nothing explains the file: the end of an upload whose name was not known, or a file that somebody else put there. */
+async function unexplained(
+  look: Look,
+  found: Found,
+  stat: FileStat,
+  row: FileRow | undefined,
+  stillFor: number,
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  const { world, files } = directory;
+  const { path } = look;
+  const age = world.now / 1000 - found.ctimeMs;
+  const isOld = age >= REST_MS && age < 1e12;
+  if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
+  if (!isSynced(look, stat)) return { wait: 'sync' };
+  const end = world.lost.endingOf(directory.row.id, path, stat, found.ctimeMs * 1000);
+  if (end) directory.matched.push(end);
+  const pid = end?.by.pid ?? world.pids()[0];
+  const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);
+  const uploaded_at = end?.at ?? world.now;
+  const values = { ...stat, path: bytesOf(path), uploaded_at, source: end ? 'log' : 'disk' } as const;
+  if (end && !end.isComplete) {
+    await files.put({ ...values, state: 'partial', session_pid: null }, row);
+    await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped' });
+  } else if (isWaiting) {
+    await files.put({ ...values, state: 'waiting', session_pid: pid }, row);
+  } else {
+    const written = await files.put({ ...values, state: 'uploaded', session_pid: null }, row);
+    const openedAt = end?.openedAt;
+    await directory.announce({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
+  }
+  return 'settled';
+}
+
+/** How long looks have seen the same, in ms. */
+function timeSince(look: Look, stat: FileStat | undefined, now: number): number {
+  const before = look.still?.stat;
+  const isStill = look.still && (before && stat ? isSame(before, stat) : before === stat);
+  if (!look.still || !isStill) {
+    look.still = { stat, since: now };
+    look.isUnexplained = false;
+  }
+  return now - look.still.since;
+}
+
+function isSynced({ synced }: Look, stat: FileStat): boolean {
+  return (
+    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
+  );
+}

@@ -1,0 +1,90 @@
+/**
+ * What has lost its file for the moment: uploads whose file had no name when they ended, closes whose name the log has cut
+ * off, and rows that were removed because nothing was there. A look that finds a file which nothing explains matches it.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Micros } from '../../clock.ts';
+import { type FilePath, filePath } from '../file-path.ts';
+import type { FileRow } from '../record/files.ts';
+import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import type { Ending } from './operations.ts';
+
+/** How many are remembered of all directories, and for how long, in ms: a comparison comes sooner. */
+const REMEMBERED = { max: 10_000, ttl: 60_000 };
+
+/** How late the log may be heard on a machine that is too busy. Enough when the size agrees, too. */
+const BUSY_LAG: Micros = 2_000_000;
+
+/** Endings of one directory. */
+const ENDINGS = 1000;
+
+interface LostEnding {
+  readonly end: Ending;
+  /** The beginning of the logged name, or the whole of it with wording from a `"` on. */
+  readonly nameStart: string | undefined;
+}
+
+export class Lost {
+  /** By directory, the newest first. */
+  readonly #endings = new LRUCache<string, readonly LostEnding[]>(REMEMBERED);
+  readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
+
+  addEnding(directoryId: string, end: Ending, nameStart?: string): void {
+    const others = this.#endings.get(directoryId) ?? [];
+    this.#endings.set(directoryId, [{ end, nameStart }, ...others].slice(0, ENDINGS));
+  }
+
+  /** The upload that this file may be, if it has not changed since. */
+  endingOf(directoryId: string, path: FilePath, stat: FileStat, changedAt: Micros): Ending | undefined {
+    const endings = this.#endings.get(directoryId) ?? [];
+    const found =
+      endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG)) ??
+      endings.find(({ end }) => isLike(end, stat)) ??
+      cutOffAt(endings, path, stat, changedAt);
+    return found?.end;
+  }
+
+  /** Its file has been recorded. */
+  removeEnding(directoryId: string, end: Ending): void {
+    const others = this.#endings.get(directoryId)?.filter((other) => other.end !== end);
+    if (others) this.#endings.set(directoryId, others);
+  }
+
+  addRow(row: FileRow): void {
+    this.#rows.set(`${row.directory_id} ${row.inode}`, row);
+  }
+
+  rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
+    const row = this.#rows.get(`${directoryId} ${stat.inode}`);
+    return row && isSame(row, stat) ? row : undefined;
+  }
+}
+
+/** Of several the one that ended when the file was changed last: all files of a folder may begin alike. */
+function cutOffAt(endings: readonly LostEnding[], path: FilePath, { mtime }: FileStat, changedAt: Micros) {
+  return endings
+    .filter(
+      ({ end, nameStart }) => nameStart !== undefined && beginsLike(path, nameStart) && mtime <= end.at + TIMER_GRAIN,
+    )
+    .sort((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt))[0];
+}
+
+/** Whether the file may have been written through that handle, by its time; its open may have been heard so late. */
+function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
+  return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
+}
+
+/** Whether the file was written through that handle, by its size and time. */
+export function isLike(end: Ending, stat: FileStat): boolean {
+  return end.bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
+}
+
+function beginsLike(path: FilePath, start: string): boolean {
+  // The folders of a name can be spelled in many ways; its last component was cut, or hides the wording.
+  const cut = start.lastIndexOf('/') + 1;
+  const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
+  if (folder === undefined || !path.startsWith(folder)) return false;
+  const [name = ''] = path.slice(folder.length).split('/', 1);
+  const said = start.slice(cut);
+  return name.startsWith(said) || said.startsWith(`${name}"`);
+}

@@ -1,0 +1,508 @@
+/**
+ * The recorder: one loop that reads the stories of all directories in turn, applies their operations, and writes rows, totals,
+ * history and webhooks in one transaction for several of them.
+ *
+ * Promise: what is taken is applied in its order or, when that is not possible, its directory is compared with the disk. A
+ * full or busy database is waited for. An upload is on the disk before its row is.
+ */
+import type { Clock, Micros } from '../../clock.ts';
+import { isUnavailable } from '../../db/away.ts';
+import { errorCode, errorMessage } from '../../errors.ts';
+import { insertTransfers } from '../../history/transfers.ts';
+import type { Log } from '../../log.ts';
+import type { Transact } from '../../webhooks/dispatcher.ts';
+import type { FilePath, IsTemporary } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
+import type { FileStat } from '../record/file-stat.ts';
+import { type HistoryRow, logHistory, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
+import { live } from '../record/write.ts';
+import { Agenda, type Look, pathsOf, type Task } from './agenda.ts';
+import { apply, type Outcome } from './apply.ts';
+import { DirectoryInTransaction, type Found } from './directory.ts';
+import { lookAt, type LookOutcome } from './look.ts';
+import { Lost } from './lost.ts';
+import type { BySession, Operation } from './operations.ts';
+import { PathSet } from './path-set.ts';
+import { Story } from './story.ts';
+
+/** Lines and operations of one directory before it is the next one's turn, and operations in one transaction. */
+const LINES = 64;
+const TURN = 16;
+const BATCH = 64;
+
+/** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */
+const RETRY_MS = 1000;
+/** How long a file that a session writes, or that the log may yet explain, is left alone, in ms. */
+const REST_MS = 2000;
+/** Times that an operation or a look is tried. */
+const MOST_TRIES = 100;
+
+/** What the recorder asks of the machine. */
+export interface World {
+  lstat(jail: Jail, path: FilePath): Found | undefined;
+  /** Whether that process has that file open for writing, by the kernel's word. */
+  isHeldBy(pid: number, inode: number): boolean;
+  /** Whether one of those processes has. */
+  isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
+  /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails. */
+  sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
+  /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
+  heard(directoryId: string): Promise<void>;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+}
+
+export interface RecorderOptions extends Repeating {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Whose directories these are. */
+  readonly node: string;
+  readonly isTemporary: IsTemporary;
+  readonly transact: Transact;
+  /** Called after each commit with what it has put into the history. */
+  recorded(rows: readonly HistoryRow[]): void;
+  /** The directory has to be compared with the disk. */
+  compare(directoryId: string): void;
+  /** There is something to do before the next turn that was planned. */
+  wake(): void;
+}
+
+/** One directory of which something is known. */
+interface Work {
+  readonly jail: Jail;
+  readonly story: Story;
+  readonly agenda: Agenda;
+  /** Who waits until a line has been read. */
+  waiters: { readonly line: number; readonly resolve: () => void }[];
+}
+
+interface Taken {
+  readonly work: Work;
+  readonly tasks: readonly Task[];
+  readonly looks: readonly Look[];
+}
+
+interface Applied extends Taken {
+  readonly outcomes: readonly (Outcome | 'hold')[];
+  readonly lookOutcomes: readonly (LookOutcome | 'hold')[];
+  /** What follows the commit. */
+  readonly then: readonly (() => void)[];
+}
+
+export class Recorder {
+  readonly #options: RecorderOptions;
+  readonly #works = new Map<string, Work>();
+  /** Directories with something to do, in turn. */
+  readonly #now = new Set<Work>();
+  /** When directories have something to do again, by the monotonic clock in ms. */
+  readonly #later = new Map<Work, number>();
+  readonly #lost = new Lost();
+  #notes: SessionNote[] = [];
+  /** What happened until then may be recorded: the answer to a commit was lost. */
+  #inDoubtUntil: Micros | undefined;
+  /** Tasks and looks that wait for the log, the disk or the kernel. */
+  #preparing = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+  }
+
+  /** A session has begun. `openedAt` is undefined, and `writing` what it has open, when that was before the log. */
+  begin(
+    jail: Jail,
+    by: BySession,
+    openedAt: Micros | undefined,
+    writing: readonly { path: FilePath; inode: number }[] = [],
+  ): void {
+    this.#workOf(jail).story.begin(by, openedAt, writing);
+  }
+
+  /** sshd said something in a session of that directory. */
+  add(jail: Jail, pid: number, text: string, at: Micros): void {
+    const work = this.#workOf(jail);
+    work.story.add(pid, text, at);
+    this.#wake(work);
+  }
+
+  /** A process has gone without a word; all that it said has been handed over. */
+  async died(jail: Jail, pid: number, at: Micros): Promise<void> {
+    await this.#read(jail.id);
+    const work = this.#works.get(jail.id);
+    work?.story.end(pid, at, 'died');
+    if (work) this.#wake(work);
+  }
+
+  /** Something may have happened to a path: it is looked at in so many ms. */
+  look(jail: Jail, path: FilePath, inMs: number): void {
+    const work = this.#workOf(jail);
+    work.agenda.look(path, this.#options.world.monotonic() + inMs);
+    this.#wake(work);
+  }
+
+  /** berth itself has removed a file. */
+  removed(jail: Jail, path: FilePath, at: Micros): void {
+    const work = this.#workOf(jail);
+    work.agenda.add({ kind: 'remove', path, by: undefined, at });
+    this.#wake(work);
+  }
+
+  note(note: SessionNote): void {
+    this.#notes.push(note);
+  }
+
+  pids(directoryId: string): number[] {
+    return this.#works.get(directoryId)?.story.pids() ?? [];
+  }
+
+  /** Operations and due looks of one directory, or of all. */
+  pending(directoryId?: string): number {
+    const now = this.#options.world.monotonic();
+    const works = directoryId === undefined ? [...this.#works.values()] : [this.#works.get(directoryId)];
+    return works.reduce((sum, work) => sum + (work ? work.agenda.operations + work.agenda.dueLooks(now) : 0), 0);
+  }
+
+  /** Whether all that the log has told of a directory has been applied, but for handles that are still open. */
+  isSettled(directoryId: string): boolean {
+    const work = this.#works.get(directoryId);
+    return !work || (work.agenda.operations === 0 && work.story.waiting === 0 && this.pending(directoryId) === 0);
+  }
+
+  /** Whether nothing is under way, due or planned. */
+  get isIdle(): boolean {
+    return this.#now.size === 0 && this.#later.size === 0 && this.#preparing === 0 && this.#notes.length === 0;
+  }
+
+  /** Does what there is to do now. Returns when there is something again, in ms; undefined when nothing is planned. */
+  async turn(): Promise<number | undefined> {
+    const now = this.#options.world.monotonic();
+    for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
+    const taken: Taken[] = [];
+    let left = BATCH;
+    for (const work of [...this.#now]) {
+      if (left <= 0) break;
+      this.#now.delete(work);
+      const each = this.#take(work, Math.min(TURN, left), now);
+      left -= each.tasks.length + each.looks.length;
+      if (each.tasks.length + each.looks.length > 0) taken.push(each);
+    }
+    const notes = this.#notes.splice(0, BATCH);
+    if (taken.length > 0 || notes.length > 0) await this.#record(taken, notes);
+    if (this.#now.size > 0 || this.#notes.length > 0) return now;
+    let next: number | undefined;
+    for (const due of this.#later.values()) if (next === undefined || due < next) next = due;
+    return next;
+  }
+
+  #take(work: Work, limit: number, now: number): Taken {
+    const { story, agenda, jail } = work;
+    const readOn = story.advance(LINES);
+    this.#tellWaiters(work);
+    const tasks = agenda.takeTasks(limit);
+    const looks = agenda.takeLooks(limit - tasks.length, now);
+    const isFull = tasks.length + looks.length === limit;
+    const next = Math.min(isFull ? now : Infinity, readOn ?? Infinity, agenda.nextLook() ?? Infinity);
+    if (next <= now) this.#now.add(work);
+    else if (next < Infinity) this.#later.set(work, next);
+    else if (story.isEmpty && agenda.operations + agenda.looks === 0 && work.waiters.length === 0) {
+      this.#works.delete(jail.id);
+    }
+    return { work, tasks, looks };
+  }
+
+  /** Resolves when every line has been read that was added before. */
+  async #read(directoryId: string): Promise<void> {
+    const work = this.#works.get(directoryId);
+    if (!work) return;
+    const line = work.story.taken;
+    if (work.story.hasRead(line)) return;
+    await new Promise<void>((resolve) => {
+      work.waiters.push({ line, resolve });
+      this.#wake(work);
+    });
+  }
+
+  #tellWaiters(work: Work): void {
+    if (work.waiters.length === 0) return;
+    for (const { line, resolve } of work.waiters) if (work.story.hasRead(line)) resolve();
+    work.waiters = work.waiters.filter(({ line }) => !work.story.hasRead(line));
+  }
+
+  #workOf(jail: Jail): Work {
+    const known = this.#works.get(jail.id);
+    if (known) return known;
+    const { world, isTemporary } = this.#options;
+    const agenda = new Agenda();
+    const story: Story = new Story({
+      directoryId: jail.id,
+      lstat: (path) => world.lstat(jail, path),
+      isHeldBy: (pid, inode) => world.isHeldBy(pid, inode),
+      isTemporary,
+      monotonic: () => world.monotonic(),
+      happened: (operation) => this.#happened(work, operation),
+      homeless: (end) => {
+        this.#lost.addEnding(jail.id, end);
+        this.#options.compare(jail.id);
+      },
+      cutOff: (start, end) => this.#lost.addEnding(jail.id, end, start),
+      look: (path, inMs) => this.look(jail, path, inMs),
+      moved: (from, to) => agenda.moved(from, to),
+      compare: () => this.#options.compare(jail.id),
+      note: (note) => this.note(note),
+    });
+    const work: Work = { jail, story, agenda, waiters: [] };
+    this.#works.set(jail.id, work);
+    return work;
+  }
+
+  /** An upload is synced before it is applied: that would only show that it has to be. */
+  #happened(work: Work, operation: Operation): void {
+    const task = work.agenda.add(operation);
+    const { isTemporary } = this.#options;
+    if (operation.kind === 'put') {
+      const { file, end } = operation;
+      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters()) this.#sync(work, task, file.path);
+    } else if (operation.kind === 'move' && isTemporary(operation.from) && !isTemporary(operation.to)) {
+      this.#sync(work, task, operation.to);
+    }
+  }
+
+  async #record(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<void> {
+    const { log, compare } = this.#options;
+    try {
+      for (const applied of await this.#write(taken, notes)) this.#conclude(applied);
+    } catch (error) {
+      if (isPassing(error)) {
+        log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
+        this.#inDoubtUntil = this.#options.clock.now();
+        this.#notes.unshift(...notes);
+        this.#preparing += 1;
+        await this.#rest();
+        this.#preparing -= 1;
+        for (const { work, tasks, looks } of taken) {
+          for (const each of [...tasks, ...looks]) each.isBusy = false;
+          this.#wake(work);
+        }
+      } else if (notes.length > 0) {
+        // The history is not worth holding up uploads for, should it be at fault.
+        log.error({ err: error, notes: notes.length }, 'cannot write history');
+        await this.#record(taken, []);
+      } else {
+        const single = taken.length === 1 && taken[0] ? taken[0] : undefined;
+        if (single && single.tasks.length + single.looks.length === 1) {
+          log.error({ err: error, directory: single.work.jail.id }, 'cannot record a change, comparing with the disk');
+          this.#giveUp(single);
+          compare(single.work.jail.id);
+        } else for (const each of separated(taken)) await this.#record([each], []);
+      }
+    }
+  }
+
+  async #write(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<Applied[]> {
+    const { transact, clock, log, recorded, isRepeating } = this.#options;
+    const now = clock.now();
+    const repeating = { ...(isRepeating && { isRepeating }), inDoubtUntil: this.#inDoubtUntil };
+    const { applied, history } = await transact(async (tx) => {
+      const all: Applied[] = [];
+      const rows: HistoryRow[] = [];
+      const destinations: string[] = [];
+      for (const each of taken) {
+        const row = await live.first(tx, { id: each.work.jail.id, node: this.#options.node });
+        // It has been deleted, or moved to another node, and nothing in it matters any more.
+        if (!row) {
+          const outcomes = each.tasks.map(() => 'done' as const);
+          all.push({ ...each, outcomes, lookOutcomes: each.looks.map(() => 'settled' as const), then: [] });
+          continue;
+        }
+        const then: (() => void)[] = [];
+        const directory = new DirectoryInTransaction(
+          tx,
+          row,
+          this.#worldOf(each.work, now),
+          {
+            look: (path, inMs) => then.push(() => this.look(each.work.jail, path, inMs)),
+            compare: () => then.push(() => this.#options.compare(each.work.jail.id)),
+          },
+          repeating,
+        );
+        all.push({ ...each, ...(await applyAll(each, directory)), then });
+        await directory.files.flush();
+        for (const end of directory.matched) then.push(() => this.#lost.removeEnding(row.id, end));
+        rows.push(...directory.history);
+        destinations.push(...directory.destinations);
+      }
+      rows.push(...(await noteRows(tx, notes, repeating)));
+      await insertTransfers(
+        tx,
+        rows.map(({ row }) => row),
+      );
+      return { value: { applied: all, history: rows }, destinations };
+    });
+    logHistory(log, history);
+    recorded(history);
+    return applied;
+  }
+
+  #worldOf({ jail, story }: Work, now: Micros) {
+    const { world, isTemporary } = this.#options;
+    return {
+      lstat: (path: FilePath) => world.lstat(jail, path),
+      isTemporary,
+      trackedAt: (path: FilePath) => story.fileAt(path),
+      pids: () => story.pids(),
+      lost: this.#lost,
+      now,
+      ms: world.monotonic(),
+    };
+  }
+
+  /** The transaction is committed. */
+  #conclude({ work, tasks, looks, outcomes, lookOutcomes, then }: Applied): void {
+    tasks.forEach((task, index) => this.#concludeTask(work, task, outcomes[index] ?? 'hold'));
+    looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'hold'));
+    for (const next of then) next();
+    this.#wake(work);
+  }
+
+  #concludeTask(work: Work, task: Task, outcome: Outcome | 'hold'): void {
+    const { agenda, story, jail } = work;
+    if (outcome === 'hold') task.isBusy = false;
+    else if (outcome === 'done') {
+      agenda.done(task);
+      if (task.operation.kind === 'put') story.applied(task.operation);
+    } else if ('again' in outcome) {
+      task.after = outcome.again;
+      task.isBusy = false;
+    } else if (task.tries > MOST_TRIES) {
+      this.#giveUp({ work, tasks: [task], looks: [] });
+      this.#options.compare(jail.id);
+    } else if (outcome.wait === 'sync') this.#sync(work, task, outcome.path);
+    else {
+      const { seen } = outcome;
+      this.#prepare(work, task, async () => {
+        await this.#heard(jail.id);
+        task.seen = seen ?? null;
+      });
+    }
+  }
+
+  #concludeLook(work: Work, look: Look, outcome: LookOutcome | 'hold'): void {
+    const { agenda, jail, story } = work;
+    const now = this.#options.world.monotonic();
+    if (outcome === 'hold') look.isBusy = false;
+    else if (outcome === 'settled' || look.tries > MOST_TRIES) {
+      agenda.settled(look, now);
+      story.lookedAt(look.path);
+    } else if ('again' in outcome) {
+      look.due = now + outcome.again;
+      look.isBusy = false;
+    } else if (outcome.wait === 'sync') {
+      this.#prepare(work, look, async () => {
+        look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
+      });
+    } else {
+      const inode = look.still?.stat?.inode;
+      this.#prepare(work, look, async () => {
+        await this.#heard(jail.id);
+        const isHeld = inode !== undefined && (await this.#options.world.isHeldByAny(story.pids(), inode));
+        look.isUnexplained = !isHeld;
+        if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
+      });
+    }
+  }
+
+  /** Resolves when all has been read that sshd had logged of the directory before the call. */
+  async #heard(directoryId: string): Promise<void> {
+    await this.#options.world.heard(directoryId);
+    await this.#read(directoryId);
+  }
+
+  #sync(work: Work, task: Task, path: FilePath): void {
+    this.#prepare(work, task, async () => {
+      task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
+    });
+  }
+
+  /** Does what a task or a look waits for; again after a while when the disk or the database fails. */
+  #prepare(work: Work, each: Task | Look, how: () => Promise<void>): void {
+    each.isBusy = true;
+    each.tries += 1;
+    this.#preparing += 1;
+    const attempt = async (): Promise<void> => {
+      try {
+        await how();
+      } catch (error) {
+        if (!isUnavailable(error)) {
+          const { id } = work.jail;
+          this.#options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
+        }
+        await this.#rest();
+      }
+      this.#preparing -= 1;
+      each.isBusy = false;
+      this.#wake(work);
+    };
+    void attempt();
+  }
+
+  #giveUp({ work, tasks, looks }: Taken): void {
+    for (const task of tasks) {
+      work.agenda.done(task);
+      if (task.operation.kind === 'put') work.story.applied(task.operation);
+    }
+    for (const look of looks) work.agenda.settled(look, 0);
+    this.#wake(work);
+  }
+
+  async #rest(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    setTimeout(resolve, RETRY_MS).unref();
+    await promise;
+  }
+
+  #wake(work: Work): void {
+    this.#later.delete(work);
+    if (this.#works.get(work.jail.id) === undefined) this.#works.set(work.jail.id, work);
+    this.#now.add(work);
+    this.#options.wake();
+  }
+}
+
+/** What waits holds back what is related to it, in the same transaction too. */
+async function applyAll({ tasks, looks }: Taken, directory: DirectoryInTransaction) {
+  const held = new PathSet();
+  const outcomes: (Outcome | 'hold')[] = [];
+  for (const task of tasks) {
+    const { operation } = task;
+    const isEnd = operation.kind === 'end';
+    const paths = pathsOf(operation);
+    const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
+    const outcome = isHeld ? 'hold' : await apply(task, directory);
+    if (outcome !== 'done') {
+      if (isEnd) held.addAll();
+      else held.add(paths);
+    }
+    outcomes.push(outcome);
+  }
+  const lookOutcomes: (LookOutcome | 'hold')[] = [];
+  for (const look of looks) {
+    const isHeld = held.touches([look.path]);
+    lookOutcomes.push(isHeld ? 'hold' : await lookAt(look, directory.world.trackedAt(look.path), directory));
+  }
+  return { outcomes, lookOutcomes };
+}
+
+/** Each operation and each look by itself. */
+function separated(taken: readonly Taken[]): Taken[] {
+  return taken.flatMap(({ work, tasks, looks }) => [
+    ...tasks.map((task) => ({ work, tasks: [task], looks: [] })),
+    ...looks.map((look) => ({ work, tasks: [], looks: [look] })),
+  ]);
+}
+
+/** Trouble that goes away by itself: no space, or a database that cannot be asked. */
+function isPassing(error: unknown): boolean {
+  const code = errorCode(error) ?? '';
+  if (isUnavailable(error)) return true;
+  return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
+}

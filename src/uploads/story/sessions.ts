@@ -1,0 +1,145 @@
+/** The SFTP sessions of one directory with their handles, and the files that these write. */
+import type { Micros } from '../../clock.ts';
+import type { FilePath } from '../file-path.ts';
+import { Reads } from '../log/reads.ts';
+import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
+
+/** Opens that seem to have failed and are remembered of one session, in case that they did not. */
+const DOUBTFUL_LIMIT = 50;
+
+/** For so long after a session was taken up, the log may tell of what the kernel has told of it already, in ms. */
+const ADOPTION_MS = 5000;
+
+/** A handle that a session has opened. */
+export interface Handle {
+  readonly session: Session;
+  /** The name it was opened with, which sshd logs again at the close. Undefined when its open was not heard. */
+  readonly name: string | undefined;
+  /** Where the file was when it was opened. */
+  readonly path: FilePath;
+  /** What it writes; undefined when it only reads. */
+  readonly file: File | undefined;
+  /** Whether opening it may have made the file. */
+  readonly creates: boolean;
+  /** Whether opening it emptied the file. */
+  readonly truncates: boolean;
+  /** Undefined when that was before the log. */
+  readonly openedAt: Micros | undefined;
+  /** Later handles have higher numbers. */
+  readonly order: number;
+  readonly inode: number | undefined;
+  /** The server refused a write through it (a full disk): it does not leave what the client sent. */
+  isRefused: boolean;
+  /** The open seems to have failed. */
+  isDoubtful: boolean;
+}
+
+export class Session {
+  readonly by: BySession;
+  readonly openedAt: Micros | undefined;
+  /** What it asked for last, which a refusal may answer: a handle, something else, or nothing that is logged. */
+  last: Handle | 'other' | undefined;
+  /** sshd has said why it will refuse the request that it refuses next. */
+  isComplaining = false;
+  /** A rename or a removal seems to have been refused: names may be wrong. */
+  isDoubtful = false;
+  /** It left an upload under a temporary name. */
+  hasTemporary = false;
+  /** A write through a handle up to this order may have been refused without a word. */
+  doubtedUpTo = 0;
+  readonly reads = new Reads();
+  /** By the name that sshd logs, oldest first; '' for those that were open before the log was. */
+  readonly #handles = new Map<string, Handle[]>();
+  readonly #doubtful: Handle[] = [];
+  readonly #since = performance.now();
+
+  constructor(by: BySession, openedAt: Micros | undefined) {
+    this.by = by;
+    this.openedAt = openedAt;
+  }
+
+  add(handle: Handle): void {
+    const key = handle.name ?? '';
+    const same = this.#handles.get(key);
+    if (same) same.push(handle);
+    else this.#handles.set(key, [handle]);
+  }
+
+  /** The handles that were opened with that name. */
+  opened(name: string): readonly Handle[] {
+    return this.#handles.get(name) ?? [];
+  }
+
+  /** The handles whose open was not heard. */
+  openBefore(): readonly Handle[] {
+    return this.opened('');
+  }
+
+  /** Whether the log may yet tell of handles that the kernel has told of. */
+  isNew(now: number): boolean {
+    return now - this.#since <= ADOPTION_MS;
+  }
+
+  /** Removes the handle that a close names. One whose open seems to have failed comes last. */
+  take(name: string, path: FilePath): Handle | undefined {
+    const same = this.opened(name);
+    const meant = same.find(({ isDoubtful }) => !isDoubtful) ?? same[0];
+    const found = meant ?? this.openBefore().find((handle) => handle.file?.path === path);
+    if (found) this.forget(found);
+    return found;
+  }
+
+  forget(handle: Handle): void {
+    const key = handle.name ?? '';
+    const left = this.opened(key).filter((other) => other !== handle);
+    if (left.length > 0) this.#handles.set(key, left);
+    else this.#handles.delete(key);
+  }
+
+  /** The open seems to have failed. Returns a handle that need not be remembered any longer. */
+  doubt(handle: Handle): Handle | undefined {
+    handle.isDoubtful = true;
+    this.#doubtful.push(handle);
+    return this.#doubtful.length > DOUBTFUL_LIMIT ? this.#doubtful.shift() : undefined;
+  }
+
+  all(): Handle[] {
+    return [...this.#handles.values()].flat();
+  }
+}
+
+export class File implements TrackedFile {
+  /** How long after a client set times or a size their change may show, in ms. */
+  static readonly SET_SHOWS_MS = 3000;
+
+  path: FilePath | undefined;
+  readonly writers = new Set<Handle>();
+  /** How the newest handle ended so far, while others still write. */
+  newestEnd: Ending | undefined;
+  readonly puts: Put[] = [];
+  inode: number | undefined;
+  /** When a client last set its times or size, by the monotonic clock in ms. */
+  setAt = Number.NEGATIVE_INFINITY;
+  readonly #kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number };
+
+  constructor(path: FilePath, kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number }) {
+    this.path = path;
+    this.#kernel = kernel;
+  }
+
+  get wasSet(): boolean {
+    return this.#kernel.monotonic() - this.setAt < File.SET_SHOWS_MS;
+  }
+
+  /** A handle whose open is in doubt counts when the kernel knows it. */
+  hasOpenWriters(): boolean {
+    for (const { isDoubtful, session, inode } of this.writers) {
+      if (!isDoubtful || (inode !== undefined && this.#kernel.isHeldBy(session.by.pid, inode))) return true;
+    }
+    return false;
+  }
+
+  get isNeeded(): boolean {
+    return this.writers.size > 0 || this.puts.length > 0 || this.wasSet;
+  }
+}

@@ -1,0 +1,114 @@
+/** A disk in memory: names, inodes and open handles, with the rules of POSIX that matter to uploads. */
+import type { Found } from '../../src/uploads/story/directory.ts';
+
+export interface Inode {
+  readonly ino: number;
+  readonly isFolder: boolean;
+  size: number;
+  /** µs. */
+  mtime: number;
+  ctime: number;
+  /** Handles that may write it. */
+  writers: number;
+  /** How many names it has. */
+  links: number;
+}
+
+export class ModelDisk {
+  readonly #names = new Map<string, Inode>();
+  /** Free inode numbers are used again at once, as ext4 does. */
+  readonly #free: number[] = [];
+  #last = 100;
+  /** Whether somebody was told. */
+  changed: (path: string) => void = () => undefined;
+
+  at(path: string): Inode | undefined {
+    return this.#names.get(path);
+  }
+
+  files(): [string, Inode][] {
+    return [...this.#names].filter(([, { isFolder }]) => !isFolder);
+  }
+
+  /** As lstat(2). */
+  lstat(path: string): Found | undefined {
+    const inode = this.#names.get(path);
+    if (!inode) return undefined;
+    const { ino, size, mtime, ctime, isFolder } = inode;
+    const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000 };
+    return { ino, size, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
+  }
+
+  makeFolder(path: string, now: number): boolean {
+    if (this.#names.has(path) || !this.#hasParent(path)) return false;
+    this.#names.set(path, this.#inode(true, now));
+    return true;
+  }
+
+  /** As open(2) for writing. */
+  open(path: string, how: { create: boolean; truncate: boolean }, now: number): Inode | undefined {
+    const there = this.#names.get(path);
+    if (there?.isFolder || (!there && (!how.create || !this.#hasParent(path)))) return undefined;
+    const inode = there ?? this.#inode(false, now);
+    if (!there) this.#names.set(path, inode);
+    if (how.truncate) this.write(inode, 0, now);
+    inode.writers += 1;
+    this.changed(path);
+    return inode;
+  }
+
+  write(inode: Inode, size: number, now: number): void {
+    Object.assign(inode, { size, mtime: now, ctime: now });
+  }
+
+  close(inode: Inode): void {
+    inode.writers -= 1;
+    this.#drop(inode);
+  }
+
+  /** As rename(2), or refused when `to` is there and `isCareful`, as SFTP's plain rename is. */
+  rename(from: string, to: string, isCareful: boolean, now: number): boolean {
+    const inode = this.#names.get(from);
+    const there = this.#names.get(to);
+    if (!inode || from === to || to.startsWith(`${from}/`) || from.startsWith(`${to}/`)) return false;
+    if (!this.#hasParent(to) || (there && (isCareful || there.isFolder || inode.isFolder))) return false;
+    if (there) this.#unlink(to, there);
+    for (const [path, each] of [...this.#names]) {
+      if (path !== from && !path.startsWith(`${from}/`)) continue;
+      this.#names.delete(path);
+      this.#names.set(to + path.slice(from.length), each);
+    }
+    inode.ctime = now;
+    this.changed(from);
+    this.changed(to);
+    return true;
+  }
+
+  remove(path: string): boolean {
+    const inode = this.#names.get(path);
+    if (!inode || inode.isFolder) return false;
+    this.#unlink(path, inode);
+    this.changed(path);
+    return true;
+  }
+
+  #unlink(path: string, inode: Inode): void {
+    this.#names.delete(path);
+    inode.links -= 1;
+    this.#drop(inode);
+  }
+
+  #drop({ links, writers, ino }: Inode): void {
+    if (links === 0 && writers === 0) this.#free.push(ino);
+  }
+
+  #inode(isFolder: boolean, now: number): Inode {
+    const ino = this.#free.pop() ?? (this.#last += 1);
+    return { ino, isFolder, size: 0, mtime: now, ctime: now, writers: 0, links: 1 };
+  }
+
+  #hasParent(path: string): boolean {
+    const end = path.lastIndexOf('/');
+    return end === -1 || this.#names.get(path.slice(0, end))?.isFolder === true;
+  }
+}

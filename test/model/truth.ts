@@ -1,0 +1,59 @@
+/** What really happened to each upload, and so what has to be announced. Every upload has a size of its own. */
+import type { Inode } from './disk.ts';
+
+type Fate =
+  /** Written, under a temporary name, by that session: announced when it gets a final name, or when the session ends. */
+  { readonly kind: 'waiting'; readonly pid: number; readonly size: number } | { readonly kind: 'none' };
+
+export class Truth {
+  /** Sizes that have to be announced exactly once. */
+  readonly promised = new Map<number, string>();
+  /** Sizes that must never be announced. */
+  readonly forbidden = new Map<number, string>();
+  /** Inodes of which several handles wrote at once, or whose size was set: their sizes prove nothing. */
+  readonly #unclear = new WeakSet<Inode>();
+  readonly #fates = new Map<Inode, Fate>();
+
+  isUnclear(inode: Inode): boolean {
+    return this.#unclear.has(inode);
+  }
+
+  blur(inode: Inode): void {
+    this.#unclear.add(inode);
+    const fate = this.#fates.get(inode);
+    if (fate?.kind === 'waiting') this.promised.delete(fate.size);
+    this.#fates.delete(inode);
+  }
+
+  /** The last writer has closed it completely. */
+  closed(inode: Inode, path: string | undefined, pid: number, isTemporary: (path: string) => boolean): void {
+    if (this.isUnclear(inode) || path === undefined) return;
+    if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: inode.size });
+    else this.promised.set(inode.size, path);
+  }
+
+  dropped(inode: Inode): void {
+    if (!this.isUnclear(inode)) this.forbidden.set(inode.size, 'dropped');
+  }
+
+  /** Somebody writes it again, or removed it: what waited is not announced any more. */
+  overwritten(inode: Inode): void {
+    this.#fates.delete(inode);
+  }
+
+  renamed(inode: Inode, to: string, isTemporary: (path: string) => boolean): void {
+    const fate = this.#fates.get(inode);
+    if (fate?.kind !== 'waiting' || isTemporary(to)) return;
+    this.#fates.delete(inode);
+    this.promised.set(fate.size, to);
+  }
+
+  sessionEnded(pid: number, pathOf: (inode: Inode) => string | undefined): void {
+    for (const [inode, fate] of this.#fates) {
+      if (fate.kind !== 'waiting' || fate.pid !== pid) continue;
+      this.#fates.delete(inode);
+      const path = pathOf(inode);
+      if (path !== undefined) this.promised.set(fate.size, path);
+    }
+  }
+}

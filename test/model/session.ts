@@ -22,8 +22,8 @@ export interface SessionOptions {
   /** A size that nothing else has. */
   readonly nextSize: () => number;
   readonly log: (text: string) => void;
-  /** The process is gone. `isSilent`: it died without a word. */
-  readonly ended: (isSilent: boolean) => void;
+  /** The process is gone. One that died without a word is over when somebody notices. */
+  readonly ended: (noticed: (() => void) | undefined) => void;
 }
 
 interface OpenFile {
@@ -185,7 +185,8 @@ export class ModelSession {
       this.#close(file, false);
     }
     if (how !== 'killed') log('session closed for local user someone from [192.0.2.1]');
-    truth.sessionEnded(pid, (inode) => disk.files().find(([, each]) => each === inode)?.[0]);
-    ended(how === 'killed');
+    const isOver = (): void => truth.sessionEnded(pid, (inode) => disk.files().find(([, each]) => each === inode)?.[0]);
+    if (how !== 'killed') isOver();
+    ended(how === 'killed' ? isOver : undefined);
   }
 }

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../src/db/open.ts';
 import { createLog } from '../../src/log.ts';
-import { bytesOf, pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
+import { pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import { fileStat, isSame } from '../../src/uploads/record/file-stat.ts';
 import { Recorder, type World } from '../../src/uploads/story/recorder.ts';
@@ -146,10 +146,14 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       between: (from, to) => from + random(to - from),
       nextSize: () => (size += 1),
       log: (text) => log(pid, text),
-      ended(isSilent) {
+      ended(noticed) {
         sessions.delete(pid);
         live -= 1;
-        if (isSilent) time.in(5_000_000, () => void recorder.died(jail, pid, time.now));
+        if (!noticed) return;
+        time.in(5_000_000, () => {
+          noticed();
+          void recorder.died(jail, pid, time.now);
+        });
       },
     });
     time.in(begins, () => {
@@ -222,5 +226,3 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     return faults;
   }
 }
-
-void bytesOf;

@@ -14,13 +14,16 @@ export const LOG_LAG: Micros = 200_000;
 /** The mtime of a row whose file has been overwritten since: no file on the disk is the same as this. */
 export const UNSEEN: Micros = -1;
 
+/** The inode of a row whose file nobody has seen: it was announced by the log's word. */
+export const UNSEEN_INODE = -(2 ** 52);
+
 /**
  * A sparse file may claim to be larger than any disk; sums stay exact, and SQLite's integers do not overflow, as long as
  * each counts for at most this much: 16 TiB, the largest file of ext4.
  */
 const LARGEST = 2 ** 44;
 
-export function fileStat(stats: Pick<Stats, "ino" | "mtimeMs" | "size">): FileStat {
+export function fileStat(stats: Pick<Stats, 'ino' | 'mtimeMs' | 'size'>): FileStat {
   return { inode: stats.ino, mtime: Math.floor(stats.mtimeMs * 1000), size_bytes: Math.min(stats.size, LARGEST) };
 }
 

@@ -9,7 +9,7 @@ import { compiled } from '../../db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
 import type { FilesTable, Tables } from '../../db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
-import { type FileStat, unknownInode } from './file-stat.ts';
+import { type FileStat, UNSEEN_INODE, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
 
@@ -28,7 +28,7 @@ const withInode = compiled<{ directory: string; inode: number; unknown: number }
     .selectFrom('files')
     .selectAll()
     .where('directory_id', '=', p('directory'))
-    .where('inode', 'in', [p('inode'), p('unknown')])
+    .where('inode', 'in', [p('inode'), p('unknown'), UNSEEN_INODE])
     .limit(10),
 );
 const placementOf = compiled<{ directory: string; inode: number }>()((db, p) =>

@@ -4,7 +4,7 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
-import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, unknownInode, UNSEEN } from '../record/file-stat.ts';
+import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
 import type { Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
 import { isLike } from './lost.ts';
@@ -55,16 +55,16 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
   }
   if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
-  const expected = end.bytes ?? end.sizeSeen;
-  const isAsExpected = expected === undefined || expected === stat.size_bytes;
-  if (!isAsExpected && !isRewritten && end.isComplete) {
+  // What was added to a file is told by its size, unless that was changed again since.
+  const expected = end.bytes ?? (isRewritten ? sizeByTheLog(end, row) : stat.size_bytes);
+  if (expected !== stat.size_bytes && !isRewritten && end.isComplete) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
   const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
   if (!end.isComplete || isShort) return drop(operation, stat, row, directory);
   if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
-  const bytes = isAsExpected || !isRewritten ? stat.size_bytes : expected;
+  const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes || operation.isResized) await putUpload(operation, stat, bytes, row, directory);
   else {
     // What has not been announced must not look like this upload.
@@ -76,8 +76,7 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
 
 /** Whether the file is not the one that was uploaded. */
 async function isAnother({ end, file }: Put, stat: FileStat, directory: DirectoryInTransaction): Promise<boolean> {
-  const { inode, openedAt } = end;
-  const expected = end.bytes ?? end.sizeSeen;
+  const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) return !isLike(end, stat);
   if (expected === stat.size_bytes && inode !== undefined) return false;
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
@@ -92,6 +91,11 @@ function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
   return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
 }
 
+/** The rows are as the log has them at that point, so a handle that did not begin with an empty file has added to its row. */
+function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): number {
+  return bytes ?? (row?.size_bytes ?? 0) + written;
+}
+
 /** The file cannot be seen: it was renamed, replaced or removed since, and the operations that say so follow. */
 async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
   const { end, path } = operation;
@@ -100,8 +104,8 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
     directory.world.lost.addEnding(directory.row.id, end);
     return 'done';
   }
-  const size = end.bytes ?? end.sizeSeen ?? row?.size_bytes ?? 0;
-  const unseen = { inode: end.inode ?? unknownInode(end.at), mtime: UNSEEN, size_bytes: size };
+  const size = sizeByTheLog(end, row);
+  const unseen = { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN, size_bytes: size };
   await putUpload(operation, unseen, size, row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';

@@ -37,6 +37,8 @@ export interface Requests {
   look(path: FilePath, inMs: number): void;
   /** The directory is to be compared with the disk. */
   compare(): void;
+  /** A file was found under a temporary name; the end of that session announces it. */
+  waits(pid: number, path: FilePath): void;
 }
 
 export interface WorldOfDirectory {

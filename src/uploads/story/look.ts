@@ -2,15 +2,28 @@
  * A look compares a path with its row. It speaks for the disk, and only of what no operation of the log explains: an
  * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
  */
+import { SECOND } from '../../clock.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
-import { type FileStat, fileStat, isCopy, isFileOf, isSame, LOG_LAG, UNSEEN } from '../record/file-stat.ts';
+import {
+  type FileStat,
+  fileStat,
+  isCopy,
+  isFileOf,
+  isSame,
+  TIMER_GRAIN,
+  UNSEEN,
+  UNSEEN_INODE,
+} from '../record/file-stat.ts';
 import type { Look } from './agenda.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { TrackedFile } from './operations.ts';
 
 /** How long a file has to stay as it is, in ms. */
 export const REST_MS = 2000;
+
+/** How late an upload may be heard of that was announced before its file was seen. */
+const LATEST_US = 60 * SECOND;
 
 /** How long a file has to be missing before its row goes, in ms: a move is two events. */
 const GONE_MS = 3000;
@@ -126,13 +139,18 @@ async function twinOf(
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
     // By the log's word alone: it was announced before its file was seen.
-    const isUnseen =
-      row.mtime === UNSEEN && row.size_bytes === stat.size_bytes && row.uploaded_at > stat.mtime - LOG_LAG;
-    const isIt = isSame(row, stat) || (isUnseen && row.inode === stat.inode);
+    const isIt = isSame(row, stat) || isUnseen(row, stat);
     const there = directory.fileAt(pathOf(row.path));
     if (isIt && !(there && isFileOf(row, there))) return row;
   }
   return undefined;
+}
+
+/** Whether the row is of an upload that was announced before its file was seen, and the file is that one. */
+function isUnseen({ mtime, size_bytes, inode, uploaded_at }: FileRow, stat: FileStat): boolean {
+  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes) return false;
+  if (inode !== UNSEEN_INODE) return inode === stat.inode;
+  return stat.mtime <= uploaded_at + TIMER_GRAIN && stat.mtime > uploaded_at - LATEST_US;
 }
 
 /** Nothing explains the file: the end of an upload whose name was not known, or a file that somebody else put there. */
@@ -161,6 +179,7 @@ async function unexplained(
     await directory.record({ path, at: end.at, by: end.by, bytes: stat.size_bytes, event: 'upload-dropped' });
   } else if (isWaiting) {
     await files.put({ ...values, state: 'waiting', session_pid: pid }, row);
+    directory.requests.waits(pid, path);
   } else {
     const written = await files.put({ ...values, state: 'uploaded', session_pid: null }, row);
     const openedAt = end?.openedAt;

@@ -27,8 +27,8 @@ export interface Ending {
   readonly openedAt: Micros | undefined;
   /** Bytes written through a handle that began with an empty file: the file's size, unless some were written twice. */
   readonly bytes: number | undefined;
-  /** The size that the path had when the close was read, if that was the handle's file. */
-  readonly sizeSeen: number | undefined;
+  /** Bytes written through the handle. */
+  readonly written: number;
   /** Nothing was written, nor was the file emptied: an upload only if the open made the file. */
   readonly isUnwritten: boolean;
   /** A request of the session was refused that may have been a write. */

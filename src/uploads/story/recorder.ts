@@ -322,6 +322,10 @@ export class Recorder {
           {
             look: (path, inMs) => then.push(() => this.look(each.work.jail, path, inMs)),
             compare: () => then.push(() => this.#options.compare(each.work.jail.id)),
+            waits: (pid, path) =>
+              then.push(() => {
+                if (!each.work.story.leavesTemporary(pid)) this.look(each.work.jail, path, 0);
+              }),
           },
           repeating,
         );

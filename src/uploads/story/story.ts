@@ -181,6 +181,13 @@ export class Story {
     return this.#sessions.has(pid);
   }
 
+  /** The session has left an upload under a temporary name. False when it is over. */
+  leavesTemporary(pid: number): boolean {
+    const session = this.#sessions.get(pid);
+    if (session) session.hasTemporary = true;
+    return session !== undefined;
+  }
+
   /** A look at that path is over: what is not needed is forgotten. */
   lookedAt(path: FilePath): void {
     const file = this.#files.get(path);
@@ -323,21 +330,12 @@ export class Story {
       by: session.by,
       openedAt,
       bytes: truncates ? written : undefined,
-      sizeSeen: this.#sizeOf(handle, written, at),
+      written,
       isUnwritten: written === 0 && !truncates,
       isDoubted: order <= session.doubtedUpTo,
       inode,
       order,
     };
-  }
-
-  /** The size of a file that was not empty when it was opened, unless it was changed after the close. */
-  #sizeOf({ openedAt, truncates, file }: Handle, written: number, at: Micros): number | undefined {
-    // Its open was not heard: mostly it was empty then.
-    if (openedAt === undefined) return written;
-    if (truncates || file?.path === undefined) return undefined;
-    const seen = this.#options.lstat(file.path);
-    return seen && seen.mtimeMs * 1000 <= at + TIMER_GRAIN ? seen.size : undefined;
   }
 
   /** A handle has gone. `end` is undefined when it changed nothing. */
@@ -408,7 +406,7 @@ export class Story {
   #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
     if (about !== 'other') {
       const end = { isComplete: about === 'close', at, by: session.by, openedAt: undefined, bytes: undefined };
-      const unknown = { sizeSeen: undefined, isUnwritten: false, isDoubted: false, inode: undefined, order: 0 };
+      const unknown = { written: 0, isUnwritten: false, isDoubted: false, inode: undefined, order: 0 };
       this.#options.cutOff(start, { ...end, ...unknown });
     }
     this.#options.compare();
@@ -517,15 +515,14 @@ export class Story {
 }
 
 function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
-  const unknown = { bytes: undefined, sizeSeen: undefined, isUnwritten: false, isDoubted: false };
+  const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false };
   return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
 }
 
-/** Whether that may be the file of the upload, by its size and time. */
-function isLike({ bytes, sizeSeen, openedAt }: Ending, { size, mtimeMs }: Sighting): boolean {
-  const isOlder = openedAt !== undefined && mtimeMs * 1000 < openedAt - LOG_LAG;
-  const expected = bytes ?? sizeSeen;
-  return !isOlder && (expected === undefined || expected === size);
+/** Whether that may be the file of the upload, by its size or, where the log does not tell that, by its time. */
+function isLike({ bytes, openedAt }: Ending, { size, mtimeMs }: Sighting): boolean {
+  if (bytes !== undefined) return bytes === size;
+  return openedAt === undefined || mtimeMs * 1000 >= openedAt - LOG_LAG;
 }
 
 function refuseWrites(session: Session, start: string): void {

@@ -8,6 +8,8 @@ type Fate =
 export class Truth {
   /** Sizes that have to be announced exactly once. */
   readonly promised = new Map<number, string>();
+  /** Every name that a file of that size has had since it was closed: sessions overtake each other. */
+  readonly names = new Map<number, Set<string>>();
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
   /** Inodes of which several handles wrote at once, or whose size was set: their sizes prove nothing. */
@@ -28,6 +30,7 @@ export class Truth {
   /** The last writer has closed it completely. */
   closed(inode: Inode, path: string | undefined, pid: number, isTemporary: (path: string) => boolean): void {
     if (this.isUnclear(inode) || path === undefined) return;
+    this.names.set(inode.size, new Set([path]));
     if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: inode.size });
     else this.promised.set(inode.size, path);
   }
@@ -42,6 +45,7 @@ export class Truth {
   }
 
   renamed(inode: Inode, to: string, isTemporary: (path: string) => boolean): void {
+    this.names.get(inode.size)?.add(to);
     const fate = this.#fates.get(inode);
     if (fate?.kind !== 'waiting' || isTemporary(to)) return;
     this.#fates.delete(inode);

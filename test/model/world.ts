@@ -60,7 +60,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       .some(({ inode }) => inode.ino === ino) ?? false;
   const world: World = {
     lstat: (_jail, path) => disk.lstat(path),
-    isHeldBy: holds,
+    isHeldBy: (pid, ino) => !sessions.has(pid) || holds(pid, ino),
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);
@@ -209,8 +209,11 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     for (const [bytes, path] of truth.promised) {
       const count = times.get(bytes)?.length ?? 0;
       if (count !== 1) faults.push(`${path} ${bytes} was announced ${count} times`);
-      else if (times.get(bytes)?.[0]?.path !== path) {
-        faults.push(`${path} ${bytes} was announced as ${times.get(bytes)?.[0]?.path}`);
+      else {
+        const name = times.get(bytes)?.[0]?.path ?? '';
+        const isOwn =
+          name === path || (truth.names.get(bytes)?.has(name) === true && (isTemporary(path) || !isTemporary(name)));
+        if (!isOwn) faults.push(`${path} ${bytes} was announced as ${name}`);
       }
     }
     for (const [bytes, why] of truth.forbidden) {

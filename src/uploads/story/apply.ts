@@ -57,7 +57,7 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
   const isRewritten = isWrittenSince(operation, stat);
   // What was added to a file is told by its size, unless that was changed again since.
   const expected = end.bytes ?? (isRewritten ? sizeByTheLog(end, row) : stat.size_bytes);
-  if (expected !== stat.size_bytes && !isRewritten && end.isComplete) {
+  if ((end.bytes ?? -1) !== stat.size_bytes && !isRewritten && end.isComplete) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
@@ -65,10 +65,11 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
   if (!end.isComplete || isShort) return drop(operation, stat, row, directory);
   if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
-  if (bytes === stat.size_bytes || operation.isResized) await putUpload(operation, stat, bytes, row, directory);
+  if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
   else {
-    // What has not been announced must not look like this upload.
-    await putUpload(operation, { ...stat, size_bytes: bytes, mtime: UNSEEN }, bytes, row, directory);
+    // What has not been announced must not look like this upload. A size that was set is no upload of its own.
+    const mtime = operation.isResized ? stat.mtime : UNSEEN;
+    await putUpload(operation, { ...stat, size_bytes: bytes, mtime }, row, directory);
     directory.requests.look(path, SOON_MS);
   }
   return 'done';
@@ -106,7 +107,7 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
   }
   const size = sizeByTheLog(end, row);
   const unseen = { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN, size_bytes: size };
-  await putUpload(operation, unseen, size, row, directory);
+  await putUpload(operation, unseen, row, directory);
   directory.requests.look(path, SOON_MS);
   return 'done';
 }
@@ -114,7 +115,6 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
 async function putUpload(
   { path, end }: Put,
   stat: FileStat,
-  bytes: number,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
 ): Promise<void> {
@@ -131,7 +131,7 @@ async function putUpload(
     },
     row,
   );
-  if (!isWaiting) await directory.announce(announcement(path, end, bytes), written);
+  if (!isWaiting) await directory.announce(announcement(path, end, stat.size_bytes), written);
 }
 
 /** The connection died, or the server refused a write. */
@@ -252,15 +252,10 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
   const rows = await files.waitingFor(operation.by.pid, STEP);
   for (const row of rows) {
     const path = pathOf(row.path);
-    const stat = directory.fileAt(path);
     const values = { state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
-    if (stat && isFileOf(row, stat)) {
-      const about = { ...by(operation), path, bytes: row.size_bytes };
-      await directory.announce(about, await files.update(row, values));
-    } else {
-      // It waits for a session that is over: a look removes it, or finds another file.
-      await files.update(row, { session_pid: null });
-    }
+    const about = { ...by(operation), path, bytes: row.size_bytes };
+    await directory.announce(about, await files.update(row, values));
+    const stat = directory.fileAt(path);
     if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
   }
   return rows.length === STEP ? { again: '' } : 'done';

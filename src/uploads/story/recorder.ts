@@ -40,7 +40,7 @@ const MOST_TRIES = 100;
 /** What the recorder asks of the machine. */
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
-  /** Whether that process has that file open for writing, by the kernel's word. */
+  /** Whether that process has that file open for writing, by the kernel's word, or died and cannot be asked. */
   isHeldBy(pid: number, inode: number): boolean;
   /** Whether one of those processes has. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;

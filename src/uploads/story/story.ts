@@ -8,7 +8,7 @@
 import type { Micros } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
-import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import { File, type Handle, Session } from './sessions.ts';
 import type { BySession, Ending, Operation, Put, Sighting } from './operations.ts';
@@ -22,7 +22,7 @@ const NAME_SHOWN = 100;
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): Sighting | undefined;
-  /** Whether the kernel knows that process to write that file. */
+  /** Whether that process writes that file, by the kernel's word, or died and cannot be asked. */
   isHeldBy(pid: number, inode: number): boolean;
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
@@ -158,7 +158,7 @@ export class Story {
         continue;
       }
       // sshd logs the end of every handle before it says that a session is over. What is left was not heard.
-      const isDropped = how === 'died' && !handle.isDoubtful;
+      const isDropped = how === 'died';
       const { path } = handle.file;
       this.#release(handle, isDropped ? droppedAt(session, handle, at) : undefined, at);
       if (!isDropped && path !== undefined) look(path, 0);
@@ -454,12 +454,11 @@ export class Story {
     const file = this.#files.get(from);
     const left = lstat(from);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
+    // The log has a file there, and it has gone.
+    const isKnown = file !== undefined && (file.inode !== undefined || file.puts.length > 0);
+    if (isKnown) return !left || (file.inode !== undefined && left.ino !== file.inode);
     const arrived = lstat(to);
-    if (!arrived) return false;
-    if (file?.inode !== undefined) return arrived.ino === file.inode && left?.ino !== file.inode;
-    if (left) return false;
-    const last = file?.puts.at(-1)?.end;
-    if (last) return isLike(last, arrived);
+    if (left || !arrived) return false;
     const child = this.#knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
     return !this.#isAnyKnownAt(to);
@@ -517,12 +516,6 @@ export class Story {
 function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false };
   return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
-}
-
-/** Whether that may be the file of the upload, by its size or, where the log does not tell that, by its time. */
-function isLike({ bytes, openedAt }: Ending, { size, mtimeMs }: Sighting): boolean {
-  if (bytes !== undefined) return bytes === size;
-  return openedAt === undefined || mtimeMs * 1000 >= openedAt - LOG_LAG;
 }
 
 function refuseWrites(session: Session, start: string): void {

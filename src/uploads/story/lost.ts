@@ -76,7 +76,9 @@ function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Mi
 
 /** Whether the file was written through that handle, by its size and time. */
 export function isLike(end: Ending, stat: FileStat): boolean {
-  return end.bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
+  // A file whose open was not heard was empty then, mostly.
+  const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
+  return bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
 }
 
 function beginsLike(path: FilePath, start: string): boolean {

@@ -375,7 +375,7 @@ export class Story {
     if (session.isComplaining || last === 'other') return;
     if (last) {
       // Without a file there is no handle. With one, the kernel is asked when it matters.
-      const isThere = this.#options.lstat(last.path) !== undefined;
+      const isThere = this.#options.lstat(last.file?.path ?? last.path) !== undefined;
       const dropped = isThere && last.file ? session.doubt(last) : last;
       if (!dropped) return;
       session.forget(dropped);

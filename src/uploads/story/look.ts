@@ -51,6 +51,10 @@ export async function lookAt(
   const stillFor = timeSince(look, stat, directory.world.ms);
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
   if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
+  if (row && isUnseen(row, stat)) {
+    await directory.files.update(row, stat);
+    return known(row, stat, directory);
+  }
   if (row && (isCopy(row, stat) || (file?.wasSet && row.mtime !== UNSEEN && row.inode === stat.inode))) {
     if (row.size_bytes !== stat.size_bytes && !look.isUnexplained) return { wait: 'explanation' };
     await directory.files.update(row, stat);
@@ -149,8 +153,8 @@ async function twinOf(
 /** Whether the row is of an upload that was announced before its file was seen, and the file is that one. */
 function isUnseen({ mtime, size_bytes, inode, uploaded_at }: FileRow, stat: FileStat): boolean {
   if (mtime !== UNSEEN || size_bytes !== stat.size_bytes) return false;
-  if (inode !== UNSEEN_INODE) return inode === stat.inode;
-  return stat.mtime <= uploaded_at + TIMER_GRAIN && stat.mtime > uploaded_at - LATEST_US;
+  if (stat.mtime > uploaded_at + TIMER_GRAIN) return false;
+  return inode === UNSEEN_INODE ? stat.mtime > uploaded_at - LATEST_US : inode === stat.inode;
 }
 
 /** Nothing explains the file: the end of an upload whose name was not known, or a file that somebody else put there. */

@@ -10,6 +10,8 @@ export interface Inode {
   ctime: number;
   /** Handles that may write it. */
   writers: number;
+  /** When a writer was closed last. */
+  closedAt: number;
   /** How many names it has. */
   links: number;
 }
@@ -104,7 +106,7 @@ export class ModelDisk {
 
   #inode(isFolder: boolean, now: number): Inode {
     const ino = this.#free.pop() ?? (this.#last += 1);
-    return { ino, isFolder, size: 0, mtime: now, ctime: now, writers: 0, links: 1 };
+    return { ino, isFolder, size: 0, mtime: now, ctime: now, writers: 0, closedAt: 0, links: 1 };
   }
 
   #hasParent(path: string): boolean {

@@ -141,7 +141,8 @@ export class ModelSession {
     const open = (): boolean => {
       const inode = disk.open(path, { create: true, truncate: !isAppend }, time.now);
       if (!inode) return false;
-      if (inode.writers > 1) truth.blur(inode);
+      // The log may have the open before the close: sessions overtake each other.
+      if (inode.writers > 1 || time.now - inode.closedAt < 300) truth.blur(inode);
       truth.overwritten(inode);
       file = { inode, path, written: 0 };
       this.#open.add(file);
@@ -172,6 +173,7 @@ export class ModelSession {
     const { inode } = file;
     const path = disk.files().find(([, each]) => each === inode)?.[0];
     disk.close(inode);
+    inode.closedAt = options.time.now;
     if (inode.writers > 0) return true;
     if (isComplete) truth.closed(inode, path, options.pid, isTemporary);
     else truth.dropped(inode);

@@ -119,7 +119,7 @@ async function putUpload(
   directory: DirectoryInTransaction,
 ): Promise<void> {
   const isWaiting = directory.world.isTemporary(path);
-  if (row && row.inode !== stat.inode) directory.world.lost.addRow(row);
+  if (row && (row.inode !== stat.inode || row.mtime === UNSEEN)) directory.world.lost.addRow(row);
   const written = await directory.files.put(
     {
       ...stat,

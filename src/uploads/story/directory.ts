@@ -60,6 +60,8 @@ export class DirectoryInTransaction {
   readonly destinations: string[] = [];
   /** Endings of `Lost` whose file has been found. */
   readonly matched: Ending[] = [];
+  /** Rows of `Lost` whose file has been found. */
+  readonly found: FileRow[] = [];
   readonly world: WorldOfDirectory;
   readonly requests: Requests;
   readonly row: UploadDirectory;

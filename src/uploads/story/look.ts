@@ -2,7 +2,6 @@
  * A look compares a path with its row. It speaks for the disk, and only of what no operation of the log explains: an
  * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
  */
-import { SECOND } from '../../clock.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import {
@@ -16,14 +15,12 @@ import {
   UNSEEN_INODE,
 } from '../record/file-stat.ts';
 import type { Look } from './agenda.ts';
+import { isUnseen } from './lost.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { TrackedFile } from './operations.ts';
 
 /** How long a file has to stay as it is, in ms. */
 export const REST_MS = 2000;
-
-/** How late an upload may be heard of that was announced before its file was seen. */
-const LATEST_US = 60 * SECOND;
 
 /** How long a file has to be missing before its row goes, in ms: a move is two events. */
 const GONE_MS = 3000;
@@ -129,6 +126,7 @@ async function elsewhere(
   }
   const removed = world.lost.rowOf(of.id, stat);
   if (!removed) return undefined;
+  directory.found.push(removed);
   const { id, state, uploaded_at, source, session_pid } = removed;
   await files.put({ ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) }, row);
   return 'settled';
@@ -148,13 +146,6 @@ async function twinOf(
     if (isIt && !(there && isFileOf(row, there))) return row;
   }
   return undefined;
-}
-
-/** Whether the row is of an upload that was announced before its file was seen, and the file is that one. */
-function isUnseen({ mtime, size_bytes, inode, uploaded_at }: FileRow, stat: FileStat): boolean {
-  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes) return false;
-  if (stat.mtime > uploaded_at + TIMER_GRAIN) return false;
-  return inode === UNSEEN_INODE ? stat.mtime > uploaded_at - LATEST_US : inode === stat.inode;
 }
 
 /** Nothing explains the file: the end of an upload whose name was not known, or a file that somebody else put there. */

@@ -3,10 +3,10 @@
  * off, and rows that were removed because nothing was there. A look that finds a file which nothing explains matches it.
  */
 import { LRUCache } from 'lru-cache';
-import type { Micros } from '../../clock.ts';
+import { type Micros, SECOND } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
-import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
+import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
 import type { Ending } from './operations.ts';
 
 /** How many are remembered of all directories, and for how long, in ms: a comparison comes sooner. */
@@ -14,6 +14,9 @@ const REMEMBERED = { max: 10_000, ttl: 60_000 };
 
 /** How late the log may be heard on a machine that is too busy. Enough when the size agrees, too. */
 const BUSY_LAG: Micros = 2_000_000;
+
+/** How late an upload may be heard of that was announced before its file was seen. */
+const LATEST: Micros = 60 * SECOND;
 
 /** Endings of one directory. */
 const ENDINGS = 1000;
@@ -51,13 +54,33 @@ export class Lost {
   }
 
   addRow(row: FileRow): void {
-    this.#rows.set(`${row.directory_id} ${row.inode}`, row);
+    this.#rows.set(keyOf(row.directory_id, row), row);
   }
 
+  /** The row that a file had, or that was written for it before it was seen. */
   rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
-    const row = this.#rows.get(`${directoryId} ${stat.inode}`);
-    return row && isSame(row, stat) ? row : undefined;
+    const row = this.#rows.get(keyOf(directoryId, stat));
+    if (row && (isSame(row, stat) || isUnseen(row, stat))) return row;
+    const unseen = this.#rows.get(keyOf(directoryId, { ...stat, inode: UNSEEN_INODE }));
+    return unseen && isUnseen(unseen, stat) ? unseen : undefined;
   }
+
+  /** Its file has been found. */
+  removeRow(row: FileRow): void {
+    this.#rows.delete(keyOf(row.directory_id, row));
+  }
+}
+
+function keyOf(directoryId: string, { inode, size_bytes }: FileStat): string {
+  return `${directoryId} ${inode} ${inode === UNSEEN_INODE ? size_bytes : ''}`;
+}
+
+/** Whether the row is of an upload that was announced before its file was seen, and the file is that one. */
+export function isUnseen(row: FileRow, stat: FileStat): boolean {
+  const { mtime, size_bytes, inode, uploaded_at } = row;
+  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes) return false;
+  if (stat.mtime > uploaded_at + TIMER_GRAIN) return false;
+  return inode === UNSEEN_INODE ? stat.mtime > uploaded_at - LATEST : inode === stat.inode;
 }
 
 /** Of several the one that ended when the file was changed last: all files of a folder may begin alike. */

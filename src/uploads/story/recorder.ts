@@ -332,6 +332,7 @@ export class Recorder {
         all.push({ ...each, ...(await applyAll(each, directory)), then });
         await directory.files.flush();
         for (const end of directory.matched) then.push(() => this.#lost.removeEnding(row.id, end));
+        for (const found of directory.found) then.push(() => this.#lost.removeRow(found));
         rows.push(...directory.history);
         destinations.push(...directory.destinations);
       }

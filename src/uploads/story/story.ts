@@ -364,7 +364,8 @@ export class Story {
     file.inode = closed.inode ?? file.inode;
     file.puts.push(put);
     if (this.#options.isTemporary(path)) {
-      const closer = this.#sessions.get(closed.by.pid);
+      const { session } = handle;
+      const closer = closed.by.pid === session.by.pid ? session : this.#sessions.get(closed.by.pid);
       if (closer) closer.hasTemporary = true;
     }
     this.#options.happened(put);

@@ -103,6 +103,7 @@ export interface Uploads extends Settling {
 
 /** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
+  if (process.env['BERTH_UPLOADS'] === 'story') return (await import('./story/start.ts')).startStory(options);
   const { background } = options;
   const closing = new AbortController();
   const parts = wire(options, () => transferLog.allSockets, closing.signal);

@@ -4,16 +4,7 @@
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
-import {
-  type FileStat,
-  fileStat,
-  isCopy,
-  isFileOf,
-  isSame,
-  TIMER_GRAIN,
-  UNSEEN,
-  UNSEEN_INODE,
-} from '../record/file-stat.ts';
+import { type FileStat, fileStat, isCopy, isFileOf, isSame, UNSEEN } from '../record/file-stat.ts';
 import type { Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';

@@ -30,6 +30,10 @@ const LINES = 64;
 const TURN = 16;
 const BATCH = 64;
 
+/** How long notes wait for something to be written with, in ms, and how many wait at most: a flood may lose some. */
+const NOTES_MS = 250;
+const NOTES = 10_000;
+
 /** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */
 const RETRY_MS = 1000;
 /** How long a file that a session writes, or that the log may yet explain, is left alone, in ms. */
@@ -99,6 +103,8 @@ export class Recorder {
   readonly #later = new Map<Work, number>();
   readonly #lost = new Lost();
   #notes: SessionNote[] = [];
+  /** When notes are written even if nothing else is, by the monotonic clock in ms. */
+  #notesDue = Infinity;
   /** What happened until then may be recorded: the answer to a commit was lost. */
   #inDoubtUntil: Micros | undefined;
   /** Tasks and looks that wait for the log, the disk or the kernel. */
@@ -148,7 +154,10 @@ export class Recorder {
   }
 
   note(note: SessionNote): void {
+    if (this.#notes.length >= NOTES) return;
     this.#notes.push(note);
+    this.#notesDue = Math.min(this.#notesDue, this.#options.world.monotonic() + NOTES_MS);
+    this.#options.wake();
   }
 
   pids(directoryId: string): number[] {
@@ -168,9 +177,24 @@ export class Recorder {
     return !work || (work.agenda.operations === 0 && work.story.waiting === 0 && this.pending(directoryId) === 0);
   }
 
-  /** Whether nothing is under way, due or planned. */
-  get isIdle(): boolean {
-    return this.#now.size === 0 && this.#later.size === 0 && this.#preparing === 0 && this.#notes.length === 0;
+  /** Whether all that was heard has been recorded; what is planned for later aside. */
+  get isDrained(): boolean {
+    return this.#now.size === 0 && this.#preparing === 0 && this.#notes.length === 0;
+  }
+
+  /** Has notes written with the next turn. */
+  flushNotes(): void {
+    if (this.#notes.length > 0) this.#notesDue = 0;
+    this.#options.wake();
+  }
+
+  /** When the last transaction began that had something to write, by the monotonic clock in ms. */
+  wroteAt = Number.NEGATIVE_INFINITY;
+
+  /** Lines that have not been read, and operations that have not been applied, of one directory. */
+  backlog(directoryId: string): number {
+    const work = this.#works.get(directoryId);
+    return work ? work.story.waiting + work.agenda.operations : 0;
   }
 
   /** Does what there is to do now. Returns when there is something again, in ms; undefined when nothing is planned. */
@@ -186,12 +210,14 @@ export class Recorder {
       left -= each.tasks.length + each.looks.length;
       if (each.tasks.length + each.looks.length > 0) taken.push(each);
     }
-    const notes = this.#notes.splice(0, BATCH);
-    if (taken.length > 0 || notes.length > 0) await this.#record(taken, notes);
-    if (this.#now.size > 0 || this.#notes.length > 0) return now;
-    let next: number | undefined;
-    for (const due of this.#later.values()) if (next === undefined || due < next) next = due;
-    return next;
+    const isWriting = taken.length > 0 || this.#notesDue <= now;
+    const notes = isWriting ? this.#notes.splice(0, BATCH) : [];
+    if (this.#notes.length === 0) this.#notesDue = Infinity;
+    if (isWriting) await this.#record(taken, notes);
+    if (this.#now.size > 0) return now;
+    let next = this.#notesDue;
+    for (const due of this.#later.values()) if (due < next) next = due;
+    return next === Infinity ? undefined : next;
   }
 
   #take(work: Work, limit: number, now: number): Taken {
@@ -276,6 +302,7 @@ export class Recorder {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
         this.#inDoubtUntil = this.#options.clock.now();
         this.#notes.unshift(...notes);
+        if (notes.length > 0) this.#notesDue = 0;
         this.#preparing += 1;
         await this.#rest();
         this.#preparing -= 1;
@@ -299,7 +326,7 @@ export class Recorder {
   }
 
   async #write(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<Applied[]> {
-    const { transact, clock, log, recorded, isRepeating } = this.#options;
+    const { transact, clock, log, recorded, isRepeating, world } = this.#options;
     const now = clock.now();
     const repeating = { ...(isRepeating && { isRepeating }), inDoubtUntil: this.#inDoubtUntil };
     const { applied, history } = await transact(async (tx) => {
@@ -343,6 +370,7 @@ export class Recorder {
       );
       return { value: { applied: all, history: rows }, destinations };
     });
+    if (history.length > 0) this.wroteAt = world.monotonic();
     logHistory(log, history);
     recorded(history);
     return applied;

@@ -154,7 +154,7 @@ async function unexplained(
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
   if (!isSynced(look, stat)) return { wait: 'sync' };
-  const end = world.lost.endingOf(directory.row.id, path, stat, found.ctimeMs * 1000);
+  const end = world.lost.endingOf(directory.row.id, path, stat, found.ctimeMs * 1000, directory.matched);
   if (end) directory.matched.push(end);
   const pid = end?.by.pid ?? world.pids()[0];
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);

@@ -37,9 +37,15 @@ export class Lost {
     this.#endings.set(directoryId, [{ end, nameStart }, ...others].slice(0, ENDINGS));
   }
 
-  /** The upload that this file may be, if it has not changed since. */
-  endingOf(directoryId: string, path: FilePath, stat: FileStat, changedAt: Micros): Ending | undefined {
-    const endings = this.#endings.get(directoryId) ?? [];
+  /** The upload that this file may be, if it has not changed since; none of those that are `matched` already. */
+  endingOf(
+    directoryId: string,
+    path: FilePath,
+    stat: FileStat,
+    changedAt: Micros,
+    matched: readonly Ending[],
+  ): Ending | undefined {
+    const endings = (this.#endings.get(directoryId) ?? []).filter(({ end }) => !matched.includes(end));
     const found =
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG)) ??
       endings.find(({ end }) => isLike(end, stat)) ??

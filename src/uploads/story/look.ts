@@ -48,10 +48,11 @@ export async function lookAt(
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }
-  if (!look.isUnexplained) return { wait: 'explanation' };
   const placement = await directory.files.placementOf(stat);
-  const isPlaced = placement && (isSame(placement, stat) || (file?.wasSet && placement.size_bytes === stat.size_bytes));
-  if (isPlaced) return placed(path, stat, row, directory);
+  if (placement && isSame(placement, stat)) return placed(path, stat, row, directory);
+  if (!look.isUnexplained) return { wait: 'explanation' };
+  // A client may have set its times.
+  if (placement && file?.wasSet && placement.size_bytes === stat.size_bytes) return placed(path, stat, row, directory);
   return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
 }
 

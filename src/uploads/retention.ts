@@ -16,10 +16,9 @@ import type { Database } from '../db/open.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { yielder } from '../event-loop.ts';
 import type { Log } from '../log.ts';
-import { type FilesRoot, pathOf } from './file-path.ts';
+import { type FilePath, type FilesRoot, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
-import type { Ledger } from './record/ledger.ts';
 
 /** Rows of a query at most. Before each such page the kernel is asked which files are being written. */
 const PAGE = 100;
@@ -33,10 +32,11 @@ export interface RetentionOptions {
   readonly filesRoot: FilesRoot;
   /** Whose directories are looked after. */
   readonly node: string;
-  readonly ledger: {
-    remove(...about: Parameters<Ledger['remove']>): unknown;
-    readonly touch: Ledger['touch'];
-    readonly missing: Ledger['missing'];
+  readonly recorder: {
+    /** berth has removed a file. */
+    removed(jail: Jail, path: FilePath, at: Micros): void;
+    /** A path is to be compared with its row, in so many ms. */
+    look(jail: Jail, path: FilePath, inMs: number): void;
   };
   readonly clockLead: ClockLead;
   /** Tells which inodes of a directory have to stay, by what the kernel says now. */
@@ -130,7 +130,7 @@ function expired(reads: Kysely<Tables>, directory: string, before: Micros, after
 
 /** Returns whether there was a file to remove. */
 function removeOne(
-  { filesRoot, ledger, clock }: RetentionOptions,
+  { filesRoot, recorder, clock }: RetentionOptions,
   jail: Jail,
   row: Old,
   mustStay: (inode: number) => boolean,
@@ -138,14 +138,14 @@ function removeOne(
   const root = filesRoot(jail.sftp_username);
   const stats = lstatBeneath(root, row.path);
   if (stats && (!stats.isFile() || !isSame(row, fileStat(stats)))) {
-    ledger.touch(jail, pathOf(row.path), 0);
+    recorder.look(jail, pathOf(row.path), 0);
     return false;
   }
   if (stats && mustStay(stats.ino)) return false;
   if (!stats || !unlinkBeneath(root, row.path)) {
-    ledger.missing(jail, pathOf(row.path));
+    recorder.look(jail, pathOf(row.path), 0);
     return false;
   }
-  ledger.remove(jail, pathOf(row.path), undefined, clock.now());
+  recorder.removed(jail, pathOf(row.path), clock.now());
   return true;
 }

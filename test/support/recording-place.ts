@@ -78,15 +78,15 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     comes,
     /** When all that was told has been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
-      await parting.recorder.drained();
+      await parting.drained();
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);
     },
     /** sshd says something of session `pid`. */
     told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
-    gone: (pid: number): void => parting.interpreter.end(pid, clock.now()),
+    gone: (pid: number): void => void parting.recorder.died(jail, pid, clock.now()),
     write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),
-    touch: (path: string): void => parting.ledger.touch(jail, path, 0),
+    touch: (path: string): void => parting.recorder.look(jail, path, 0),
     /** It comes to that in the end, and stays so. */
     async settles(webhooks: string[], recorded: string[]): Promise<void> {
       await comes(webhooks, recorded);

@@ -1,4 +1,4 @@
-/** The ledger and the recorder on a database and a folder, without sshd: lines of the log are given by the test. */
+/** The recorder on a database and a folder, without sshd: lines of the log are given by the test. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { lstatBeneath } from '../../src/beneath.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
@@ -7,10 +7,8 @@ import { createLog } from '../../src/log.ts';
 import { Durable } from '../../src/uploads/disk/durable.ts';
 import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
-import { Interpreter } from '../../src/uploads/log/interpret.ts';
-import { readEvent } from '../../src/uploads/log/log-line.ts';
-import { Sessions } from '../../src/uploads/log/sessions.ts';
-import { startRecording } from '../../src/uploads/record/start.ts';
+import { Loop } from '../../src/uploads/story/loop.ts';
+import { Recorder } from '../../src/uploads/story/recorder.ts';
 
 export interface RecordingOptions {
   readonly database: Database;
@@ -34,20 +32,21 @@ export function recording(options: RecordingOptions) {
   const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
   const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
   const log = createLog('silent');
-  const sessions = new Sessions();
-  const rescanned: string[] = [];
-  const { ledger, recorder, schedule } = startRecording({
-    node,
+  const compared: string[] = [];
+  const loop = new Loop(log);
+  const recorder = new Recorder({
+    world: {
+      lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
+      isHeldBy: isHeld,
+      isHeldByAny: async () => isHeld(),
+      sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
+      heard: () => wait(lag),
+      monotonic: () => performance.now(),
+    },
     clock,
     log,
-    durable,
-    filesRoot,
+    node,
     isTemporary,
-    exists: isHeld,
-    livePids: (id) => sessions.pidsOf(id),
-    isHeld: async () => isHeld(),
-    caughtUp: () => wait(lag),
-    rescan: (id) => void rescanned.push(id),
     async transact(work) {
       const written = await database.db.transaction().execute(async (tx) => {
         const { value } = await work(tx);
@@ -58,34 +57,25 @@ export function recording(options: RecordingOptions) {
       return written;
     },
     recorded: () => undefined,
+    compare: (id) => void compared.push(id),
+    wake: () => loop.wake(),
   });
-  const interpreter = new Interpreter({
-    ledger,
-    sessions,
-    lstat: (jail, path) => lstatBeneath(filesRoot(jail.sftp_username), bytesOf(path)),
-    unclear: ({ jail }) => void rescanned.push(jail.id),
-    note: () => undefined,
-    ended: () => undefined,
-  });
+  loop.start(recorder);
   return {
-    ledger,
     recorder,
-    sessions,
-    interpreter,
-    schedule,
-    rescanned,
+    /** Directories that were to be compared with the disk. */
+    compared,
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
-      if (!sessions.get(pid)) interpreter.begin(pid, '127.0.0.1', jail, clock.now());
-      for (const text of texts) {
-        const session = sessions.get(pid);
-        if (session) interpreter.interpret(session, readEvent(text), clock.now());
-      }
+      if (!recorder.pids(jail.id).includes(pid)) recorder.begin(jail, { pid, address: '127.0.0.1' }, clock.now());
+      for (const text of texts) recorder.add(jail, pid, text, clock.now());
     },
-    /** Records what is due, and what is waited for at most so long, in ms. */
-    async [Symbol.asyncDispose]() {
-      await recorder.close();
-      schedule.close();
+    /** Resolves when what was said has been acted upon. */
+    async drained(): Promise<void> {
+      do await wait(5);
+      while (!recorder.isDrained);
     },
+    close: () => loop.close(),
+    [Symbol.asyncDispose]: () => loop.close(),
   };
 }

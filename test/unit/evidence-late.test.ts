@@ -25,6 +25,6 @@ test('berth stops while the file of an upload is being synced: it is recorded be
   await using at = await recordingPlace();
   at.write('a', 'xxxxx');
   at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
-  await at.parting.recorder.close();
+  await at.parting.close();
   assert.deepEqual([await at.announced(), await at.rows()], [['a 5'], ['a 5 uploaded']]);
 });

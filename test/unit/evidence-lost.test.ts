@@ -4,7 +4,6 @@ import { mkdirSync, renameSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Session } from '../../src/uploads/log/sessions.ts';
 import { until } from '../support/poll.ts';
 import { recordingPlace, WRITE } from '../support/recording-place.ts';
 
@@ -67,7 +66,13 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   truncateSync(join(at.files, 'd', 'a'), 7);
   at.told(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
   await at.comesTo(['d/a 5'], ['d/a 7 uploaded']);
-  assert.equal(at.parting.sessions.get(1)?.hasUndone, true, 'the directory is scanned when the session has ended');
+  at.gone(1);
+  await at.parting.drained();
+  assert.deepEqual(
+    at.parting.compared,
+    [at.jail.id],
+    'the directory is compared with the disk when the session has ended',
+  );
 });
 
 test('a size was set, and the log is heard after that has been forgotten: the row has it all the same', async () => {
@@ -88,7 +93,7 @@ test('sweeps that find the same file without its session again and again do not 
   await at.comesTo([], ['a.part 5 waiting']);
   at.told(1, 'remove name "a.part"'); // its refusal is not heard
   at.gone(1);
-  const sweep = () => at.parting.ledger.sessionEnded(at.jail, 'a.part', { by: undefined, at: 1 });
+  const sweep = () => at.touch('a.part');
   const sweeps = setInterval(sweep, 10);
   try {
     await until('it is announced', async () => (await at.announced()).length === 1);
@@ -105,7 +110,7 @@ test('the log is so late that the disk shows the next upload already, under its 
   await at.comesTo([], ['a 20 partial']);
   renameSync(join(at.files, 'a'), join(at.files, 'b'));
   at.touch('b');
-  await at.parting.recorder.drained();
+  await at.parting.drained();
   at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 20', 'rename old "a" new "b"');
   await at.settles(['a 20'], ['b 20 uploaded']);
 });
@@ -124,7 +129,7 @@ test('closed by a handle whose open was not heard, while the next one writes: it
   at.write('a', 'xxxxx');
   at.told(1, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
   at.write('a', 'x'.repeat(12)); // so far
-  await at.comesTo(['a 5'], ['a 12 uploaded']);
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
   at.write('a', 'x'.repeat(20));
   at.told(1, 'close "a" bytes read 0 written 20');
   await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
@@ -139,7 +144,7 @@ for (const [told, first] of [
     at.write('a', 'xxxxx');
     at.told(1, ...first, 'close "a" bytes read 0 written 5', `open "a" ${WRITE}`);
     at.write('a', 'x'.repeat(20));
-    await at.comesTo(['a 5'], ['a 20 uploaded']);
+    await at.comesTo(['a 5'], ['a 5 uploaded']);
     at.touch('a');
     await at.settles(['a 5', 'a 20'], ['a 20 uploaded']);
   });
@@ -156,8 +161,7 @@ test('the kernel tells of a handle, and then the log of its open, which was late
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'xxxxx');
   const inode = statSync(join(at.files, 'a')).ino;
-  const session = new Session(at.jail, { pid: 1, address: '' }, { openedAt: undefined, serves: true });
-  at.parting.interpreter.adopt(session, [{ path: 'a', inode }]);
+  at.parting.recorder.begin(at.jail, { pid: 1, address: '' }, undefined, [{ path: 'a', inode }]);
   at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.settles(['a 5'], ['a 5 uploaded']);
 });

@@ -23,10 +23,10 @@ async function expire(
       log: createLog('silent'),
       node: config.node,
       filesRoot: () => files,
-      ledger: parting.ledger,
+      recorder: parting.recorder,
       clockLead: async () => ({ now: clock.now(), lead: 0 }),
       mustStay,
-      drained: (left) => parting.recorder.drained(left),
+      drained: () => parting.drained(),
     },
     new AbortController().signal,
   );
@@ -67,7 +67,7 @@ test('a file that a client opens while others are removed stays', async () => {
     at.write(`f${i}`, 'xxxxx');
     at.told(1, `open "f${i}" ${WRITE}`, `close "f${i}" bytes read 0 written 5`);
   }
-  await at.parting.recorder.drained();
+  await at.parting.drained();
   let opened: number | undefined;
   await expire(at, async () => {
     const held = filesHeldBy(process.pid).map(({ inode }) => inode);

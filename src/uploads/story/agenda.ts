@@ -35,6 +35,8 @@ export interface Look {
   isRepeated: boolean;
   /** What was seen, and since when. */
   still?: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
+  /** A client set times or sizes shortly before. */
+  wasSet: boolean;
   /** The log has been heard, and the kernel says that nobody writes it, since `still` was seen. */
   isUnexplained: boolean;
   synced?: FileStat | null;
@@ -54,7 +56,16 @@ export class Agenda {
   /** Plans a look at the latest at `due`. */
   look(path: FilePath, due: number): void {
     const look = this.#looks.get(path);
-    if (!look) this.#looks.set(path, { path, due, isBusy: false, isRepeated: false, isUnexplained: false, tries: 0 });
+    if (!look)
+      this.#looks.set(path, {
+        path,
+        due,
+        isBusy: false,
+        isRepeated: false,
+        isUnexplained: false,
+        wasSet: false,
+        tries: 0,
+      });
     else if (look.isBusy) look.isRepeated = true;
     else look.due = Math.min(look.due, due);
   }

@@ -14,7 +14,7 @@ import type { End, Ending, Move, Put, Remove } from './operations.ts';
 const STEP = 100;
 
 /** How soon a path is looked at where log and disk disagree, in ms. */
-const SOON_MS = 50;
+const SOON_MS = 5;
 
 /** Times that a put waits for the log because its file keeps changing. */
 const MOST_WAITS = 5;

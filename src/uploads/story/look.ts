@@ -31,8 +31,6 @@ export async function lookAt(
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   const { path } = look;
-  // The end of what is being written is heard.
-  if (file?.hasOpenWriters()) return 'settled';
   const found = directory.world.lstat(path);
   const stat = found?.isFile() ? fileStat(found) : undefined;
   const row = await directory.files.at(path);
@@ -43,16 +41,23 @@ export async function lookAt(
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }
-  if (row && (isCopy(row, stat) || (file?.wasSet && row.mtime !== UNSEEN && row.inode === stat.inode))) {
-    if (row.size_bytes !== stat.size_bytes && !look.isUnexplained) return { wait: 'explanation' };
-    await directory.files.update(row, stat);
-    return known(row, stat, directory);
+  look.wasSet ||= file?.wasSet === true;
+  const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
+  if (row && (wasSet || isCopy(row, stat))) {
+    const isResized = row.size_bytes !== stat.size_bytes;
+    if (isResized && !look.isUnexplained) return { wait: 'explanation' };
+    if (!isResized || !endingOf(path, found, stat, directory)) {
+      await directory.files.update(row, stat);
+      return known(row, stat, directory);
+    }
   }
   const placement = await directory.files.placementOf(stat);
   if (placement && isSame(placement, stat)) return placed(path, stat, row, directory);
   if (!look.isUnexplained) return { wait: 'explanation' };
+  // Its end will be heard, unless that line was lost.
+  if (file?.isHeld(stat.inode)) return { again: REST_MS };
   // A client may have set its times.
-  if (placement && file?.wasSet && placement.size_bytes === stat.size_bytes) return placed(path, stat, row, directory);
+  if (placement && look.wasSet && placement.size_bytes === stat.size_bytes) return placed(path, stat, row, directory);
   return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
 }
 
@@ -155,7 +160,7 @@ async function unexplained(
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
   if (!isSynced(look, stat)) return { wait: 'sync' };
-  const end = world.lost.endingOf(directory.row.id, path, stat, found.ctimeMs * 1000, directory.matched);
+  const end = endingOf(path, found, stat, directory);
   if (end) directory.matched.push(end);
   const pid = end?.by.pid ?? world.pids()[0];
   const isWaiting = world.isTemporary(path) && pid !== undefined && world.pids().includes(pid);
@@ -173,6 +178,11 @@ async function unexplained(
     await directory.announce({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
   }
   return 'settled';
+}
+
+/** The upload whose file had no name when it ended, if this may be it. */
+function endingOf(path: FilePath, found: Found, stat: FileStat, { world, row, matched }: DirectoryInTransaction) {
+  return world.lost.endingOf(row.id, path, stat, found.ctimeMs * 1000, matched);
 }
 
 /** How long looks have seen the same, in ms. */

@@ -45,6 +45,8 @@ export interface TrackedFile {
   readonly path: FilePath | undefined;
   /** Whether a handle may still write it. */
   hasOpenWriters(): boolean;
+  /** Whether the kernel knows one of those handles to hold that inode, or cannot be asked any more. */
+  isHeld(inode: number): boolean;
   /** Puts that have not been applied, oldest first. */
   readonly puts: readonly Put[];
   /** A client set its times or size within the last seconds, so they say nothing about who wrote it. */

@@ -139,6 +139,10 @@ export class File implements TrackedFile {
     return false;
   }
 
+  isHeld(inode: number): boolean {
+    return [...this.writers].some(({ session }) => this.#kernel.isHeldBy(session.by.pid, inode));
+  }
+
   get isNeeded(): boolean {
     return this.writers.size > 0 || this.puts.length > 0 || this.wasSet;
   }

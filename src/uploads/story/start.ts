@@ -104,11 +104,7 @@ export async function startStory(options: UploadsOptions): Promise<Uploads> {
   const retention = {
     ...options,
     filesRoot,
-    ledger: {
-      remove: (jail: Jail, path: string, _by: unknown, at: number) => recorder.removed(jail, path, at),
-      touch: (jail: Jail, path: string, ms: number) => recorder.look(jail, path, ms),
-      missing: (jail: Jail, path: string) => recorder.look(jail, path, 0),
-    },
+    recorder,
     drained,
     async mustStay(id: string) {
       const written = await settling.written(id);

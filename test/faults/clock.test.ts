@@ -41,10 +41,9 @@ async function retaining(place: CrashPlace, clock: Clock) {
           log: createLog('silent'),
           node: place.config.node,
           filesRoot: () => files,
-          ledger: {
-            remove: (_place, path) => removed.push(path),
-            touch: () => assert.fail('the file is the one of the row'),
-            missing: () => assert.fail('the file is there'),
+          recorder: {
+            removed: (_place, path) => removed.push(path),
+            look: () => assert.fail('the file is there, and the one of its row'),
           },
           clockLead,
           mustStay: async () => () => false,

@@ -79,7 +79,7 @@ async function filesByApi() {
   const { directoryFiles } = await import('../../src/uploads/directory-files.ts');
   const { Durable } = await import('../../src/uploads/disk/durable.ts');
   const { createTransit } = await import('../../src/uploads/transit.ts');
-  const { ledger, recorder } = await uploads();
+  const { recorder, close } = await uploads();
   const files = directoryFiles({
     database,
     filesRoot,
@@ -89,11 +89,11 @@ async function filesByApi() {
     isHeld: async () => false,
     isHeldNow: () => false,
     caughtUp: async () => undefined,
-    touch: (...about) => ledger.touch(...about),
-    missing: (...about) => ledger.missing(...about),
+    touch: (...about) => recorder.look(...about),
+    missing: (jail, path) => recorder.look(jail, path, 0),
     recorded: () => undefined,
   });
-  return { files, recorder };
+  return { files, close };
 }
 
 const operations: Record<string, () => Promise<void>> = {
@@ -165,11 +165,11 @@ const operations: Record<string, () => Promise<void>> = {
     await finishDeletions({ ...deps, log }, signal);
   },
   async record() {
-    const { say, place, recorder } = await uploads();
+    const { say, place, drained, close } = await uploads();
     dieAfter(Number(step));
     say(place, 1, 'open "report.csv" flags WRITE,CREATE mode 0644', 'close "report.csv" bytes read 0 written 4');
-    await recorder.drained();
-    await recorder.close();
+    await drained();
+    await close();
   },
   async 'webhook secret'() {
     const { renewWebhookSecret } = await import('../../src/directories/webhook-secret.ts');
@@ -229,20 +229,19 @@ const operations: Record<string, () => Promise<void>> = {
   },
   async retention() {
     const { applyRetention } = await import('../../src/uploads/retention.ts');
-    const { ledger, recorder } = await uploads();
+    const { recorder, drained, close } = await uploads();
     const clock = systemClock();
     dieAfter(Number(step));
     const late: Clock = { now: () => clock.now() + 8 * DAY };
     const clockLead = async () => ({ now: late.now(), lead: 0 });
-    const drained = (left?: number): Promise<void> => recorder.drained(left);
-    const options = { database, clock: late, clockLead, log, node: config.node, filesRoot, ledger, drained };
+    const options = { database, clock: late, clockLead, log, node: config.node, filesRoot, recorder, drained };
     await applyRetention({ ...options, mustStay: async () => () => false }, new AbortController().signal);
-    await recorder.drained();
-    await recorder.close();
+    await drained();
+    await close();
   },
   /** The API puts `report.csv` there. */
   async put() {
-    const { files, recorder } = await filesByApi();
+    const { files, close } = await filesByApi();
     dieAfter(Number(step));
     await files.place(
       target(),
@@ -251,11 +250,11 @@ const operations: Record<string, () => Promise<void>> = {
         yield Buffer.from('data');
       })(),
     );
-    await recorder.close();
+    await close();
   },
   /** The API removes the only upload. */
   async 'remove upload'() {
-    const { files, recorder } = await filesByApi();
+    const { files, close } = await filesByApi();
     const { id } = await database.reads
       .selectFrom('files')
       .select('id')
@@ -263,7 +262,7 @@ const operations: Record<string, () => Promise<void>> = {
       .executeTakeFirstOrThrow();
     dieAfter(Number(step));
     await files.remove(target(), id);
-    await recorder.close();
+    await close();
   },
 };
 

@@ -189,11 +189,7 @@ async function scanAllTheTime(
     log: createLog('silent'),
     node: '',
     filesRoot,
-    ledger: {
-      remove: ignore,
-      touch: ignore,
-      missing: ignore,
-    },
+    recorder: { removed: ignore, look: ignore },
     mustStay: async () => () => false,
     drained: async () => undefined,
   };

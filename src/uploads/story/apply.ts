@@ -53,6 +53,7 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
     if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
     return byTheLog(operation, row, directory);
   }
+  if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
   if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   // What was added to a file is told by its size, unless that was changed again since.
@@ -84,6 +85,15 @@ async function isAnother({ end, file }: Put, stat: FileStat, directory: Director
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
   const placement = await directory.files.placementOf(stat);
   return placement !== undefined && isSame(placement, stat);
+}
+
+/** The API has replaced the file since, or it was found before the log was heard: then it has been announced. */
+async function outdated({ path, end }: Put, row: FileRow, directory: DirectoryInTransaction): Promise<Outcome> {
+  const wasFound = row.source === 'disk' && row.state !== 'placed';
+  if (!wasFound && end.isComplete && !directory.world.isTemporary(path)) {
+    await directory.announce(announcement(path, end, end.bytes ?? end.written), undefined);
+  }
+  return 'done';
 }
 
 /** Whether somebody wrote the file after that upload had ended. */

@@ -1,7 +1,8 @@
 /**
  * Stories that seeds make up: several sessions put, append, rename, remove and drop files at once, under a log that is read
- * late, and the real recorder writes rows on a real database. Rows come to agree with the disk, and every upload is
- * announced once.
+ * late, and the real recorder writes rows on a real database. Rows come to agree with the disk, and in orderly stories every
+ * upload is announced once, under its name. Where sessions use the same names at once, the order of the log is not the one
+ * in which the kernel did things, and nobody can tell who wrote what.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,10 +21,9 @@ const MOST = { sessions: 3, steps: 12 };
 const FOLDERS = ['', '', 'd/', 'e/'];
 const NAMES = ['a', 'b', 'x.part'];
 
-function pathFor(random: Random, pid: number): string {
-  const name = NAMES[random(NAMES.length)] ?? 'a';
-  const folder = FOLDERS[random(FOLDERS.length)] ?? '';
-  return folder + (random(2) === 0 ? `s${pid}-${name}` : name);
+/** @param base the folder that the session works in, with a slash; '' for the one that all share. */
+function pathIn(base: string, random: Random): string {
+  return base + (FOLDERS[random(FOLDERS.length)] ?? '') + (NAMES[random(NAMES.length)] ?? 'a');
 }
 
 const KINDS = [
@@ -31,9 +31,9 @@ const KINDS = [
   'makeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'touch', 'putAndRename', 'putAndRename',
 ] as const; // prettier-ignore
 
-function stepsFor(random: Random, pid: number): Step[] {
+function stepsIn(base: string, random: Random): Step[] {
   const kind = KINDS[random(KINDS.length)] ?? 'put';
-  const path = pathFor(random, pid);
+  const path = pathIn(base, random);
   const hold = random(3) === 0 ? random(20_000) : random(200);
   switch (kind) {
     case 'put':
@@ -41,7 +41,7 @@ function stepsFor(random: Random, pid: number): Step[] {
     case 'drop':
       return [{ kind, path, hold }];
     case 'putAndRename': {
-      const to = pathFor(random, pid);
+      const to = pathIn(base, random);
       return [
         { kind: 'put', path: `${path}.part`, hold },
         { kind: 'replace', path: `${path}.part`, to },
@@ -49,11 +49,13 @@ function stepsFor(random: Random, pid: number): Step[] {
     }
     case 'rename':
     case 'replace':
-      return [{ kind, path, to: pathFor(random, pid) }];
-    case 'moveFolder':
-      return [{ kind: 'replace', path: random(2) === 0 ? 'd' : 'e', to: ['d', 'e', 'f', 'd/g'][random(4)] ?? 'f' }];
+      return [{ kind, path, to: pathIn(base, random) }];
+    case 'moveFolder': {
+      const from = base + (random(2) === 0 ? 'd' : 'e');
+      return [{ kind: 'replace', path: from, to: base + (['d', 'e', 'f', 'd/g'][random(4)] ?? 'f') }];
+    }
     case 'makeFolder':
-      return [{ kind, path: ['d', 'e', 'd/g'][random(3)] ?? 'd' }];
+      return [{ kind, path: base + (['d', 'e', 'd/g'][random(3)] ?? 'd') }];
     case 'remove':
     case 'stat':
     case 'badHandle':
@@ -63,14 +65,21 @@ function stepsFor(random: Random, pid: number): Step[] {
   }
 }
 
+/** Every second story is orderly. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
-  const sessions = Array.from({ length: 1 + random(MOST.sessions) }, (_, index) => ({
-    begins: random(3000),
-    steps: Array.from({ length: 1 + random(MOST.steps) }, () => stepsFor(random, index + 1)).flat(),
-    end: (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit',
-  }));
-  return { sessions, lag: [1000, 20_000, 500_000][random(3)] ?? 1000 };
+  const isOrderly = seed % 2 === 0;
+  const sessions = Array.from({ length: 1 + random(MOST.sessions) }, (_, index) => {
+    const base = isOrderly ? `s${index + 1}/` : '';
+    const first: Step[] = isOrderly ? [{ kind: 'makeFolder', path: `s${index + 1}` }] : [];
+    return {
+      begins: random(3000),
+      steps: [...first, ...Array.from({ length: 1 + random(MOST.steps) }, () => stepsIn(base, random)).flat()],
+      end: (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit',
+    };
+  });
+  const lags = isOrderly ? [1000, 20_000] : [1000, 20_000, 500_000];
+  return { sessions, lag: lags[random(lags.length)] ?? 1000, isOrderly };
 }
 
 test(

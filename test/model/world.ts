@@ -16,8 +16,6 @@ import { Truth } from './truth.ts';
 const BEGINNING = 1_790_000_000_000_000;
 /** Longer than anything may take to be settled, in µs. */
 const SETTLING = 40_000_000;
-/** A log that is read later than this, in µs, leaves names in doubt. */
-const KNOWABLE = 20_000;
 /** Of ten changes, so many are seen by the watcher. */
 const SEEN_OF_TEN = 1;
 
@@ -29,6 +27,8 @@ export interface Story {
   }[];
   /** How late the log may be read at most, in µs. */
   readonly lag: number;
+  /** Sessions do not meet: each has names of its own, so that the order of the log is that of what happened. */
+  readonly isOrderly: boolean;
 }
 
 interface LogLine {
@@ -201,6 +201,20 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       } else if (row.state === 'waiting') faults.push(`${path} still waits`);
     }
     for (const path of byPath.keys()) faults.push(`a row without a file: ${path}`);
+    if (story.isOrderly) faults.push(...(await announcedWrongly()));
+    const { storage_bytes: storage } = await database.db
+      .selectFrom('directories')
+      .select('storage_bytes')
+      .where('id', '=', jail.id)
+      .executeTakeFirstOrThrow();
+    const sum = disk.files().reduce((total, [, inode]) => total + inode.size, 0);
+    if (faults.length === 0 && storage !== sum) faults.push(`storage_bytes is ${storage}, the disk has ${sum}`);
+    return faults;
+  }
+
+  /** Uploads that were not announced once, or were though they had been dropped. */
+  async function announcedWrongly(): Promise<string[]> {
+    const faults: string[] = [];
     const transfers = await database.db
       .selectFrom('transfers')
       .select(['path', 'bytes', 'event'])
@@ -215,20 +229,12 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         const name = times.get(bytes)?.[0]?.path ?? '';
         const isOwn =
           name === path || (truth.names.get(bytes)?.has(name) === true && (isTemporary(path) || !isTemporary(name)));
-        // A log that is read so late cannot tell a refused rename from one that was done and undone since.
-        if (!isOwn && story.lag <= KNOWABLE) faults.push(`${path} ${bytes} was announced as ${name}`);
+        if (!isOwn) faults.push(`${path} ${bytes} was announced as ${name}`);
       }
     }
     for (const [bytes, why] of truth.forbidden) {
       if (times.has(bytes) && !truth.promised.has(bytes)) faults.push(`${bytes} was announced, though it was ${why}`);
     }
-    const { storage_bytes: storage } = await database.db
-      .selectFrom('directories')
-      .select('storage_bytes')
-      .where('id', '=', jail.id)
-      .executeTakeFirstOrThrow();
-    const sum = disk.files().reduce((total, [, inode]) => total + inode.size, 0);
-    if (faults.length === 0 && storage !== sum) faults.push(`storage_bytes is ${storage}, the disk has ${sum}`);
     return faults;
   }
 }

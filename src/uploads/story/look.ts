@@ -37,7 +37,7 @@ export async function lookAt(
   const stillFor = timeSince(look, stat, directory.world.ms);
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
   if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
-  if (row && isUnseen(row, stat)) {
+  if (row && isUnseen(row, stat, true)) {
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }

@@ -81,12 +81,14 @@ function keyOf(directoryId: string, { inode, size_bytes }: FileStat): string {
   return `${directoryId} ${inode} ${inode === UNSEEN_INODE ? size_bytes : ''}`;
 }
 
-/** Whether the row is of an upload that was announced before its file was seen, and the file is that one. */
-export function isUnseen(row: FileRow, stat: FileStat): boolean {
+/**
+ * Whether the row is of an upload that was announced before its file was seen, and the file may be that one. At its own path
+ * the inode proves nothing: it may be that of a file which had the name before.
+ */
+export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolean {
   const { mtime, size_bytes, inode, uploaded_at } = row;
-  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes) return false;
-  if (stat.mtime > uploaded_at + TIMER_GRAIN) return false;
-  return inode === UNSEEN_INODE ? stat.mtime > uploaded_at - LATEST : inode === stat.inode;
+  if (mtime !== UNSEEN || size_bytes !== stat.size_bytes || stat.mtime > uploaded_at + TIMER_GRAIN) return false;
+  return inode === stat.inode || ((isAtPath || inode === UNSEEN_INODE) && stat.mtime > uploaded_at - LATEST);
 }
 
 /** Of several the one that ended when the file was changed last: all files of a folder may begin alike. */

@@ -31,7 +31,7 @@ const TURN = 16;
 const BATCH = 64;
 
 /** How long notes wait for something to be written with, in ms, and how many wait at most: a flood may lose some. */
-const NOTES_MS = 250;
+const NOTES_MS = 1000;
 const NOTES = 10_000;
 
 /** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */

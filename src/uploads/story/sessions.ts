@@ -83,7 +83,9 @@ export class Session {
   /** Removes the handle that a close names. One whose open seems to have failed comes last. */
   take(name: string, path: FilePath): Handle | undefined {
     const same = this.opened(name);
-    const meant = same.find(({ isDoubtful }) => !isDoubtful) ?? same[0];
+    const certain = same.filter(({ isDoubtful }) => !isDoubtful);
+    // Of several the one whose file still has that name: the other's was replaced.
+    const meant = certain.find(({ file }) => file?.path === path) ?? certain[0] ?? same[0];
     const found = meant ?? this.openBefore().find((handle) => handle.file?.path === path);
     if (found) this.forget(found);
     return found;

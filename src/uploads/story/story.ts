@@ -473,7 +473,10 @@ export class Story {
   }
 
   #isAnyKnownAt(path: FilePath): boolean {
-    for (const each of this.#files.keys()) if (each === path || isBelow(each, path)) return true;
+    for (const [each, { writers, puts }] of this.#files) {
+      const isKnown = writers.size > 0 || puts.length > 0;
+      if (isKnown && (each === path || isBelow(each, path))) return true;
+    }
     return false;
   }
 

@@ -221,7 +221,12 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       .where('directory_id', '=', jail.id)
       .where('event', '=', 'uploaded')
       .execute();
-    const times = Map.groupBy(transfers, ({ bytes }) => bytes ?? 0);
+    // What was appended under a lagging log may get the size of another session's file.
+    const isOfIt = ({ bytes, path }: (typeof transfers)[number]): boolean => {
+      const names = truth.names.get(bytes ?? 0);
+      return names === undefined || names.has(path ?? '');
+    };
+    const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
     for (const [bytes, path] of truth.promised) {
       const count = times.get(bytes)?.length ?? 0;
       if (count !== 1) faults.push(`${path} ${bytes} was announced ${count} times`);

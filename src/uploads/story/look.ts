@@ -71,6 +71,8 @@ async function missing(
   if (stillFor < GONE_MS) return { again: GONE_MS - stillFor };
   if (!look.isUnexplained) return { wait: 'explanation' };
   const { now } = directory.world;
+  // Its file was never seen, and may be where the log does not tell.
+  if (row.mtime === UNSEEN) directory.requests.compare();
   await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
   await directory.forget(row);
   return 'settled';

@@ -457,7 +457,11 @@ export class Story {
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
     // The log has a file there, and it has gone.
     const isKnown = file !== undefined && (file.inode !== undefined || file.puts.length > 0);
-    if (isKnown) return !left || (file.inode !== undefined && left.ino !== file.inode);
+    if (isKnown) {
+      // The inode may be that of a file which had the name when the open was read.
+      const isLike = left !== undefined && file.puts.at(-1)?.end.bytes === left.size;
+      return !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
+    }
     const arrived = lstat(to);
     if (left || !arrived) return false;
     const child = this.#knownBelow(from);

@@ -392,7 +392,7 @@ export class Story {
     const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
     const there = path === undefined ? undefined : this.#files.get(path);
     if (there) files.add(there);
-    if (path !== undefined && files.size === 0) files.add(this.#ensure(path));
+    if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#ensure(path));
     for (const file of files) {
       file.setAt = this.#options.monotonic();
       const last = file.puts.at(-1);

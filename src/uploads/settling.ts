@@ -2,7 +2,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../event-loop.ts';
 import type { Jail } from './jails.ts';
-import type { Follower } from './log/follower.ts';
 import type { Sessions } from './log/sessions.ts';
 import type { UnheardSessions } from './log/unheard-sessions.ts';
 import { filesHeldBy } from './processes.ts';
@@ -15,7 +14,8 @@ const PATIENCE = 4000;
 const LOOK = 20;
 
 export interface SettlingOptions {
-  readonly follower: Pick<Follower, 'caughtUp'>;
+  /** Resolves when all has been followed that sshd had logged of the directory before the call. */
+  caughtUp(jail: Jail): Promise<void>;
   readonly sessions: Pick<Sessions, 'pidsOf'>;
   readonly unheard: Pick<UnheardSessions, 'sweep'>;
   readonly waiting: Pick<WaitingFiles, 'abandoned'>;
@@ -32,7 +32,7 @@ export interface Settling {
   settled(jail: Jail): Promise<void>;
 }
 
-export function createSettling({ follower, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
+export function createSettling({ caughtUp, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
   return {
     async written(id) {
       const pause = yielder();
@@ -48,7 +48,7 @@ export function createSettling({ follower, sessions, unheard, waiting, schedule 
       const waitWhile = async (isSo: () => boolean): Promise<void> => {
         while (isSo() && performance.now() < over) await setTimeout(LOOK);
       };
-      await follower.caughtUp(jail.id);
+      await caughtUp(jail);
       while (sessions.pidsOf(jail.id).length > 0 && performance.now() < over) {
         await unheard.sweep();
         if (sessions.pidsOf(jail.id).length > 0) await setTimeout(LOOK);

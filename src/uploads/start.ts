@@ -3,6 +3,7 @@
  * The map is in ../README.md.
  */
 import type { Background } from '../background.ts';
+import type { UncleanBoot } from '../boot.ts';
 import { lstatBeneath } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
@@ -15,16 +16,15 @@ import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries, untilAnswered } from './jails.ts';
-import { Follower } from './log/follower.ts';
+import { createFollower } from './log/follower.ts';
 import { Interpreter } from './log/interpret.ts';
+import { JournalReader } from './log/journal-reader.ts';
 import { Sessions } from './log/sessions.ts';
-import { Speakers } from './log/speakers.ts';
-import { Spool } from './log/spool.ts';
-import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
-import type { Line } from './log/transfer-log-worker.ts';
+import type { TransferLog } from './log/transfer-log.ts';
 import { UnheardSessions } from './log/unheard-sessions.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
 import { filesHeldBy, HeldInodes } from './processes.ts';
+import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
 import { REST } from './record/look.ts';
 import { startRecording } from './record/start.ts';
@@ -51,10 +51,10 @@ export interface UploadsOptions {
   /** Whose directories these are: this machine's name. */
   readonly node: string;
   readonly paths: {
-    /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
-    readonly corner: string;
-    /** For files on their way into a directory or out of it: likewise. */
+    /** For files on their way into a directory or out of it: on the jails' file system, closed to users. */
     readonly transit: string;
+    /** Where the transfer log keeps the journal. */
+    readonly journal: string;
   };
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
@@ -72,8 +72,12 @@ export interface UploadsOptions {
   readonly transact: Transact;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
-  /** Where what sshd logs is kept while the database is away; undefined with SQLite, which never is. */
-  readonly spool?: { readonly folder: string; isAway(): boolean } | undefined;
+  /** Whether the database is away; SQLite never is. */
+  readonly isAway?: (() => boolean) | undefined;
+  /** Open; whoever has opened it closes it, after this. */
+  readonly transferLog: TransferLog;
+  /** How the machine came up, if it had not gone down in order. */
+  readonly uncleanBoot?: UncleanBoot | undefined;
 }
 
 export interface UploadsState {
@@ -85,7 +89,6 @@ export interface UploadsState {
 }
 
 export interface Uploads extends Settling {
-  readonly sockets: Pick<TransferLog, 'currentSocket' | 'moreSockets'>;
   readonly files: DirectoryFiles;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
@@ -101,25 +104,13 @@ export interface Uploads extends Settling {
   close(): Promise<void>;
 }
 
-/** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
+/** Starts to follow the transfer log. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  const { background } = options;
+  const { background, transferLog } = options;
   const closing = new AbortController();
-  const parts = wire(options, () => transferLog.allSockets, closing.signal);
-  const {
-    filesRoot,
-    follower,
-    ledger,
-    recorder,
-    scanner,
-    schedule,
-    sessions,
-    spool,
-    unheard,
-    unmatched,
-    waiting,
-    watcher,
-  } = parts;
+  const parts = wire(options, closing.signal);
+  const { filesRoot, ledger, reader, recorder, scanner, schedule, sessions, unheard, unmatched, waiting, watcher } =
+    parts;
   const drained = (left: number) => recorder.drained(left);
   await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
   const settling = createSettling(parts);
@@ -133,14 +124,12 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
     retention: background.start('retention', { every: RETENTION }, (signal) => applyRetention(retention, signal)),
   };
-  const transferLog = await openTransferLog(options.paths.corner, parts.hear);
+  transferLog.follow(reader);
 
   return {
-    sockets: transferLog,
     files: directoryFiles({
       ...options,
       ...parts,
-      caughtUp: (id) => follower.caughtUp(id),
       isHeldNow: (id, inode) =>
         sessions.pidsOf(id).some((pid) => filesHeldBy(pid).some((held) => held.inode === inode)),
       touch: (jail, path, ms) => ledger.touch(jail, path, ms),
@@ -151,11 +140,11 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       },
     }),
     adoptSessions() {
-      unmatched.heardFrom(options.clock.now());
+      if (!transferLog.isInherited) unmatched.heardFrom(options.clock.now());
       return unheard.adoptAll();
     },
     async coverAll() {
-      await spool?.allRead(); // it explains what a scan finds
+      await reader.allRestored(); // it explains what a scan finds
       await scanner.coverAll();
       await loops.retention.run();
     },
@@ -172,20 +161,19 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       closing.abort();
       // They may wait for the log.
       for (const loop of Object.values(loops)) await loop.close();
-      await transferLog.close();
-      await spool?.close();
-      await follower.close();
+      transferLog.follow(undefined);
       await scanner.close();
       await watcher.close();
       await recorder.close();
+      await reader.close();
       schedule.close();
     },
   };
 }
 
 /** The parts, and what each tells the others. */
-function wire(options: UploadsOptions, sockets: () => readonly string[], closing: AbortSignal) {
-  const { clock, database, log } = options;
+function wire(options: UploadsOptions, closing: AbortSignal) {
+  const { clock, database, log, transferLog, isAway = () => false } = options;
   const jails = new JailQueries(database.reads, options.node);
   const logJails = untilAnswered(jails, closing);
   const sessions = new Sessions();
@@ -196,9 +184,15 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
   const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
   const livePids = (id: string) => sessions.pidsOf(id);
-  const caughtUp = (id: string) => follower.caughtUp(id);
-  const isBehind = (jail: Jail) => spool?.isBehind(jail) ?? false;
-  const rescan = (id: string) => (spool ? spool.scan(id) : scanner.request(id));
+  const isRestoring = (username: string) => reader.isRestoring(username);
+  const rescan = (id: string) => scanner.request(id);
+  const doubts = new Doubts(options.uncleanBoot);
+  const barrier = new WriteBarrier();
+  const caughtUp = async ({ sftp_username: username }: Jail) => {
+    const socket = transferLog.socketOf(username);
+    if (socket !== undefined) await barrier.passed(socket);
+    await reader.passed(username);
+  };
 
   const recording = startRecording({
     ...options,
@@ -210,16 +204,24 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
     caughtUp,
     rescan,
-    isRepeating: () => spool?.isRepeating() ?? false,
+    doubts,
   });
   const { ledger, notes, recorder, schedule, unmatched } = recording;
-  const waiting = new WaitingFiles({ reads: database.reads, node: options.node, clock, ledger, livePids });
+  const waiting = new WaitingFiles({
+    reads: database.reads,
+    node: options.node,
+    clock,
+    ledger,
+    livePids,
+    isRestoring,
+  });
   const watcher = new Watcher({
     log,
     filesRoot,
     limit: options.watchLimit,
-    changed: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.touch(jail, path, REST)),
-    missing: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.missing(jail, path)),
+    // Whatever there is to look at would wait in memory.
+    changed: (jail, path) => (isAway() ? rescan(jail.id) : ledger.touch(jail, path, REST)),
+    missing: (jail, path) => (isAway() ? rescan(jail.id) : ledger.missing(jail, path)),
     unclear: ({ id }) => rescan(id),
   });
   const scanner: Scanner = new Scanner({
@@ -235,13 +237,16 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     },
     tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
   });
+  const provenFrom = options.uncleanBoot?.at;
   const interpreter = new Interpreter({
     ledger,
     sessions,
     lstat,
+    provenFrom,
     note: (note) => notes.add(note),
     unclear({ jail, by }, { about, start }, at) {
-      const end = { isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false };
+      const isUnproven = at < (provenFrom ?? -Infinity);
+      const end = { isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false, isUnproven };
       if (about !== 'other') unmatched.addCutClose(jail.id, start, end);
       rescan(jail.id);
     },
@@ -249,11 +254,11 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
       if (hasUndone) rescan(jail.id);
       const failed = (error: unknown) => log.warn({ err: error }, 'the next sweep repeats it');
       waiting.sessionEnded(jail, by, at).catch(failed);
+      reader.revisit(jail.sftp_username);
     },
   });
   const live = (jail: Jail) => watcher.use(jail);
-  const lost = ({ id }: Jail) => rescan(id);
-  const unheard = new UnheardSessions({
+  const unheard: UnheardSessions = new UnheardSessions({
     ...options,
     filesRoot,
     jails: logJails,
@@ -261,31 +266,41 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     sessions,
     interpreter,
     caughtUp,
-    isBehind: options.spool && isBehind,
+    isRestoring: ({ sftp_username: username }) => isRestoring(username),
+    isGapless: () => transferLog.isInherited,
     live,
-    lost,
+    lost: ({ id }) => rescan(id),
   });
-  const barrier = new WriteBarrier(sockets);
-  const heard = { schedule, sessions, interpreter, unheard };
-  const passed = async (id: string): Promise<void> => spool?.passed(id);
-  const follower: Follower = new Follower({ ...heard, log, jails: logJails, barrier, passed, live });
-  const speakers = new Speakers(filesRoot, (pid) => sessions.get(pid));
-  const kept = { speakers, jails: logJails, follower, schedule, unheard, log, signal: closing };
-  const spool = options.spool && new Spool({ ...options.spool, ...kept, scan: (id) => scanner.request(id) });
-  const hear = (lines: readonly Line[]): void => (spool ? spool.take(lines) : follower.follow(lines));
+  const consumer = createFollower({
+    log,
+    clock,
+    jails: logJails,
+    schedule,
+    unmatched,
+    sessions,
+    interpreter,
+    unheard,
+    live,
+    repeated: (at) => recorder.repeated(at),
+    lost({ id }, until) {
+      doubts.add(id, until);
+      rescan(id);
+    },
+  });
+  const journal = { folder: options.paths.journal, transferLog, consumer, signal: closing };
+  const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
   return {
+    caughtUp,
     durable,
     filesRoot,
-    follower,
-    hear,
     isHeld,
     ledger,
+    reader,
     recorder,
     scanner,
     schedule,
     sessions,
-    spool,
     transit,
     unheard,
     unmatched,

@@ -23,6 +23,8 @@ export interface WaitingFilesOptions {
   readonly ledger: Pick<Ledger, 'sessionEnded'>;
   /** The processes that serve the directory's sessions. */
   livePids(directoryId: string): readonly number[];
+  /** Whether it is still to be found out which those are. */
+  isRestoring?(username: string): boolean;
 }
 
 export class WaitingFiles {
@@ -48,16 +50,17 @@ export class WaitingFiles {
 
   /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
   async sweep(): Promise<void> {
-    const { clock, ledger, livePids } = this.#options;
-    const sessions = await this.#sessions().execute();
+    const { clock, ledger, livePids, isRestoring = () => false } = this.#options;
+    const left = await this.#sessions().execute();
+    const sessions = left.filter(({ sftp_username: username }) => !isRestoring(username));
     const isOver = ({ id, session_pid: pid }: (typeof sessions)[number]): boolean =>
       pid === null || !livePids(id).includes(pid);
     const orphans = [];
     for (const { id, session_pid: pid } of sessions.filter(isOver)) {
-      const left = this.#rows()
+      const own = this.#rows()
         .where('directory_id', '=', id)
         .where('session_pid', pid === null ? 'is' : '=', pid);
-      orphans.push(...(await left.execute()));
+      orphans.push(...(await own.execute()));
     }
     for (const { id, sftp_username, file, path } of orphans) {
       if (!this.#orphans.has(file)) continue;
@@ -78,7 +81,7 @@ export class WaitingFiles {
     return reads
       .selectFrom(left)
       .innerJoin('directories', 'directories.id', 'left.directory_id')
-      .select(['directories.id', 'session_pid'])
+      .select(['directories.id', 'sftp_username', 'session_pid'])
       .where('node', '=', node);
   }
 

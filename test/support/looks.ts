@@ -50,6 +50,7 @@ export const NOTHING: Look = {
   isRested: false,
   isGone: false,
   isUnexplained: false,
+  isDoubted: false,
   isTemporary: (path) => path.endsWith('.part'),
   livePids: [1],
 };

@@ -84,7 +84,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     /** sshd says something of session `pid`. */
     told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
-    gone: (pid: number): void => parting.interpreter.end(pid, clock.now()),
+    gone: (pid: number): void => parting.interpreter.end(jail, pid, clock.now(), false),
     write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),
     touch: (path: string): void => parting.ledger.touch(jail, path, 0),
     /** It comes to that in the end, and stays so. */

@@ -10,6 +10,7 @@ import type { Jail } from '../../src/uploads/jails.ts';
 import { Interpreter } from '../../src/uploads/log/interpret.ts';
 import { readEvent } from '../../src/uploads/log/log-line.ts';
 import { Sessions } from '../../src/uploads/log/sessions.ts';
+import { Doubts } from '../../src/uploads/record/doubts.ts';
 import { startRecording } from '../../src/uploads/record/start.ts';
 
 export interface RecordingOptions {
@@ -36,7 +37,7 @@ export function recording(options: RecordingOptions) {
   const log = createLog('silent');
   const sessions = new Sessions();
   const rescanned: string[] = [];
-  const { ledger, recorder, schedule } = startRecording({
+  const { ledger, recorder, schedule, unmatched } = startRecording({
     node,
     clock,
     log,
@@ -48,6 +49,7 @@ export function recording(options: RecordingOptions) {
     isHeld: async () => isHeld(),
     caughtUp: () => wait(lag),
     rescan: (id) => void rescanned.push(id),
+    doubts: new Doubts(undefined),
     async transact(work) {
       const written = await database.db.transaction().execute(async (tx) => {
         const { value } = await work(tx);
@@ -73,12 +75,13 @@ export function recording(options: RecordingOptions) {
     sessions,
     interpreter,
     schedule,
+    unmatched,
     rescanned,
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
-      if (!sessions.get(pid)) interpreter.begin(pid, '127.0.0.1', jail, clock.now());
+      if (!sessions.get(jail.id, pid)) interpreter.begin(pid, '127.0.0.1', jail, clock.now());
       for (const text of texts) {
-        const session = sessions.get(pid);
+        const session = sessions.get(jail.id, pid);
         if (session) interpreter.interpret(session, readEvent(text), clock.now());
       }
     },

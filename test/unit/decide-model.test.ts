@@ -176,6 +176,7 @@ class World {
       synced: waited.has('sync') ? stat : undefined,
       isRested: waited.has('rest'),
       isGone: waited.has('rest') && !stat,
+      isDoubted: false,
       isUnexplained: waited.has('explanation'),
       isTemporary: (name) => name === TEMPORARY,
       livePids: this.isOver ? [] : [1],

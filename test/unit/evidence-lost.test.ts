@@ -67,7 +67,11 @@ test('a folder is not renamed onto the one above it: what is known of the files 
   truncateSync(join(at.files, 'd', 'a'), 7);
   at.told(1, 'set "d/a" size 7', 'rename old "d/g" new "d"', 'sent status Failure');
   await at.comesTo(['d/a 5'], ['d/a 7 uploaded']);
-  assert.equal(at.parting.sessions.get(1)?.hasUndone, true, 'the directory is scanned when the session has ended');
+  assert.equal(
+    at.parting.sessions.get(at.jail.id, 1)?.hasUndone,
+    true,
+    'the directory is scanned when the session has ended',
+  );
 });
 
 test('a size was set, and the log is heard after that has been forgotten: the row has it all the same', async () => {

@@ -32,7 +32,7 @@ for (const isRecorded of [false, true]) {
       at.touch('a');
       await at.comesTo([], ['a 7 placed']);
     }
-    const session = at.parting.sessions.get(1);
+    const session = at.parting.sessions.get(at.jail.id, 1);
     assert.ok(session);
     for (const line of LINES) at.parting.interpreter.interpret(session, readEvent(line), said);
     await at.comesTo(['a 5'], ['a 7 placed']);

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { Files } from '../../src/uploads/record/files.ts';
 import { fileStat } from '../../src/uploads/record/file-stat.ts';
 import { lookAt } from '../../src/uploads/record/look.ts';
+import { Doubts } from '../../src/uploads/record/doubts.ts';
 import { Namespace } from '../../src/uploads/record/namespace.ts';
 import { Unmatched } from '../../src/uploads/record/unmatched.ts';
 import { ROW } from '../support/looks.ts';
@@ -33,6 +34,7 @@ test('the row at its path is no twin of its own, though the file is renamed whil
     isTemporary: () => false,
     livePids: () => [],
     unmatched: new Unmatched(),
+    doubts: new Doubts(undefined),
   });
   assert.equal(sight.row, row);
   assert.equal(sight.twin, undefined);

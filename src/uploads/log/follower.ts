@@ -1,116 +1,105 @@
-/** Follows the transfer log: lines in, evidence out, in the order in which sshd logged them. */
+/** Follows the journal: records in, evidence out, in the order in which sshd logged the lines. */
+import type { Clock, Micros } from '../../clock.ts';
 import type { Log } from '../../log.ts';
 import type { Jail, JailQueries } from '../jails.ts';
+import { LOG_LAG } from '../record/file-stat.ts';
 import type { Schedule } from '../record/schedule.ts';
-import type { Interpreter } from './interpret.ts';
-import { Lanes } from './lanes.ts';
+import type { Unmatched } from '../record/unmatched.ts';
+import type { Interpreter, KeptSession } from './interpret.ts';
+import type { RecordConsumer } from './journal-reader.ts';
+import type { JournalRecord, Sighting } from './journal-record.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
 import { Session, type Sessions } from './sessions.ts';
-import type { SpooledLine } from './spool.ts';
-import type { Line } from './transfer-log-worker.ts';
 import type { UnheardSessions } from './unheard-sessions.ts';
-import type { WriteBarrier } from './write-barrier.ts';
 
-/** Looks of one directory that are due or under way beyond which its lines wait. */
-export const BACKLOG = 500;
+/** Looks of one directory that are due or under way beyond which its records wait. */
+const BACKLOG = 500;
 
 export interface FollowerOptions {
   readonly log: Log;
+  readonly clock: Clock;
   readonly jails: Pick<JailQueries, 'byUsername'>;
-  readonly schedule: Pick<Schedule, 'pending'>;
+  readonly schedule: Pick<Schedule, 'pending' | 'isSettled'>;
+  readonly unmatched: Pick<Unmatched, 'isEmpty'>;
   readonly sessions: Sessions;
   readonly interpreter: Interpreter;
-  readonly unheard: UnheardSessions;
-  readonly barrier: WriteBarrier;
-  /** Resolves when enough of the lines has been handed over that were kept while the database was away. */
-  passed?(directoryId: string): Promise<void>;
+  readonly unheard: Pick<UnheardSessions, 'adopt' | 'resume' | 'check'>;
   /** A session of that directory has begun. */
   live(jail: Jail): void;
+  /** An earlier process may have recorded what happened until then. */
+  repeated(at: Micros): void;
+  /** Lines until then are missing. */
+  lost(jail: Jail, until: Micros): void;
 }
 
-export class Follower {
-  readonly #options: FollowerOptions;
-  readonly #lanes: Lanes;
+export function createFollower(options: FollowerOptions): RecordConsumer {
+  const { clock, interpreter, jails, live, log, schedule, sessions, unheard, unmatched } = options;
 
-  constructor(options: FollowerOptions) {
-    this.#options = options;
-    const { log, sessions, schedule, unheard } = options;
-    this.#lanes = new Lanes({
-      directoryOf: (pid) => sessions.get(pid)?.jail.id,
-      follow: (line) => this.#follow(line),
-      failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
-      isBusy: (id) => schedule.pending(id) > BACKLOG,
-      lost: (id) => unheard.resume(id),
-    });
-  }
-
-  follow(lines: readonly Line[]): void {
-    for (const line of lines) {
-      if (line.pid === 0) this.#options.barrier.cameBack(line.text);
-      else this.#lanes.push(line);
-    }
-  }
-
-  /** Resolves when what sshd had logged about the directory before the call has been followed. */
-  async caughtUp(directoryId: string): Promise<void> {
-    await this.#options.barrier.passed();
-    await this.#options.passed?.(directoryId);
-    await this.followed(directoryId);
-  }
-
-  /** The same for what was handed to `follow` before the call. */
-  followed(directoryId: string): Promise<void> {
-    return this.#lanes.passed(directoryId);
-  }
-
-  /** Lines that wait behind which one of that process would. */
-  waiting(pid: number): number {
-    return this.#lanes.waiting(pid);
-  }
-
-  async close(): Promise<void> {
-    await this.#lanes.running;
-  }
-
-  #follow({ at, pid, text, spooled }: Line & Partial<SpooledLine>): Promise<void> | undefined {
-    const { interpreter } = this.#options;
+  function follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined {
+    if (isRepeated) options.repeated(record.at);
+    const { at, pid, text, born } = record;
     const event = readEvent(text);
-    const session = this.#sessionOf(pid, spooled);
-    if (event.kind === 'session-opened') return this.#begin(pid, event, at);
-    if (event.kind === 'session-closed') interpreter.end(pid, at);
-    else if (session) interpreter.interpret(session, event, at, spooled?.seen);
-    else return this.#adopt(pid, event, at, spooled);
+    if (event.kind === 'session-opened') {
+      // An earlier process of that number died without a word.
+      interpreter.end(jail, pid, at, false);
+      live(jail);
+      interpreter.begin(pid, event.address, jail, at, born);
+      return undefined;
+    }
+    if (event.kind === 'session-closed') {
+      interpreter.end(jail, pid, at, true);
+      return undefined;
+    }
+    const session = sessions.get(jail.id, pid);
+    if (!session) return adopt(jail, record, event);
+    interpreter.interpret(session, event, at, seenBy(event, record, clock.now()));
     return undefined;
   }
 
-  async #begin(pid: number, { username, address }: LogEvent & { kind: 'session-opened' }, at: number): Promise<void> {
-    const { interpreter, jails, live } = this.#options;
-    interpreter.end(pid, at); // an earlier process of that number died without a word
-    const jail = await jails.byUsername(username);
-    if (!jail) return;
-    live(jail);
-    interpreter.begin(pid, address, jail, at);
+  /** A process of which nothing was heard before: its session began before there was a journal. */
+  async function adopt(jail: Jail, record: JournalRecord, event: LogEvent): Promise<void> {
+    const { at, pid, address } = record;
+    await unheard.adopt(pid);
+    let session = sessions.get(jail.id, pid);
+    if (!session) {
+      // It has ended since.
+      session = new Session(jail, { pid, address }, { openedAt: undefined, serves: true });
+      live(jail);
+      interpreter.adopt(session, []);
+    }
+    interpreter.interpret(session, event, at, seenBy(event, record, clock.now()));
   }
 
-  /** A process of which nothing was heard before: a session that began before this process, or none of ours. */
-  async #adopt(pid: number, event: LogEvent, at: number, spooled: SpooledLine['spooled'] | undefined): Promise<void> {
-    const session = spooled ? await this.#resume(pid, spooled) : await this.#options.unheard.adopt(pid);
-    if (session) this.#options.interpreter.interpret(session, event, at, spooled?.seen);
-  }
+  return {
+    jailOf: (user) => jails.byUsername(user),
+    follow,
+    restore(jail, state) {
+      live(jail);
+      interpreter.restore(jail, state as readonly KeptSession[]);
+    },
+    restored(jail) {
+      unheard.check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions'));
+    },
+    lost(jail, until) {
+      log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
+      unheard.resume(jail.id);
+      options.lost(jail, until);
+    },
+    isBusy: (id) => schedule.pending(id) > BACKLOG,
+    isDecided: (id) => schedule.isSettled(id) && unmatched.isEmpty(id),
+    state(jail) {
+      const kept = interpreter.kept(jail.id);
+      return kept.length > 0 ? kept : undefined;
+    },
+    failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
+  };
+}
 
-  /** The session that a process served when it said a line that was kept: the number may be another's by now. */
-  async #resume(pid: number, { user, address }: SpooledLine['spooled']): Promise<Session | undefined> {
-    const { interpreter, jails, live } = this.#options;
-    const jail = await jails.byUsername(user);
-    if (!jail) return undefined;
-    live(jail);
-    const session = new Session(jail, { pid, address }, { openedAt: undefined, serves: true });
-    interpreter.adopt(session, []);
-    return session;
-  }
-
-  #sessionOf(pid: number, spooled: SpooledLine['spooled'] | undefined): Session | undefined {
-    const session = this.#options.sessions.get(pid);
-    return spooled && session?.jail.sftp_username !== spooled.user ? undefined : session;
-  }
+/**
+ * What lay at the path that the event is about; undefined to look now. An open is logged before it makes or empties its file:
+ * as long as its line is fresh, a later look tells more.
+ */
+function seenBy(event: LogEvent, { at, seen }: JournalRecord, now: Micros): Sighting | null | undefined {
+  if (event.kind === 'open' && now - at < LOG_LAG) return undefined;
+  return Array.isArray(seen) ? (seen as readonly (Sighting | null)[]).at(-1) : (seen as Sighting | null | undefined);
 }

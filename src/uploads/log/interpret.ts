@@ -7,14 +7,14 @@
 import type { Micros } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
-import type { Handle, HandleEnd } from '../record/evidence.ts';
+import type { BySession, Handle, HandleEnd } from '../record/evidence.ts';
 import { LOG_LAG, TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ledger } from '../record/ledger.ts';
 import type { Change, Entry } from '../record/namespace.ts';
 import type { LogEvent } from './log-line.ts';
 import { type Asked, Session, type Sessions } from './sessions.ts';
-import type { Sighting } from './spool-queues.ts';
+import type { Sighting } from './journal-record.ts';
 
 /** sshd's complaint about a write shows that many bytes of a name (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
@@ -25,6 +25,12 @@ type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
 
 /** How a handle was opened. */
 type Opening = Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates'>;
+
+/** A file that a process writes. */
+interface HeldPath {
+  readonly path: FilePath;
+  readonly inode: number;
+}
 
 /** Its open was not heard. */
 const UNHEARD = { name: undefined, openedAt: undefined, creates: false, truncates: false };
@@ -39,6 +45,25 @@ export interface InterpretOptions {
   note(note: SessionNote): void;
   /** A session is over: nobody renames what it left under temporary names. */
   ended(session: Session, at: Micros): void;
+  /** What was closed before may not have reached the disk: the machine went down since. */
+  readonly provenFrom?: Micros | undefined;
+}
+
+/** A handle that a session had open when the journal was compacted. */
+type KeptHandle = Omit<Handle, 'entry' | 'pid' | 'order'> & {
+  /** Whether it writes, and where its file is by now: null when it has no name any more. */
+  readonly writes: boolean;
+  readonly now: FilePath | null;
+};
+
+/** A session as it was when the journal was compacted. */
+export interface KeptSession {
+  readonly by: BySession;
+  readonly openedAt: Micros | undefined;
+  readonly born: string | undefined;
+  readonly serves: boolean;
+  readonly isDoubted: boolean;
+  readonly handles: readonly KeptHandle[];
 }
 
 export class Interpreter {
@@ -55,16 +80,68 @@ export class Interpreter {
   }
 
   /** A session has begun. */
-  begin(pid: number, address: string, jail: Jail, at: Micros): void {
+  begin(pid: number, address: string, jail: Jail, at: Micros, born?: string): void {
     const by = { pid, address };
-    this.#options.sessions.add(new Session(jail, by, { openedAt: at, serves: true }));
+    this.#options.sessions.add(new Session(jail, by, { openedAt: at, serves: true, born }));
     this.#options.note({ event: 'session-opened', directoryId: jail.id, at, by });
   }
 
   /** A session that was there before the log was, with the files that it writes. */
-  adopt(session: Session, writing: readonly { path: FilePath; inode: number }[]): void {
+  adopt(session: Session, writing: readonly HeldPath[]): void {
     this.#options.sessions.add(session);
     for (const file of writing) session.add(this.#openWriter(session, { ...UNHEARD, ...file }));
+  }
+
+  /** What a later process has to know of a directory's sessions to go on with what they say next. */
+  kept(directoryId: string): KeptSession[] {
+    return this.#options.sessions.of(directoryId).map((session) => {
+      const { by, openedAt, born, serves, doubtedUpTo } = session;
+      const handles = session.all().map(({ entry, pid: _pid, order: _order, ...handle }): KeptHandle => {
+        const now = entry && !entry.isAttached ? null : (entry?.path ?? handle.path);
+        return { ...handle, writes: entry !== undefined, now };
+      });
+      return { by, openedAt, born, serves, isDoubted: doubtedUpTo > 0, handles };
+    });
+  }
+
+  /** Takes up sessions as an earlier process has kept them. */
+  restore(jail: Jail, kept: readonly KeptSession[]): void {
+    for (const { by, openedAt, born, serves, isDoubted, handles } of kept) {
+      const session = new Session(jail, by, { openedAt, born, serves });
+      this.#options.sessions.add(session);
+      for (const { writes, now, ...given } of handles) {
+        const { name, openedAt: at, inode, isRefused, isDoubtful, creates, truncates } = given;
+        const opening = { name, path: now ?? given.path, openedAt: at, inode, creates, truncates };
+        const handle = writes
+          ? this.#openWriter(session, opening)
+          : { ...this.#handle(session, opening), entry: undefined };
+        session.add(handle);
+        handle.isRefused = isRefused;
+        if (isDoubtful) session.doubt(handle);
+        if (now === null) this.#ledger.lose(handle);
+      }
+      if (isDoubted) session.doubtedUpTo = this.#order;
+    }
+  }
+
+  /**
+   * Compares the handles that a live session had with the files that the kernel says it writes.
+   * @param isGapless whether every open since was heard, or is still to be.
+   */
+  compare(session: Session, handles: readonly Handle[], writing: readonly HeldPath[], isGapless: boolean): void {
+    const current = new Set(session.all());
+    for (const handle of handles) {
+      const { entry, inode, isDoubtful } = handle;
+      if (!entry?.isAttached || isDoubtful || !current.has(handle)) continue;
+      if (writing.some((file) => file.path === entry.path || file.inode === inode)) continue;
+      session.forget(handle);
+      this.#look(handle, entry);
+    }
+    if (isGapless) return;
+    const isKnown = ({ path }: HeldPath): boolean => [...current].some(({ entry }) => entry?.path === path);
+    for (const file of writing) {
+      if (!isKnown(file)) session.add(this.#openWriter(session, { ...UNHEARD, ...file }));
+    }
   }
 
   /** @param seen what lay at its path when it was logged, null for nothing; looked up now when it is left out. */
@@ -76,23 +153,30 @@ export class Interpreter {
     session.isComplaining = event.kind === 'complaint' || event.kind === 'write-refused';
   }
 
-  /** A session is over, whether or not sshd could say so. */
-  end(pid: number, at: Micros): void {
+  /** A session is over: sshd has said so, or its process has died without a word. */
+  end(jail: Jail, pid: number, at: Micros, isSaid: boolean): void {
     const { sessions, note, ended } = this.#options;
-    const session = sessions.get(pid);
+    const session = sessions.get(jail.id, pid);
     if (!session) return;
-    const { jail, by } = session;
-    sessions.remove(pid);
-    // sshd closes all handles before it says that a session is over, so the rest died with the process.
+    const { by } = session;
+    sessions.remove(jail.id, pid);
     for (const handle of session.all()) {
       const { path, openedAt, entry, isDoubtful } = handle;
       const dropped = { isComplete: false, at, by, bytes: undefined, isDoubted: false };
-      if (entry) this.#ledger.release(handle, isDoubtful ? undefined : dropped);
+      // sshd closes all handles before it says that a session is over, so a close was not heard or not understood.
+      if (entry && isSaid && !isDoubtful) this.#look(handle, entry);
+      else if (entry) this.#ledger.release(handle, isDoubtful ? undefined : dropped);
       else if (!isDoubtful) note({ event: 'download-dropped', directoryId: jail.id, at, by, path, openedAt });
     }
     session.reads.end().forEach(note);
     ended(session, at);
     if (session.serves) note({ event: 'session-closed', directoryId: jail.id, at, by, openedAt: session.openedAt });
+  }
+
+  /** What became of a file through a handle is not known: the disk has to tell. */
+  #look(handle: Handle, entry: Entry): void {
+    this.#ledger.release(handle, undefined);
+    if (entry.isAttached) this.#ledger.touch(entry.directory.jail, entry.path, 0);
   }
 
   /** What a session asks for from here on; undefined when it asks for nothing that could be refused. */
@@ -190,7 +274,9 @@ export class Interpreter {
     const writer = handle ?? (event.written > 0 ? this.#openWriter(session, unheard) : undefined);
     if (!writer?.entry) return;
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
-    const end = { ...endOf(session, writer, event, at), sizeSeen: this.#sizeOf(jail, writer, event, at) };
+    const sizeSeen = this.#sizeOf(jail, writer, event, at);
+    const isUnproven = at < (this.#options.provenFrom ?? -Infinity);
+    const end = { ...endOf(session, writer, event, at), sizeSeen, isUnproven };
     this.#ledger.release(writer, isChanged ? end : undefined);
   }
 

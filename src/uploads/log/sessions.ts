@@ -17,11 +17,15 @@ const DOUBTFUL_LIMIT = 50;
 /** For so long after a session was taken up, the log may tell of what the kernel has told of it already, in ms. */
 const LATE = 5000;
 
+type SessionStart = Pick<Session, 'openedAt' | 'serves'> & { readonly born?: string | undefined };
+
 export class Session {
   readonly jail: Jail;
   readonly by: BySession;
   /** When it was opened; undefined when it began before this process. */
   readonly openedAt: Micros | undefined;
+  /** When its process began, as the kernel counts; undefined when nobody looked. */
+  readonly born: string | undefined;
   /** Whether this process serves requests. sshd's own process beside it has the same UID. */
   serves: boolean;
   asked: Asked | undefined;
@@ -38,10 +42,11 @@ export class Session {
   /** By the monotonic clock, in ms. */
   readonly #since = performance.now();
 
-  constructor(jail: Jail, by: BySession, { openedAt, serves }: Pick<Session, 'openedAt' | 'serves'>) {
+  constructor(jail: Jail, by: BySession, { openedAt, serves, born }: SessionStart) {
     this.jail = jail;
     this.by = by;
     this.openedAt = openedAt;
+    this.born = born;
     this.serves = serves;
   }
 
@@ -88,37 +93,37 @@ export class Session {
   }
 }
 
+/** A process's number may have been another user's before. */
 export class Sessions {
-  readonly #byPid = new Map<number, Session>();
-  readonly #pids = new Map<string, Set<number>>();
+  readonly #byDirectory = new Map<string, Map<number, Session>>();
 
   add(session: Session): void {
-    const { pid } = session.by;
-    this.remove(pid); // the number may have been another process's before
-    this.#byPid.set(pid, session);
     const { id } = session.jail;
-    this.#pids.set(id, (this.#pids.get(id) ?? new Set()).add(pid));
+    const own = this.#byDirectory.get(id) ?? new Map<number, Session>();
+    this.#byDirectory.set(id, own);
+    own.set(session.by.pid, session);
   }
 
-  get(pid: number): Session | undefined {
-    return this.#byPid.get(pid);
+  get(directoryId: string, pid: number): Session | undefined {
+    return this.#byDirectory.get(directoryId)?.get(pid);
   }
 
-  remove(pid: number): void {
-    const session = this.#byPid.get(pid);
-    if (!session) return;
-    this.#byPid.delete(pid);
-    const { id } = session.jail;
-    this.#pids.get(id)?.delete(pid);
-    if (this.#pids.get(id)?.size === 0) this.#pids.delete(id);
+  remove(directoryId: string, pid: number): void {
+    const own = this.#byDirectory.get(directoryId);
+    own?.delete(pid);
+    if (own?.size === 0) this.#byDirectory.delete(directoryId);
   }
 
   /** The processes that serve the directory's sessions. */
   pidsOf(directoryId: string): number[] {
-    return [...(this.#pids.get(directoryId) ?? [])];
+    return [...(this.#byDirectory.get(directoryId)?.keys() ?? [])];
+  }
+
+  of(directoryId: string): Session[] {
+    return [...(this.#byDirectory.get(directoryId)?.values() ?? [])];
   }
 
   all(): Session[] {
-    return [...this.#byPid.values()];
+    return [...this.#byDirectory.values()].flatMap((own) => [...own.values()]);
   }
 }

@@ -77,7 +77,7 @@ function toldAlone(look: Look): Effects {
 
 /** What is told of them need not be told again. */
 function unmatched({ isTemporary }: Look, closes: readonly Close[]): Close[] {
-  return closes.map((close) => ({ ...close, isTold: close.isComplete && !isTemporary(close.path) }));
+  return closes.map((close) => ({ ...close, isTold: isSayable(close) && !isTemporary(close.path) }));
 }
 
 function removed({ path, now }: Look, row: Recorded, removal: Removal | undefined): Pick<Effects, 'events' | 'remove'> {
@@ -88,13 +88,21 @@ function removed({ path, now }: Look, row: Recorded, removal: Removal | undefine
 /** Uploads that cannot be seen any more, by the word of the log alone. */
 function told({ row, isTemporary }: Look, closes: readonly Close[]): Announcement[] {
   return closes
-    .filter(({ isComplete, isTold, path }) => isComplete && !isTold && !isTemporary(path))
+    .filter((close) => isSayable(close) && !close.isTold && !isTemporary(close.path))
     .map((close) => announcement(close, close.bytes ?? close.sizeSeen ?? row?.size_bytes ?? 0));
+}
+
+/** Whether the log's word is enough. */
+function isSayable({ isComplete, isUnproven }: Close): boolean {
+  return isComplete && !isUnproven;
 }
 
 /** A handle that wrote the file has gone, and it is the last one. */
 function closed(look: Look, stat: FileStat, last: Close): Decision {
   const before = [...renamedBefore(look, stat), ...told(look, look.closes.slice(0, -1))];
+  // The disk has not kept all that was written.
+  const isCut = last.isUnproven === true && stat.size_bytes !== (last.bytes ?? last.sizeSeen);
+  if (isCut) return dropped(look, stat, { ...last, bytes: undefined }, before);
   const uploaded = last.isComplete ? uploadedStat(look, stat, last) : stat;
   if (!uploaded) return { wait: 'barrier' };
   const isShort = last.isDoubted && last.bytes !== undefined && uploaded.size_bytes > last.bytes;
@@ -236,6 +244,7 @@ function restored({ removedRow }: Look, stat: FileStat): Effects | undefined {
 function found(look: Look, stat: FileStat): Decision {
   if (!look.isRested) return { wait: 'rest' };
   if (!look.isUnexplained) return { wait: 'explanation' };
+  if (look.isDoubted) return unproven(look, stat);
   if (!isSynced(look, stat)) return { wait: 'sync' };
   const row = { ...stat, uploaded_at: look.now, source: 'disk' } as const;
   const [pid] = look.livePids;
@@ -244,6 +253,12 @@ function found(look: Look, stat: FileStat): Decision {
   }
   const upload = { path: look.path, at: look.now, bytes: stat.size_bytes };
   return { ...NOTHING, announce: [upload], put: { row: { ...row, state: 'uploaded', session_pid: null } } };
+}
+
+/** It may be whole, and nobody knows: a client resumes it, or an operator decides. */
+function unproven({ path, now }: Look, stat: FileStat): Effects {
+  const row = { ...stat, state: 'partial', uploaded_at: now, source: 'disk', session_pid: null } as const;
+  return { ...NOTHING, events: [{ event: 'upload-dropped', path, at: now, bytes: stat.size_bytes }], put: { row } };
 }
 
 function isSynced({ synced }: Look, stat: FileStat): boolean {

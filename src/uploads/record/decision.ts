@@ -44,6 +44,8 @@ export interface Look {
   readonly isGone: boolean;
   /** Nobody holds it open, by the kernel's word, and the log has nothing more to say. */
   readonly isUnexplained: boolean;
+  /** It was last changed when the log was not kept: before a power cut, say. */
+  readonly isDoubted: boolean;
   readonly isTemporary: IsTemporary;
   /** The processes that serve the directory's live sessions, which may still rename a temporary name. */
   readonly livePids: readonly number[];

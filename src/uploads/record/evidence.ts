@@ -57,6 +57,8 @@ export interface Close {
   readonly isUnwritten?: boolean | undefined;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
+  /** The machine went down since, and not in order: only the disk can show that the file is whole. */
+  readonly isUnproven?: boolean | undefined;
   /** Of the file that was written, when it was seen. */
   readonly inode: number | undefined;
   /** Announced already, before the file was seen. */
@@ -66,7 +68,10 @@ export interface Close {
 }
 
 /** What a handle that has gone did to its file. */
-export type HandleEnd = Pick<Close, 'isComplete' | 'at' | 'by' | 'bytes' | 'sizeSeen' | 'isUnwritten' | 'isDoubted'>;
+export type HandleEnd = Pick<
+  Close,
+  'isComplete' | 'at' | 'by' | 'bytes' | 'sizeSeen' | 'isUnwritten' | 'isDoubted' | 'isUnproven'
+>;
 
 export interface Rename {
   readonly from: FilePath;

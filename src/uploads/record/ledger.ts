@@ -111,6 +111,11 @@ export class Ledger {
     return { ...change, undo };
   }
 
+  /** The file of a handle has no name any more. */
+  lose({ entry }: Handle): void {
+    if (entry) this.#schedule.namespaceOf(entry.directory.jail).remove(entry.path);
+  }
+
   /** A client sets the size or the times of a file, by its path or through a handle. */
   set(jail: Jail, file: FilePath | Entry, { isSize }: { readonly isSize: boolean }): void {
     const entry = typeof file === 'string' ? this.#entryOf(jail, file) : file;

@@ -8,6 +8,7 @@ import type { Close } from './evidence.ts';
 import type { FileRow, Files } from './files.ts';
 import { type FileStat, fileStat, isFileOf, isSame } from './file-stat.ts';
 import type { Repeating } from './history.ts';
+import type { Doubts } from './doubts.ts';
 import type { Entry } from './namespace.ts';
 import type { Unmatched } from './unmatched.ts';
 
@@ -28,6 +29,7 @@ export interface LookOptions extends Repeating {
   /** The processes that serve the directory's live sessions. */
   livePids(directoryId: string): readonly number[];
   readonly unmatched: Unmatched;
+  readonly doubts: Pick<Doubts, 'has'>;
 }
 
 /** A look, and what its decision is applied to. */
@@ -88,6 +90,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
     isGone: stat === undefined && stillFor >= GONE_REST - 100,
     isUnexplained,
+    isDoubted: stats !== undefined && options.doubts.has(id, stats.ctimeMs * 1000, now),
     isTemporary,
     livePids: options.livePids(id),
   };

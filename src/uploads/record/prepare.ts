@@ -4,6 +4,7 @@ import { isUnavailable } from '../../db/away.ts';
 import type { Log } from '../../log.ts';
 import type { Durable } from '../disk/durable.ts';
 import type { FilesRoot } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
 import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
 import { REST } from './look.ts';
@@ -18,7 +19,7 @@ export interface PrepareOptions {
   readonly durable: Durable;
   readonly filesRoot: FilesRoot;
   /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
-  caughtUp(directoryId: string): Promise<void>;
+  caughtUp(jail: Jail): Promise<void>;
   /** Whether a session of the directory holds that inode open for writing, by the kernel's word. */
   isHeld(directoryId: string, inode: number): Promise<boolean>;
 }
@@ -41,13 +42,13 @@ export async function prepare(
       const path = entry.isAttached ? entry.path : (entry.closes.at(-1)?.path ?? '');
       progress.synced = await options.durable.sync(options.filesRoot(sftp_username), path);
     } else if (wait === 'barrier') {
-      await options.caughtUp(id);
+      await options.caughtUp(entry.directory.jail);
       // Another size was not set when a handle writes it that the log has elsewhere: a folder was renamed meanwhile.
       const isSetOnly = progress.wasSet && entry.closes.length === 0;
       if (isSetOnly && (await isExplained(entry, stat, options))) await sleep(REST, signal);
       else progress.seen = stat ?? null;
     } else {
-      await options.caughtUp(id);
+      await options.caughtUp(entry.directory.jail);
       progress.isUnexplained = !(await isExplained(entry, stat, options));
       if (!progress.isUnexplained) await sleep(REST, signal);
     }

@@ -65,11 +65,16 @@ export class Recorder {
   /** When the last transaction began that wrote something. */
   #lastBegan = Number.NEGATIVE_INFINITY;
   /** What happened until then may be recorded: the database went away before it answered a commit. */
-  #inDoubtUntil: Micros | undefined;
+  #inDoubtUntil: Micros = -Infinity;
   readonly #stop = new AbortController();
 
   constructor(options: RecorderOptions) {
     this.#options = options;
+  }
+
+  /** What happened until then may be recorded already. */
+  repeated(at: Micros): void {
+    this.#inDoubtUntil = Math.max(this.#inDoubtUntil, at);
   }
 
   /** Something is due. */
@@ -125,7 +130,7 @@ export class Recorder {
     } catch (error) {
       if (isPassing(error)) {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
-        this.#inDoubtUntil = this.#options.clock.now();
+        this.repeated(this.#options.clock.now());
         await sleep(RETRY, this.#stop.signal);
         this.#ready.unshift(...entries);
         this.#options.notes.putBack(notes);

@@ -36,6 +36,11 @@ export class Unmatched {
     this.#heardFrom.push(at);
   }
 
+  /** Whether nothing of that directory is looked for. */
+  isEmpty(directoryId: string): boolean {
+    return !this.#closes.has(directoryId);
+  }
+
   addClose(directoryId: string, close: UnmatchedClose): void {
     const others = this.#closes.get(directoryId) ?? [];
     this.#closes.set(directoryId, [close, ...others].slice(0, CLOSES));

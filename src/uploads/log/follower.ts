@@ -77,9 +77,8 @@ export function createFollower(options: FollowerOptions): RecordConsumer {
       live(jail);
       interpreter.restore(jail, state as readonly KeptSession[]);
     },
-    restored(jail) {
-      unheard.check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions'));
-    },
+    restored: (jail) =>
+      unheard.check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions')),
     lost(jail, until) {
       log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
       unheard.resume(jail.id);

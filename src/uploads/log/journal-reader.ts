@@ -43,8 +43,8 @@ export interface RecordConsumer {
    * @param isRepeated whether an earlier process may have followed it.
    */
   follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined;
-  /** All that an earlier process left of a journal has been followed. */
-  restored(jail: Jail): void;
+  /** All that an earlier process left of a journal has been followed. Resolves when it is known what became of its sessions. */
+  restored(jail: Jail): Promise<void>;
   /** Records are missing here: the disk has to tell what happened. */
   lost(jail: Jail, until: number): void;
   /** Whether the directory's records should come slowly. */
@@ -71,6 +71,8 @@ interface Part {
   end: Position;
   /** What an earlier process left ends there; undefined when that has been followed. */
   restoresTo: Position | undefined;
+  /** Whether it is known what became of sessions that were there before. */
+  isChecked: boolean;
   /** Where the next read begins; undefined before the first. */
   next: Position | undefined;
   /** The base, and the length of its line. */
@@ -128,14 +130,15 @@ export class JournalReader implements JournalFollower {
 
   /** Whether an earlier process's records of the user are still to be followed. */
   isRestoring(user: string): boolean {
-    return this.#parts.get(user)?.restoresTo !== undefined;
+    const part = this.#parts.get(user);
+    return part !== undefined && isRestoring(part);
   }
 
   /** Resolves when nothing that an earlier process left is to be followed. */
   async allRestored(): Promise<void> {
     const { signal } = this.#options;
-    const isRestoring = (): boolean => [...this.#parts.values()].some(({ restoresTo }) => restoresTo !== undefined);
-    while (isRestoring() && !signal.aborted) await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+    while ([...this.#parts.values()].some(isRestoring) && !signal.aborted)
+      await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
 
   /** What the user's journal has may be decided by now, without a further record. */
@@ -170,6 +173,7 @@ export class JournalReader implements JournalFollower {
       user,
       end: 0,
       restoresTo: undefined,
+      isChecked: true,
       next: undefined,
       base: 0,
       baseLength: 0,
@@ -284,7 +288,8 @@ export class JournalReader implements JournalFollower {
   #finishRestoring(part: Part): void {
     if (part.restoresTo === undefined || part.followed < part.restoresTo || !part.jail) return;
     part.restoresTo = undefined;
-    this.#consumer.restored(part.jail);
+    part.isChecked = false;
+    void this.#consumer.restored(part.jail).finally(() => (part.isChecked = true));
   }
 
   #readMore(part: Part, jail: Jail): void {
@@ -368,6 +373,10 @@ export class JournalReader implements JournalFollower {
     part.isPaused = false;
     this.#goOn(part);
   }
+}
+
+function isRestoring({ restoresTo, isChecked }: Part): boolean {
+  return restoresTo !== undefined || !isChecked;
 }
 
 /** Lets those go on who wait for no more than what has been followed. */

@@ -78,13 +78,15 @@ export class UnheardSessions {
 
   /** The journal of an earlier process has been followed: handles may have been closed since that nobody has heard of. */
   async check(jail: Jail): Promise<void> {
-    const { caughtUp, interpreter, isGapless, lost, sessions } = this.#options;
+    const { caughtUp, clock, interpreter, isGapless, lost, sessions } = this.#options;
     const before = sessions.of(jail.id).map((session) => ({ session, handles: session.all() }));
     if (before.length === 0) return;
     await caughtUp(jail);
     for (const { session, handles } of before) {
-      if (!isAliveStill(session)) continue;
-      interpreter.compare(session, handles, writtenBy(session), isGapless());
+      if (isAliveStill(session)) interpreter.compare(session, handles, writtenBy(session), isGapless());
+      else if (sessions.get(jail.id, session.by.pid) === session) {
+        interpreter.end(jail, session.by.pid, clock.now(), false);
+      }
     }
     if (!isGapless()) lost(jail);
   }

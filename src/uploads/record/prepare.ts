@@ -60,7 +60,10 @@ export async function prepare(
 
 /** Whether the log or the kernel knows who wrote it, or does still. */
 async function isExplained(entry: Entry, stat: FileStat | undefined, { isHeld }: PrepareOptions): Promise<boolean> {
-  return stat !== undefined && (isToldElsewhere(entry, stat) || (await isHeld(entry.directory.jail.id, stat.inode)));
+  if (!stat) return false;
+  // A session that died without a word has its handles until somebody notices.
+  const isWritten = [...entry.writers].some(({ isDoubtful }) => !isDoubtful);
+  return isWritten || isToldElsewhere(entry, stat) || (await isHeld(entry.directory.jail.id, stat.inode));
 }
 
 /** Whether a look that is still to come may tell of the file: the log has its close under another name. */

@@ -48,12 +48,13 @@ raise_backlog() {
     say "cannot set net.core.somaxconn to $wanted: sessions wait earlier when serve is stuck"
 }
 
-keepers=() keeper_by=() watcher=''
+keepers=() keeper_by=() serve_keeper='' watcher=''
 
 # In sessions of their own: a Ctrl-C reaches this script only, which ends them in order.
 keep() {
   setsid setpriv --pdeathsig TERM "${keeper_by[@]}" bash "$project/scripts/lib/keep" "$1" "$BERTH_RUNTIME_DIR/$1.pid" "${@:2}" &
   keepers+=($!)
+  [[ $1 != serve ]] || serve_keeper=$!
 }
 
 end_all() {
@@ -61,12 +62,12 @@ end_all() {
   trap - EXIT
   say 'stopping; uploads that are under way stay unfinished'
   [[ -z $watcher ]] || kill "$watcher" 2>/dev/null || true
-  # serve hears how the sessions end, so it is the last one to go.
+  # serve hears how the sessions end, so it goes last.
   local keeper
   for keeper in "${keepers[@]}"; do
+    [[ $keeper != "$serve_keeper" ]] || "$project/scripts/lib/end-sessions"
     kill -TERM "$keeper" 2>/dev/null || true
     wait "$keeper" 2>/dev/null || true
-    [[ $keeper != "${keepers[0]}" || ${#keepers[@]} -lt 2 ]] || "$project/scripts/lib/end-sessions"
   done
 }
 

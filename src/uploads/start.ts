@@ -2,6 +2,7 @@
  * Uploads, wired: the transfer log, the watcher and scans put evidence into the ledger; the recorder looks and writes.
  * The map is in ../README.md.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Background } from '../background.ts';
 import type { UncleanBoot } from '../boot.ts';
 import { lstatBeneath } from '../beneath.ts';
@@ -35,6 +36,8 @@ import { WaitingFiles } from './waiting-files.ts';
 
 /** Looks that are due or under way beyond which a scan waits. */
 const SCAN_BACKLOG = 1000;
+/** How long what waits in the sockets may hold up the end. */
+const LAST_WORDS_MS = 2000;
 /** How often dead sessions, files that wait for one, and old files are looked for, in ms. */
 const SESSION_SWEEP = 5000;
 const WAITING_SWEEP = 2000;
@@ -158,6 +161,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       watchesComplete: watcher.isComplete(),
     }),
     async close() {
+      // The sessions may have ended just before: what they said last is heard by nobody else.
+      await Promise.race([parts.allHeard(), wait(LAST_WORDS_MS, undefined, { ref: false })]);
       closing.abort();
       // They may wait for the log.
       for (const loop of Object.values(loops)) await loop.close();
@@ -185,6 +190,7 @@ function wire(options: UploadsOptions, closing: AbortSignal) {
   const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
   const livePids = (id: string) => sessions.pidsOf(id);
   const isRestoring = (username: string) => reader.isRestoring(username);
+  const allHeard = () => Promise.all(transferLog.socketsFor('').map((socket) => barrier.passed(socket)));
   const rescan = (id: string) => scanner.request(id);
   const doubts = new Doubts(options.uncleanBoot);
   const barrier = new WriteBarrier();
@@ -291,6 +297,7 @@ function wire(options: UploadsOptions, closing: AbortSignal) {
   const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
   return {
+    allHeard,
     caughtUp,
     durable,
     filesRoot,

@@ -3,6 +3,7 @@
  * them is `partial`: not listed, not announced, counted. Resumed and closed, it is an upload.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -18,6 +19,7 @@ import { connect } from '../support/sftp-client.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 import { runSshd, startSshd } from '../support/sshd.ts';
 
+const END_SESSIONS = fileURLToPath(new URL('../../scripts/lib/end-sessions', import.meta.url));
 const LOG_SOCKETS = fileURLToPath(new URL('../../scripts/lib/log-sockets', import.meta.url));
 
 /** Of a file whose handle stays open. */
@@ -68,6 +70,7 @@ async function stumpPlace() {
       await sshd.kill();
       sshd = await runSshd(sshd.config);
     },
+    endSessions: () => void execFileSync(END_SESSIONS, { env: { PATH: process.env['PATH'], ...environment } }),
     /** From the next start on. */
     nextBoot: () => void (boot += 1),
     announced: () =>
@@ -120,6 +123,23 @@ for (const [name, end] of Object.entries(ENDS)) {
     assert.deepEqual(await place.listed(), [`stump ${STUMP.length + 1}`, 'whole 5']);
   });
 }
+
+test('at a shutdown the sessions end first and are heard, and the next boot doubts nothing', async () => {
+  await using place = await stumpPlace();
+  const session = await place.session();
+  const handle = await session.open('stump', 'w');
+  await session.write(handle, STUMP);
+  place.endSessions();
+  await until('its end is heard', async () => (await place.storage()) === STUMP.length);
+  await place.stop('SIGTERM');
+  // By an administrator, while everything is down.
+  writeFileSync(join(place.files, 'copied'), 'copied');
+  place.nextBoot();
+  await place.start();
+  await until('it is announced', () => place.announced().length > 0);
+  assert.deepEqual(place.announced(), ['copied 6']);
+  assert.deepEqual(await place.listed(), ['copied 6']);
+});
 
 test('after a power cut what the journal does not prove is no upload, and what it does is announced', async () => {
   await using place = await stumpPlace();

@@ -35,6 +35,8 @@ export interface FollowerOptions {
 export function createFollower(options: FollowerOptions): RecordConsumer {
   const { clock, interpreter, jails, live, log, schedule, sessions, unheard, unmatched } = options;
 
+  const isFresh = ({ at }: JournalRecord): boolean => Math.abs(clock.now() - at) < LOG_LAG;
+
   function follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined {
     if (isRepeated) options.repeated(record.at);
     const { at, pid, text, born } = record;
@@ -52,7 +54,7 @@ export function createFollower(options: FollowerOptions): RecordConsumer {
     }
     const session = sessions.get(jail.id, pid);
     if (!session) return adopt(jail, record, event);
-    interpreter.interpret(session, event, at, seenBy(event, record, clock.now()));
+    interpreter.interpret(session, event, at, seenBy(record), isFresh(record));
     return undefined;
   }
 
@@ -67,7 +69,7 @@ export function createFollower(options: FollowerOptions): RecordConsumer {
       live(jail);
       interpreter.adopt(session, []);
     }
-    interpreter.interpret(session, event, at, seenBy(event, record, clock.now()));
+    interpreter.interpret(session, event, at, seenBy(record), isFresh(record));
   }
 
   return {
@@ -94,11 +96,7 @@ export function createFollower(options: FollowerOptions): RecordConsumer {
   };
 }
 
-/**
- * What lay at the path that the event is about; undefined to look now. An open is logged before it makes or empties its file:
- * as long as its line is fresh, a later look tells more.
- */
-function seenBy(event: LogEvent, { at, seen }: JournalRecord, now: Micros): Sighting | null | undefined {
-  if (event.kind === 'open' && now - at < LOG_LAG) return undefined;
+/** What lay at the path that the event is about; undefined to look now. */
+function seenBy({ seen }: JournalRecord): Sighting | null | undefined {
   return Array.isArray(seen) ? (seen as readonly (Sighting | null)[]).at(-1) : (seen as Sighting | null | undefined);
 }

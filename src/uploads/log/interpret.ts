@@ -71,8 +71,9 @@ export class Interpreter {
   readonly #ledger: Ledger;
   /** Of the handle that was opened last. */
   #order = 0;
-  /** What lay there when the line came that is interpreted, if somebody looked. */
+  /** What lay there when the line came that is interpreted, if somebody looked, and whether that was just now. */
   #seen: Sighting | null | undefined;
+  #isFresh = true;
 
   constructor(options: InterpretOptions) {
     this.#options = options;
@@ -145,9 +146,10 @@ export class Interpreter {
   }
 
   /** @param seen what lay at its path when it was logged, null for nothing; looked up now when it is left out. */
-  interpret(session: Session, event: LogEvent, at: Micros, seen?: Sighting | null): void {
+  interpret(session: Session, event: LogEvent, at: Micros, seen?: Sighting | null, isFresh = true): void {
     session.serves = true;
     this.#seen = seen;
+    this.#isFresh = isFresh;
     session.asked = this.#asked(session, event, at);
     this.#seen = undefined;
     session.isComplaining = event.kind === 'complaint' || event.kind === 'write-refused';
@@ -248,7 +250,9 @@ export class Interpreter {
 
   /** Of the file that was opened, unless the path is another's by now: one that was emptied since then is new. */
   #inodeOf(jail: Jail, path: FilePath, emptiedAt: Micros): number | undefined {
-    const stats = this.#lstat(jail, path);
+    // An open is logged before it makes or empties its file: a later look tells more, unless the file has been renamed by then.
+    const stats =
+      (this.#isFresh && emptiedAt > 0 ? this.#options.lstat(jail, path) : undefined) ?? this.#lstat(jail, path);
     return stats && stats.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? stats.ino : undefined;
   }
 

@@ -8,6 +8,7 @@
  */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../clock.ts';
 import { errorMessage } from '../../errors.ts';
@@ -141,8 +142,8 @@ function accept(socket: Socket, queue: Incoming[]): void {
 
 function flushSoon(): void {
   flushing = true;
-  const wait = due - performance.now();
-  if (wait > 0) setTimeout(flush, wait);
+  const rest = due - performance.now();
+  if (rest > 0) setTimeout(flush, rest);
   // After the reads of this turn, so that a burst becomes one batch.
   else setImmediate(flush);
 }
@@ -209,6 +210,9 @@ function syncJournal(): Promise<void> {
 async function close(): Promise<void> {
   for (const server of servers) server.close();
   for (const timer of timers) clearInterval(timer);
+  // sshd writes at once after connecting.
+  const over = performance.now() + SILENCE_LIMIT_MS;
+  while (queues.some((queue) => queue.length > 0) && performance.now() < over) await wait(1);
   flush();
   await syncJournal();
   port?.close();

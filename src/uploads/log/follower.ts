@@ -87,7 +87,7 @@ export function createFollower(options: FollowerOptions): RecordConsumer {
       options.lost(jail, until);
     },
     isBusy: (id) => schedule.pending(id) > BACKLOG,
-    isDecided: (id) => schedule.isSettled(id) && unmatched.isEmpty(id),
+    isDecided: (id, isUrgent) => schedule.isSettled(id) && (isUrgent === true || unmatched.isEmpty(id)),
     state(jail) {
       const kept = interpreter.kept(jail.id);
       return kept.length > 0 ? kept : undefined;

@@ -192,6 +192,7 @@ export class Interpreter {
         return undefined;
       case 'rename': {
         const [from, to] = [filePath(event.from), filePath(event.to)];
+        if (from && to && this.#isFresh) this.#learnInodes(jail, from, to);
         const change = from && to ? this.#ledger.rename(jail, { from, to, by, at }) : undefined;
         return change ? { kind: 'change', change } : OTHER;
       }
@@ -254,6 +255,19 @@ export class Interpreter {
     const stats =
       (this.#isFresh && emptiedAt > 0 ? this.#options.lstat(jail, path) : undefined) ?? this.#lstat(jail, path);
     return stats && stats.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? stats.ino : undefined;
+  }
+
+  /** Files that were opened below a folder and not there to be seen yet are known later by their inodes alone. */
+  #learnInodes(jail: Jail, from: FilePath, to: FilePath): void {
+    for (const { path, handles } of this.#ledger.writersBelow(jail, from)) {
+      const unseen = handles.filter(
+        ({ inode, openedAt, isDoubtful }) => !inode && openedAt !== undefined && !isDoubtful,
+      );
+      if (unseen.length === 0) continue;
+      const { lstat } = this.#options;
+      const ino = (lstat(jail, path) ?? lstat(jail, `${to}${path.slice(from.length)}`))?.ino;
+      for (const handle of unseen) handle.inode = ino;
+    }
   }
 
   #closed(session: Session, event: Event<'close'>, at: Micros): void {

@@ -33,6 +33,9 @@ const LIMIT = 2 ** 30;
 /** Records in memory: of one user, and of all. */
 const IN_MEMORY = { each: 5000, all: 50_000 };
 
+/** Records that are put on the disk at once when there is room for some. */
+const PIECE = 100;
+
 /** A first line is no longer: a session has at most a thousand handles. */
 const FIRST_LINE = 2 ** 20;
 
@@ -108,13 +111,13 @@ export class JournalFiles {
   retry(now: Micros): [string, Position][] {
     const written: [string, Position][] = [];
     for (const [user, file] of this.#files) {
-      if (file.memory.length === 0 && !file.hasLost) continue;
-      const gap: JournalRecord[] = file.hasLost ? [{ at: now, pid: 0, text: '', address: '', isGap: true }] : [];
-      if (!this.#write(user, file, [...file.memory, ...gap])) continue;
-      this.#inMemory -= file.memory.length;
-      file.memory = [];
-      file.hasLost = false;
-      written.push([user, endOf(file)]);
+      const before = file.size;
+      while (file.memory.length > 0 && this.#write(user, file, file.memory.slice(0, PIECE))) {
+        this.#inMemory -= file.memory.splice(0, PIECE).length;
+      }
+      const gap: JournalRecord = { at: now, pid: 0, text: '', address: '', isGap: true };
+      if (file.hasLost && file.memory.length === 0) file.hasLost = !this.#write(user, file, [gap]);
+      if (file.size !== before) written.push([user, endOf(file)]);
     }
     return written;
   }

@@ -49,8 +49,11 @@ export interface RecordConsumer {
   lost(jail: Jail, until: number): void;
   /** Whether the directory's records should come slowly. */
   isBusy(directoryId: string): boolean;
-  /** Whether everything that was followed is decided and written, but for what `state` tells of. */
-  isDecided(directoryId: string): boolean;
+  /**
+   * Whether everything that was followed is decided and written, but for what `state` tells of.
+   * @param isUrgent the disk has no room: what would only be good to know later is not worth it.
+   */
+  isDecided(directoryId: string, isUrgent?: boolean): boolean;
   /** What a later process needs to go on from here; undefined for nothing. */
   state(jail: Jail): unknown;
   /** A record could not be followed. */
@@ -59,7 +62,7 @@ export interface RecordConsumer {
 
 export interface JournalReaderOptions {
   readonly folder: string;
-  readonly transferLog: Pick<TransferLog, 'compact'>;
+  readonly transferLog: Pick<TransferLog, 'compact' | 'isFull'>;
   readonly consumer: RecordConsumer;
   readonly signal: AbortSignal;
 }
@@ -345,7 +348,8 @@ export class JournalReader implements JournalFollower {
   #compact(part: Part): boolean {
     const { jail, user } = part;
     if (!jail || part.isCompacting || part.next === undefined || this.#parts.get(user) !== part) return true;
-    if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id)) return false;
+    if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id, this.#options.transferLog.isFull()))
+      return false;
     const state = this.#consumer.state(jail);
     // There is little to gain.
     if (part.followed === part.base && (state !== undefined || part.followed < part.end)) return true;

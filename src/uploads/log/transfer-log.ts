@@ -55,6 +55,8 @@ export interface TransferLog {
   follow(follower: JournalFollower | undefined): void;
   /** Removes what comes before that position, which `state` stands for; the journal itself when it is undefined and nothing is left. */
   compact(user: string, position: Position, state: unknown): void;
+  /** Whether the disk does not take all of the journal now. */
+  isFull(): boolean;
   /** Whether the thread runs. */
   listening(): boolean;
   close(): Promise<void>;
@@ -138,6 +140,7 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
       if (state === undefined && ends.get(user) === position) ends.delete(user);
       send({ kind: 'compact', user, position, state });
     },
+    isFull: () => isFull,
     listening: () => running,
     async close() {
       if (running) send({ kind: 'close' });

@@ -28,7 +28,7 @@ export interface Handle {
   /** Later handles have higher numbers. */
   readonly order: number;
   /** Of its file, when that was there to be seen. */
-  readonly inode: number | undefined;
+  inode: number | undefined;
   /** The server refused a write through it (a full disk): it does not leave what the client sent. */
   isRefused: boolean;
   /** The open seems to have failed. */

@@ -16,6 +16,9 @@ import type { Schedule } from './schedule.ts';
 /** How long after a client set times or a size their change may show, in ms. */
 const SET_SHOWS = 3000;
 
+/** Entries that are looked through for writers when a folder is renamed. */
+const WRITERS_BELOW = 200;
+
 export interface LedgerOptions {
   readonly schedule: Schedule;
   readonly isTemporary: IsTemporary;
@@ -65,6 +68,21 @@ export class Ledger {
     entry.closes.push(close);
     entry.progress = {};
     this.#news(entry);
+  }
+
+  /** The handles that write files at a path or below it, of which many are not looked for. */
+  *writersBelow(
+    jail: Jail,
+    path: FilePath,
+  ): Generator<{ readonly path: FilePath; readonly handles: readonly Handle[] }> {
+    const top = this.#schedule.namespaceOf(jail).find(path);
+    const below = top ? [top] : [];
+    for (let left = WRITERS_BELOW; left > 0; left -= 1) {
+      const entry = below.pop();
+      if (!entry) return;
+      if (entry.writers.size > 0) yield { path: entry.path, handles: [...entry.writers] };
+      below.push(...entry.children.values());
+    }
   }
 
   /** Returns undefined for a request that cannot have done anything. */

@@ -12,6 +12,10 @@ import { OperatorError } from './errors.ts';
 export interface Config {
   readonly stateDir: string;
   readonly jailDir: string;
+  /** Descriptors of the transfer log's sockets (scripts/lib/log-sockets); empty when nobody holds any for this process. */
+  readonly logSockets: readonly number[];
+  /** Names this boot of the machine; undefined when the kernel is to be asked. */
+  readonly bootId: string | undefined;
   readonly runtimeDir: string;
   /** SQLite's file, or PostgreSQL's URL. */
   readonly database: string;
@@ -107,6 +111,15 @@ const delays = v.pipe(
   ),
   v.transform(([second = '', third = '', fourth = '']) => [Number(second), Number(third), Number(fourth)] as const),
 );
+const bootId = v.optional(v.string());
+const descriptors = v.optional(
+  v.pipe(
+    words,
+    v.check((parts) => parts.every((part) => /^\d+$/.test(part)), 'must be numbers of open descriptors'),
+    v.transform((parts) => parts.map(Number)),
+  ),
+  '',
+);
 const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
 const claimMap = v.pipe(
   v.string(),
@@ -118,6 +131,9 @@ const Environment = v.object({
   BERTH_STATE_DIR: v.optional(folder, '/var/lib/berth'),
   BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
   BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
+  // For `berth serve` alone: scripts/lib/log-sockets, and the units.
+  BERTH_LOG_SOCKETS: descriptors,
+  BERTH_BOOT_ID: bootId,
   BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
   BERTH_API_PORT: v.optional(port, '8443'),
   BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),
@@ -202,6 +218,8 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     stateDir: env.BERTH_STATE_DIR,
     jailDir: env.BERTH_JAIL_DIR,
     runtimeDir: env.BERTH_RUNTIME_DIR,
+    logSockets: env.BERTH_LOG_SOCKETS,
+    bootId: env.BERTH_BOOT_ID,
     ...databaseOf(env),
     api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
     tls: {

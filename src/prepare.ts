@@ -4,6 +4,8 @@
  */
 import { join } from 'node:path';
 import type { Config } from './config.ts';
+import { noteBoot } from './boot.ts';
+import { systemClock } from './clock.ts';
 import { tryLock } from './db/instance-lock.ts';
 import { lookAt } from './db/look.ts';
 import { isMissing } from './db/place.ts';
@@ -17,6 +19,7 @@ import { prepareSshd } from './sftp/sshd.ts';
 /** @throws {OperatorError} when something on the machine has to be mended first. */
 export async function prepare(config: Config, log: Log): Promise<void> {
   await prepareSshd(config, log);
+  noteBoot(config.stateDir, config.bootId, systemClock().now());
   if (isMissing(config.database)) return;
   // A berth serve that runs has done this, and does it better: it knows of changes under way.
   using lock = tryLock(join(config.stateDir, 'serve.lock'));

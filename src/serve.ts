@@ -12,7 +12,7 @@ import { isJournal } from './journal.ts';
 import { createLog, journalStream, type Log } from './log.ts';
 import { type Service, startService } from './service.ts';
 import { createSystemd, type Systemd } from './systemd.ts';
-import { keepLog } from './while-away.ts';
+import { LogKeeper } from './while-away.ts';
 
 /** How long the end may take, in ms. */
 const PATIENCE = 10_000;
@@ -41,7 +41,8 @@ export async function serve(
   const asked = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   const stopping = new AbortController();
   void asked.then(() => stopping.abort());
-  const service = await startOnceAnswered({ config, log, systemd, signal: stopping.signal });
+  await using keeper = new LogKeeper(config, log);
+  const service = await startOnceAnswered({ config, log, systemd, keeper, signal: stopping.signal });
   if (!service) return;
   process.on('SIGHUP', service.reload);
   systemd.ready();
@@ -62,18 +63,19 @@ interface Starting {
   readonly config: Config;
   readonly log: Log;
   readonly systemd: Systemd;
+  readonly keeper: LogKeeper;
   /** Says that it is to end. */
   readonly signal: AbortSignal;
 }
 
 /** Waits for a PostgreSQL that is away, while sshd serves. Undefined when it is to end before that. */
-async function startOnceAnswered({ config, log, systemd, signal }: Starting): Promise<Service | undefined> {
+async function startOnceAnswered({ config, log, systemd, keeper, signal }: Starting): Promise<Service | undefined> {
   for (let told = ''; !signal.aborted;) {
     try {
-      return await startService(config, { log });
+      return await startService(config, { log, keeper });
     } catch (error) {
       if (!(error instanceof Error) || ![error, error.cause].some((each) => each instanceof DatabaseAway)) throw error;
-      await using _listener = await keepLog(config, log);
+      await using _listener = await keeper.keep();
       if (error.message !== told) log.warn(`${error.message}: berth waits for it, and sshd serves meanwhile`);
       told = error.message;
       do {

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createAuthenticate } from './accounts/authenticate.ts';
 import { USED_API_KEYS } from './accounts/api-keys.ts';
 import { type Background, createBackground } from './background.ts';
+import { noteBoot } from './boot.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
@@ -51,6 +52,7 @@ import { uploadList } from './uploads/upload-list.ts';
 import { startUploads, type Uploads, type UploadsOptions } from './uploads/start.ts';
 import { watched } from './uploads/watched-host.ts';
 import { startUpkeep } from './upkeep.ts';
+import type { TransferLog } from './uploads/log/transfer-log.ts';
 import { version } from './version.ts';
 import { guardedAgents } from './webhooks/destination-guard.ts';
 import { addressRule } from './webhooks/address-rule.ts';
@@ -58,6 +60,7 @@ import { Dispatcher } from './webhooks/dispatcher.ts';
 import { startReplayQueue } from './webhooks/replay-queue.ts';
 import { createSender, type Send } from './webhooks/send.ts';
 import { trustedWith } from './webhooks/trusted.ts';
+import { LogKeeper } from './while-away.ts';
 
 /** How long requests in flight may take at the end, in ms. All of a shutdown stays under 10 s. */
 const GRACE = 4000;
@@ -86,6 +89,8 @@ export interface Service {
 export interface ServiceOptions {
   readonly log: Log;
   readonly clock?: Clock;
+  /** Has the transfer log, and closes it; otherwise the service has its own. */
+  readonly keeper?: LogKeeper;
   /** Between scans of everything while the kernel does not watch all of it, in ms; a minute when left out. */
   readonly roundPause?: number;
 }
@@ -105,13 +110,14 @@ interface Ground {
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
-  const { log, clock = systemClock(), roundPause } = options;
+  const { log, clock = systemClock(), roundPause, keeper } = options;
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
   prepareFolders(paths);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
+  const uncleanBoot = noteBoot(config.stateDir, config.bootId, systemClock().now());
   const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
   const database = parts.adopt(await openDatabase(config.database, opening), closed);
   await refuseForeign(database.reads, config);
@@ -128,8 +134,10 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
   const changes = createFileChanges();
-  const uploads = parts.adopt(await openUploads(ground, { dispatcher, keysUsed, changes, roundPause }), closed);
-  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: uploads.sockets, moved: uploads.scan }), closed);
+  const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
+  const recording = { dispatcher, keysUsed, changes, roundPause, transferLog, uncleanBoot };
+  const uploads = parts.adopt(await openUploads(ground, recording), closed);
+  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
   const homes = nodes?.homes ?? onlyHome(config);
   const own = watched(local, uploads);
@@ -193,16 +201,18 @@ function openWebhooks(
   };
 }
 
-interface Recording extends Pick<UploadsOptions, 'roundPause'> {
+interface Recording extends Pick<UploadsOptions, 'roundPause' | 'uncleanBoot'> {
+  readonly transferLog: TransferLog;
   readonly dispatcher: Dispatcher;
   readonly keysUsed: Pick<LastUsed, 'note'>;
   readonly changes: ReturnType<typeof createFileChanges>;
 }
 
-function openUploads(ground: Ground, { dispatcher, keysUsed, changes, roundPause }: Recording): Promise<Uploads> {
+function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recording }: Recording): Promise<Uploads> {
   const { config, paths, metrics, nodes } = ground;
   return startUploads({
     ...ground,
+    ...recording,
     databasePlace: config.database,
     node: config.node,
     jailDir: config.jailDir,
@@ -210,10 +220,9 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, roundPause
     sync: config.syncUploads,
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
-    roundPause,
     transact: dispatcher.transact,
     isShut: nodes?.isShut,
-    spool: nodes && { folder: paths.spool, isAway: nodes.isCutOff },
+    isAway: nodes?.isCutOff,
     addressOf: (username, pid) => addressOf(paths, username, pid),
     recorded(recorded) {
       const rows = recorded.map(({ row }) => row);

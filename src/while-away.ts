@@ -1,40 +1,70 @@
-/** What `berth serve` does before its start while PostgreSQL is away: it keeps what sshd logs (uploads/log/spool.ts). */
+/**
+ * The transfer log of a `berth serve`. It is opened once, with the first attempt to start, and outlives attempts that fail while
+ * PostgreSQL is away: what sshd logs meanwhile is kept in the journal.
+ */
+import { readdirSync, renameSync, existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
 import { lockInstance } from './db/instance-lock.ts';
 import { isUsername } from './directories/host.ts';
-import { errorCode, errorMessage } from './errors.ts';
+import { errorCode } from './errors.ts';
 import { yielder } from './event-loop.ts';
 import type { Log } from './log.ts';
 import { linkLog } from './sftp/log-socket.ts';
-import { pathsOf } from './sftp/paths.ts';
-import { jailFiles } from './uploads/file-path.ts';
-import { Speakers } from './uploads/log/speakers.ts';
-import { SpoolQueues } from './uploads/log/spool-queues.ts';
-import { openTransferLog } from './uploads/log/transfer-log.ts';
+import { ensureFolder } from './sftp/files.ts';
+import { type Paths, pathsOf } from './sftp/paths.ts';
+import { openTransferLog, type TransferLog } from './uploads/log/transfer-log.ts';
 
-/** Listens until it is disposed of. @throws {OperatorError} when another process does, or the sockets cannot be made. */
-export async function keepLog(config: Config, log: Log): Promise<AsyncDisposable> {
-  const paths = pathsOf(config);
-  await using parts = new AsyncDisposableStack();
-  parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
-  const failed = (error: unknown): void => log.error({ reason: errorMessage(error) }, 'the spool takes no more');
-  const queues = new SpoolQueues(paths.spool, failed);
-  const speakers = new Speakers(jailFiles(config.jailDir), () => undefined);
-  const sockets = await openTransferLog(paths.corner, (lines) => {
-    for (const [user, own] of speakers.byUser(lines)) queues.add(user, own);
-  });
-  parts.defer(() => sockets.close());
-  const pause = yielder();
-  for (const username of (await readdir(paths.jails)).filter(isUsername)) {
-    try {
-      await linkLog(paths, username, sockets);
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT') throw error; // no jail
-    }
-    await pause();
+export class LogKeeper implements AsyncDisposable {
+  readonly #config: Config;
+  readonly #log: Log;
+  readonly #paths: Paths;
+  #opened: TransferLog | undefined;
+
+  constructor(config: Config, log: Log) {
+    this.#config = config;
+    this.#log = log;
+    this.#paths = pathsOf(config);
   }
-  const owned = parts.move();
-  return { [Symbol.asyncDispose]: () => owned.disposeAsync() };
+
+  /** Call it with the lock of the instance. @throws {OperatorError} when the sockets cannot be made. */
+  async open(): Promise<TransferLog> {
+    if (this.#opened?.listening()) return this.#opened;
+    const { corner, journal, spool } = this.#paths;
+    ensureFolder(journal, 0o700);
+    takeOver(spool, journal);
+    const { jailDir, logSockets: inherited } = this.#config;
+    return (this.#opened = await openTransferLog({ corner, journal, jailDir, inherited, log: this.#log }));
+  }
+
+  /** Keeps what sshd logs until it is disposed of; the transfer log stays open. @throws {OperatorError} when another process does. */
+  async keep(): Promise<AsyncDisposable> {
+    await using parts = new AsyncDisposableStack();
+    parts.use(lockInstance(join(this.#config.stateDir, 'serve.lock')));
+    const sockets = await this.open();
+    const pause = yielder();
+    for (const username of (await readdir(this.#paths.jails)).filter(isUsername)) {
+      try {
+        linkLog(this.#paths, username, sockets);
+      } catch (error) {
+        if (errorCode(error) !== 'ENOENT') throw error; // no jail
+      }
+      await pause();
+    }
+    const owned = parts.move();
+    return { [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened?.close();
+  }
+}
+
+/** What an earlier berth kept while PostgreSQL was away. */
+function takeOver(spool: string, journal: string): void {
+  if (!existsSync(spool)) return;
+  for (const user of readdirSync(spool)) {
+    if (!existsSync(join(journal, user))) renameSync(join(spool, user), join(journal, user));
+  }
 }

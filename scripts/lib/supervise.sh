@@ -3,12 +3,6 @@
 
 # supervise [--watch]: begins; returns once both are told to run. With --watch, serve starts again when its sources change.
 supervise() {
-  local serve=("$project/scripts/lib/run" "$node" serve)
-  if [[ ${1:-} == --watch ]]; then
-    mkdir -p "$project/node_modules/.cache" # tsx's own folder: see tsx.mjs
-    serve=(env TMPDIR="$project/node_modules/.cache" "$node" "$project/node_modules/tsx/dist/cli.mjs"
-      watch --clear-screen=false "$project/src/main.ts" serve)
-  fi
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
   rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
@@ -21,7 +15,21 @@ supervise() {
     [[ -z $(listening_inode "$BERTH_SFTP_PORT") ]] || break
     pause 0.1
   done
-  keep serve "${serve[@]}"
+  keep_serve
+  [[ ${1:-} != --watch ]] || restart_on_change
+}
+
+# keep_serve: its keeper holds the transfer log's sockets, so that they outlive each serve.
+keep_serve() {
+  keeper_by=("$project/scripts/lib/log-sockets")
+  keep serve "$project/scripts/lib/run" "$node" serve
+  keeper_by=()
+}
+
+# restart_on_change: ends serve whenever one of its sources has changed; its keeper starts it again.
+restart_on_change() {
+  "$node" "$project/scripts/lib/on-change.mjs" "$project/src" "$BERTH_RUNTIME_DIR/serve.pid" &
+  watcher=$!
 }
 
 # need_no_other: refuses while another `berth serve` holds the state folder (proc_locks(5)), whose sshd reads what would be written.
@@ -40,20 +48,27 @@ raise_backlog() {
     say "cannot set net.core.somaxconn to $wanted: sessions wait earlier when serve is stuck"
 }
 
-keepers=()
+keepers=() keeper_by=() serve_keeper='' watcher=''
 
 # In sessions of their own: a Ctrl-C reaches this script only, which ends them in order.
 keep() {
-  setsid setpriv --pdeathsig TERM bash "$project/scripts/lib/keep" "$1" "$BERTH_RUNTIME_DIR/$1.pid" "${@:2}" &
+  setsid setpriv --pdeathsig TERM "${keeper_by[@]}" bash "$project/scripts/lib/keep" "$1" "$BERTH_RUNTIME_DIR/$1.pid" "${@:2}" &
   keepers+=($!)
+  [[ $1 != serve ]] || serve_keeper=$!
 }
 
 end_all() {
   trap '' INT TERM # once is enough
   trap - EXIT
   say 'stopping; uploads that are under way stay unfinished'
-  kill -TERM "${keepers[@]}" 2>/dev/null || true
-  wait "${keepers[@]}" 2>/dev/null || true
+  [[ -z $watcher ]] || kill "$watcher" 2>/dev/null || true
+  # serve hears how the sessions end, so it goes last.
+  local keeper
+  for keeper in "${keepers[@]}"; do
+    [[ $keeper != "$serve_keeper" ]] || "$project/scripts/lib/end-sessions"
+    kill -TERM "$keeper" 2>/dev/null || true
+    wait "$keeper" 2>/dev/null || true
+  done
 }
 
 # wait_until_healthy SECONDS: fails when serve does not say 200 by then, or ends before. One that only lacks a certificate has

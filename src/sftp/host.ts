@@ -8,7 +8,7 @@ import type { Log } from '../log.ts';
 import { syncAll } from '../sync.ts';
 import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';
-import { type LogSockets, isLogSocketRight, linkLog, linkLogSocket } from './log-socket.ts';
+import { type LogSockets, isLogSocketRight, linkLog } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
 import { kernelQuotas } from './quota.ts';
 import { allSessions, endSessions, endUnwatched, liveSessions, type Session, unwatchedSessions } from './sessions.ts';
@@ -45,7 +45,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
 
   async function relink(username: string): Promise<boolean> {
     try {
-      await linkLog(paths, username, sockets);
+      linkLog(paths, username, sockets);
       return true;
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return false; // deleted meanwhile, or lost
@@ -68,11 +68,10 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
     async apply(directory) {
       const isNew = ensureJail(paths, directory);
       quotas.apply(directory.uid, directory.quota_bytes);
-      const linked = linkLogSocket(paths, directory.sftp_username, sockets);
+      linkLog(paths, directory.sftp_username, sockets);
       writeCredentials(paths, directory);
       if (isNew && directory.version > 1) moved?.(directory);
       if (directory.suspended === 1) await end(directory.sftp_username);
-      if (!linked) await linkLog(paths, directory.sftp_username, sockets);
     },
 
     quotaObstacle: async () => quotas.obstacle(),

@@ -27,7 +27,8 @@ export interface Paths {
   /** Where systemd listens for what takes a power that berth.service has not (packaging/systemd/berth-quota.socket). */
   readonly quotaSocket: string;
   readonly hostKeys: string;
-  /** What sshd logs while PostgreSQL is away (uploads/log/spool.ts). */
+  /** What sshd has logged and is not recorded yet (uploads/log/journal-files.ts), and where an earlier berth kept it. */
+  readonly journal: string;
   readonly spool: string;
   /** What sshd reads, written by `prepareSshd`. */
   readonly sshd: string;
@@ -61,6 +62,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     deniedLogins: join(config.runtimeDir, 'denied-logins'),
     quotaSocket: join(config.runtimeDir, 'quota'),
     hostKeys: join(config.stateDir, 'hostkeys'),
+    journal: join(config.stateDir, 'journal'),
     spool: join(config.stateDir, 'spool'),
     sshd: join(config.stateDir, 'sshd'),
     jail: (username) => join(config.jailDir, username),

@@ -50,6 +50,12 @@ export function jailOf(pid: number): string | undefined {
   return orElse(undefined, () => basename(readlinkSync(`/proc/${pid}/root`)));
 }
 
+/** When a process began, in clock ticks since the boot: field 22 of proc_pid_stat(5). Undefined when it has gone. */
+export function startTimeOf(pid: number): string | undefined {
+  const stat = orElse('', () => readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+}
+
 export function isAlive(pid: number): boolean {
   return orElse(false, () => statSync(`/proc/${pid}`, { throwIfNoEntry: false }) !== undefined);
 }

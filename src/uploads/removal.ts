@@ -34,7 +34,7 @@ export interface RemovalOptions {
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
   /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
-  caughtUp(directoryId: string): Promise<void>;
+  caughtUp(jail: Jail): Promise<void>;
   /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
   isHeldNow(directoryId: string, inode: number): boolean;
   /** Nothing seems to be at a path where something is recorded. */
@@ -103,7 +103,7 @@ async function makeSure(
   taken: string,
 ): Promise<void> {
   // A session that is new to this process may hold it.
-  await caughtUp(directory.id);
+  await caughtUp(directory);
   const stats = lstatSync(taken);
   if (!isSame(upload, fileStat(stats))) throw changed();
   if (isHeldNow(directory.id, stats.ino)) throw inUse();

@@ -2,11 +2,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../event-loop.ts';
 import type { Jail } from './jails.ts';
-import type { Follower } from './log/follower.ts';
-import type { Sessions } from './log/sessions.ts';
-import type { UnheardSessions } from './log/unheard-sessions.ts';
 import { filesHeldBy } from './processes.ts';
-import type { Schedule } from './record/schedule.ts';
+import type { Recorder } from './story/recorder.ts';
 import type { WaitingFiles } from './waiting-files.ts';
 
 /** How long it may take, in ms. What is not settled by then, a scan of the files tells wherever they are. */
@@ -15,11 +12,14 @@ const PATIENCE = 4000;
 const LOOK = 20;
 
 export interface SettlingOptions {
-  readonly follower: Pick<Follower, 'caughtUp'>;
-  readonly sessions: Pick<Sessions, 'pidsOf'>;
-  readonly unheard: Pick<UnheardSessions, 'sweep'>;
-  readonly waiting: Pick<WaitingFiles, 'abandoned'>;
-  readonly schedule: Pick<Schedule, 'isSettled'>;
+  /** Resolves when all has been followed that sshd had logged of the directory before the call. */
+  caughtUp(jail: Jail): Promise<void>;
+  /** The processes of the directory's live sessions. */
+  pidsOf(directoryId: string): readonly number[];
+  /** Ends sessions whose process died without a word. */
+  sweep(): Promise<void>;
+  readonly waiting: Pick<WaitingFiles, 'abandonedIn'>;
+  readonly recorder: Pick<Recorder, 'isSettled'>;
 }
 
 export interface Settling {
@@ -32,12 +32,12 @@ export interface Settling {
   settled(jail: Jail): Promise<void>;
 }
 
-export function createSettling({ follower, sessions, unheard, waiting, schedule }: SettlingOptions): Settling {
+export function createSettling({ caughtUp, pidsOf, sweep, waiting, recorder }: SettlingOptions): Settling {
   return {
     async written(id) {
       const pause = yielder();
       const inodes = new Set<number>();
-      for (const pid of sessions.pidsOf(id)) {
+      for (const pid of pidsOf(id)) {
         for (const { inode } of filesHeldBy(pid)) inodes.add(inode);
         await pause();
       }
@@ -48,14 +48,14 @@ export function createSettling({ follower, sessions, unheard, waiting, schedule 
       const waitWhile = async (isSo: () => boolean): Promise<void> => {
         while (isSo() && performance.now() < over) await setTimeout(LOOK);
       };
-      await follower.caughtUp(jail.id);
-      while (sessions.pidsOf(jail.id).length > 0 && performance.now() < over) {
-        await unheard.sweep();
-        if (sessions.pidsOf(jail.id).length > 0) await setTimeout(LOOK);
+      await caughtUp(jail);
+      while (pidsOf(jail.id).length > 0 && performance.now() < over) {
+        await sweep();
+        if (pidsOf(jail.id).length > 0) await setTimeout(LOOK);
       }
-      await waitWhile(() => !schedule.isSettled(jail.id));
-      await waiting.abandoned(jail);
-      await waitWhile(() => !schedule.isSettled(jail.id));
+      await waitWhile(() => !recorder.isSettled(jail.id));
+      await waiting.abandonedIn(jail);
+      await waitWhile(() => !recorder.isSettled(jail.id));
     },
   };
 }

@@ -1,8 +1,10 @@
 /**
- * Uploads, wired: the transfer log, the watcher and scans put evidence into the ledger; the recorder looks and writes.
+ * Uploads, wired: the journal of sshd's log tells the recorder what happened, the watcher and scans where to look.
  * The map is in ../README.md.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Background } from '../background.ts';
+import type { UncleanBoot } from '../boot.ts';
 import { lstatBeneath } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { ClockLead } from '../clock-lead.ts';
@@ -15,30 +17,31 @@ import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries, untilAnswered } from './jails.ts';
-import { Follower } from './log/follower.ts';
-import { Interpreter } from './log/interpret.ts';
-import { Sessions } from './log/sessions.ts';
-import { Speakers } from './log/speakers.ts';
-import { Spool } from './log/spool.ts';
-import { openTransferLog, type TransferLog } from './log/transfer-log.ts';
-import type { Line } from './log/transfer-log-worker.ts';
-import { UnheardSessions } from './log/unheard-sessions.ts';
+import { JournalReader } from './log/journal-reader.ts';
+import type { TransferLog } from './log/transfer-log.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
-import { filesHeldBy, HeldInodes } from './processes.ts';
+import { filesHeldBy, HeldInodes, isAlive } from './processes.ts';
+import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
-import { REST } from './record/look.ts';
-import { startRecording } from './record/start.ts';
 import { applyRetention } from './retention.ts';
 import { createSettling, type Settling } from './settling.ts';
+import { createFollower } from './story/follower.ts';
+import { REST_MS } from './story/look.ts';
+import { Loop } from './story/loop.ts';
+import { Recorder } from './story/recorder.ts';
 import { createTransit, settleTransit } from './transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
 /** Looks that are due or under way beyond which a scan waits. */
 const SCAN_BACKLOG = 1000;
-/** How often dead sessions, files that wait for one, and old files are looked for, in ms. */
-const SESSION_SWEEP = 5000;
-const WAITING_SWEEP = 2000;
-const RETENTION = 3_600_000;
+/** How long what waits in the sockets may hold up the end. */
+const LAST_WORDS_MS = 2000;
+/** How often dead sessions, files that wait for one, and old files are looked for. */
+const SESSION_SWEEP_MS = 5000;
+const WAITING_SWEEP_MS = 2000;
+const RETENTION_MS = 3_600_000;
+/** Between checks whether few enough looks are left. */
+const DRAIN_CHECK_MS = 10;
 
 export interface UploadsOptions {
   readonly database: Database;
@@ -51,10 +54,10 @@ export interface UploadsOptions {
   /** Whose directories these are: this machine's name. */
   readonly node: string;
   readonly paths: {
-    /** Where the transfer log's sockets are made: on the jails' file system, closed to users. */
-    readonly corner: string;
-    /** For files on their way into a directory or out of it: likewise. */
+    /** For files on their way into a directory or out of it: on the jails' file system, closed to users. */
     readonly transit: string;
+    /** Where the transfer log keeps the journal. */
+    readonly journal: string;
   };
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
@@ -72,8 +75,12 @@ export interface UploadsOptions {
   readonly transact: Transact;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
-  /** Where what sshd logs is kept while the database is away; undefined with SQLite, which never is. */
-  readonly spool?: { readonly folder: string; isAway(): boolean } | undefined;
+  /** Whether the database is away; SQLite never is. */
+  readonly isAway?: (() => boolean) | undefined;
+  /** Open; whoever has opened it closes it, after this. */
+  readonly transferLog: TransferLog;
+  /** How the machine came up, if it had not gone down in order. */
+  readonly uncleanBoot?: UncleanBoot | undefined;
 }
 
 export interface UploadsState {
@@ -85,7 +92,6 @@ export interface UploadsState {
 }
 
 export interface Uploads extends Settling {
-  readonly sockets: Pick<TransferLog, 'currentSocket' | 'moreSockets'>;
   readonly files: DirectoryFiles;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
@@ -101,196 +107,164 @@ export interface Uploads extends Settling {
   close(): Promise<void>;
 }
 
-/** Opens the transfer log and starts listening. Call `coverAll` once the jails are linked to it. */
+/** Starts to follow the transfer log. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  if (process.env['BERTH_UPLOADS'] === 'story') return (await import('./story/start.ts')).startStory(options);
-  const { background } = options;
+  const { background, clock, database, log, transferLog, isAway = () => false } = options;
   const closing = new AbortController();
-  const parts = wire(options, () => transferLog.allSockets, closing.signal);
-  const {
-    filesRoot,
-    follower,
-    ledger,
-    recorder,
-    scanner,
-    schedule,
-    sessions,
-    spool,
-    unheard,
-    unmatched,
-    waiting,
-    watcher,
-  } = parts;
-  const drained = (left: number) => recorder.drained(left);
-  await settleTransit(parts.transit, { ...options, reads: options.database.reads, filesRoot });
-  const settling = createSettling(parts);
-  const mustStay = async (id: string) => {
-    const written = await settling.written(id);
-    return (inode: number) => (options.isShut?.(id) ?? false) || written.has(inode);
-  };
-  const retention = { ...options, filesRoot, ledger, mustStay, drained };
-  const loops = {
-    sessions: background.start('sessions', { every: SESSION_SWEEP }, () => unheard.sweep()),
-    waiting: background.start('waiting-uploads', { every: WAITING_SWEEP }, () => waiting.sweep()),
-    retention: background.start('retention', { every: RETENTION }, (signal) => applyRetention(retention, signal)),
-  };
-  const transferLog = await openTransferLog(options.paths.corner, parts.hear);
-
-  return {
-    sockets: transferLog,
-    files: directoryFiles({
-      ...options,
-      ...parts,
-      caughtUp: (id) => follower.caughtUp(id),
-      isHeldNow: (id, inode) =>
-        sessions.pidsOf(id).some((pid) => filesHeldBy(pid).some((held) => held.inode === inode)),
-      touch: (jail, path, ms) => ledger.touch(jail, path, ms),
-      missing: (jail, path) => ledger.missing(jail, path),
-      recorded(rows) {
-        logHistory(options.log, rows);
-        options.recorded(rows);
-      },
-    }),
-    adoptSessions() {
-      unmatched.heardFrom(options.clock.now());
-      return unheard.adoptAll();
-    },
-    async coverAll() {
-      await spool?.allRead(); // it explains what a scan finds
-      await scanner.coverAll();
-      await loops.retention.run();
-    },
-    watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
-    unwatch: (jail) => watcher.remove(jail),
-    scan: ({ id }) => scanner.request(id),
-    ...settling,
-    state: () => ({
-      sessions: sessions.all().filter(({ serves }) => serves).length,
-      transferLogRead: transferLog.listening(),
-      watchesComplete: watcher.isComplete(),
-    }),
-    async close() {
-      closing.abort();
-      // They may wait for the log.
-      for (const loop of Object.values(loops)) await loop.close();
-      await transferLog.close();
-      await spool?.close();
-      await follower.close();
-      await scanner.close();
-      await watcher.close();
-      await recorder.close();
-      schedule.close();
-    },
-  };
-}
-
-/** The parts, and what each tells the others. */
-function wire(options: UploadsOptions, sockets: () => readonly string[], closing: AbortSignal) {
-  const { clock, database, log } = options;
   const jails = new JailQueries(database.reads, options.node);
-  const logJails = untilAnswered(jails, closing);
-  const sessions = new Sessions();
   const held = new HeldInodes();
   const durable = new Durable({ isOn: options.sync });
   const transit = createTransit(options.paths.transit);
   const filesRoot = jailFiles(options.jailDir);
-  const lstat = ({ sftp_username }: Jail, path: FilePath) => lstatBeneath(filesRoot(sftp_username), bytesOf(path));
-  const isHeld = (id: string, inode: number) => held.isHeldByAny(sessions.pidsOf(id), inode);
-  const livePids = (id: string) => sessions.pidsOf(id);
-  const caughtUp = (id: string) => follower.caughtUp(id);
-  const isBehind = (jail: Jail) => spool?.isBehind(jail) ?? false;
-  const rescan = (id: string) => (spool ? spool.scan(id) : scanner.request(id));
+  const doubts = new Doubts(options.uncleanBoot);
+  const barrier = new WriteBarrier();
+  const loop = new Loop(log);
+  const compare = (id: string): void => scanner.request(id);
+  const pidsOf = (id: string): number[] => recorder.pids(id);
+  const isRestoring = (username: string): boolean => reader.isRestoring(username);
+  const handedOver = async ({ sftp_username: username }: Jail): Promise<void> => {
+    const socket = transferLog.socketOf(username);
+    if (socket !== undefined) await barrier.passed(socket);
+    await reader.passed(username);
+  };
+  const caughtUp = async (jail: Jail): Promise<void> => {
+    await handedOver(jail);
+    await recorder.read(jail.id);
+  };
 
-  const recording = startRecording({
-    ...options,
-    filesRoot,
+  const recorder: Recorder = new Recorder({
+    world: {
+      lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
+      isHeldBy: (pid, inode) => !isAlive(pid) || held.isHeldBy(pid, inode),
+      isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
+      sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
+      heard: handedOver,
+      monotonic: () => performance.now(),
+    },
+    clock,
+    log,
+    node: options.node,
     isTemporary: temporaryNames(options.tempNames),
-    durable,
-    isHeld,
-    livePids,
-    exists: ({ pid, inode }) => inode !== undefined && held.isHeldBy(pid, inode),
-    caughtUp,
-    rescan,
-    isRepeating: () => spool?.isRepeating() ?? false,
+    transact: options.transact,
+    provenFrom: options.uncleanBoot?.at,
+    doubts,
+    recorded: options.recorded,
+    compare,
+    wake: () => loop.wake(),
   });
-  const { ledger, notes, recorder, schedule, unmatched } = recording;
-  const waiting = new WaitingFiles({ reads: database.reads, node: options.node, clock, ledger, livePids });
+  // Whatever there is to look at would wait in memory while the database is away.
+  const look = (jail: Jail, path: FilePath, inMs: number): void =>
+    isAway() ? compare(jail.id) : recorder.look(jail, path, inMs);
   const watcher = new Watcher({
     log,
     filesRoot,
     limit: options.watchLimit,
-    changed: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.touch(jail, path, REST)),
-    missing: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.missing(jail, path)),
-    unclear: ({ id }) => rescan(id),
+    changed: (jail, path) => look(jail, path, REST_MS),
+    missing: (jail, path) => look(jail, path, 0),
+    unclear: ({ id }) => compare(id),
   });
+  const drained = async (left: number): Promise<void> => {
+    while (recorder.pending() > left && !closing.signal.aborted) await wait(DRAIN_CHECK_MS);
+  };
   const scanner: Scanner = new Scanner({
     ...options,
     jails,
     watcher,
     async take(found) {
-      for (const { jail, path, isMissing } of found) {
-        if (isMissing) ledger.missing(jail, path);
-        else ledger.touch(jail, path, 0);
-      }
-      await recorder.drained(SCAN_BACKLOG);
+      for (const { jail, path } of found) recorder.look(jail, path, 0);
+      await drained(SCAN_BACKLOG);
     },
     tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
   });
-  const interpreter = new Interpreter({
-    ledger,
-    sessions,
-    lstat,
-    note: (note) => notes.add(note),
-    unclear({ jail, by }, { about, start }, at) {
-      const end = { isComplete: about === 'close', at, by, bytes: undefined, isDoubted: false };
-      if (about !== 'other') unmatched.addCutClose(jail.id, start, end);
-      rescan(jail.id);
-    },
-    ended({ jail, by, hasUndone }, at) {
-      if (hasUndone) rescan(jail.id);
-      const failed = (error: unknown) => log.warn({ err: error }, 'the next sweep repeats it');
-      waiting.sessionEnded(jail, by, at).catch(failed);
-    },
-  });
-  const live = (jail: Jail) => watcher.use(jail);
-  const lost = ({ id }: Jail) => rescan(id);
-  const unheard = new UnheardSessions({
+  const follower = createFollower({
     ...options,
     filesRoot,
-    jails: logJails,
-    ledger,
-    sessions,
-    interpreter,
-    caughtUp,
-    isBehind: options.spool && isBehind,
-    live,
-    lost,
+    jails: untilAnswered(jails, closing.signal),
+    recorder,
+    heard: caughtUp,
+    isRestoring,
+    isGapless: () => transferLog.isInherited,
+    live: (jail) => watcher.use(jail),
+    ended: ({ sftp_username: username }) => reader.revisit(username),
+    lost({ id }, until) {
+      doubts.add(id, until);
+      compare(id);
+    },
+    compare,
   });
-  const barrier = new WriteBarrier(sockets);
-  const heard = { schedule, sessions, interpreter, unheard };
-  const passed = async (id: string): Promise<void> => spool?.passed(id);
-  const follower: Follower = new Follower({ ...heard, log, jails: logJails, barrier, passed, live });
-  const speakers = new Speakers(filesRoot, (pid) => sessions.get(pid));
-  const kept = { speakers, jails: logJails, follower, schedule, unheard, log, signal: closing };
-  const spool = options.spool && new Spool({ ...options.spool, ...kept, scan: (id) => scanner.request(id) });
-  const hear = (lines: readonly Line[]): void => (spool ? spool.take(lines) : follower.follow(lines));
+  const journal = { folder: options.paths.journal, transferLog, consumer: follower, signal: closing.signal };
+  const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
+
+  await settleTransit(transit, { ...options, reads: database.reads, filesRoot });
+  const waiting = new WaitingFiles({
+    reads: database.reads,
+    node: options.node,
+    livePids: pidsOf,
+    isRestoring,
+    abandoned: (jail, path) => recorder.look(jail, path, 0),
+  });
+  const settling = createSettling({ caughtUp, pidsOf, sweep: () => follower.sweep(), waiting, recorder });
+  const retention = {
+    ...options,
+    filesRoot,
+    recorder,
+    drained,
+    async mustStay(id: string) {
+      const written = await settling.written(id);
+      return (inode: number) => (options.isShut?.(id) ?? false) || written.has(inode);
+    },
+  };
+  loop.start(recorder);
+  const loops = {
+    sessions: background.start('sessions', { every: SESSION_SWEEP_MS }, () => follower.sweep()),
+    waiting: background.start('waiting-uploads', { every: WAITING_SWEEP_MS }, () => waiting.sweep()),
+    retention: background.start('retention', { every: RETENTION_MS }, (signal) => applyRetention(retention, signal)),
+  };
+  transferLog.follow(reader);
 
   return {
-    durable,
-    filesRoot,
-    follower,
-    hear,
-    isHeld,
-    ledger,
-    recorder,
-    scanner,
-    schedule,
-    sessions,
-    spool,
-    transit,
-    unheard,
-    unmatched,
-    waiting,
-    watcher,
+    files: directoryFiles({
+      ...options,
+      filesRoot,
+      transit,
+      durable,
+      caughtUp,
+      isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
+      isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
+      touch: (jail, path, ms) => recorder.look(jail, path, ms),
+      missing: (jail, path) => recorder.look(jail, path, 0),
+      recorded(rows) {
+        logHistory(log, rows);
+        options.recorded(rows);
+      },
+    }),
+    adoptSessions: () => follower.adoptAll(),
+    async coverAll() {
+      await reader.allRestored(); // it explains what a scan finds
+      await scanner.coverAll();
+      await loops.retention.run();
+    },
+    watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
+    unwatch: (jail) => watcher.remove(jail),
+    scan: ({ id }) => compare(id),
+    ...settling,
+    state: () => ({
+      sessions: recorder.allSessions().length,
+      transferLogRead: transferLog.listening(),
+      watchesComplete: watcher.isComplete(),
+    }),
+    async close() {
+      // The sessions may have ended just before: what they said last is heard by nobody else.
+      const allHeard = Promise.all(transferLog.socketsFor('').map((socket) => barrier.passed(socket)));
+      await Promise.race([allHeard, wait(LAST_WORDS_MS, undefined, { ref: false })]);
+      closing.abort();
+      // They may wait for the log.
+      for (const each of Object.values(loops)) await each.close();
+      transferLog.follow(undefined);
+      await scanner.close();
+      await watcher.close();
+      await loop.close();
+      await reader.close();
+    },
   };
 }

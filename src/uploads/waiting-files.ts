@@ -1,14 +1,11 @@
 /**
- * Files under temporary names, which wait for their session to rename them: when it is over without that, they are
- * announced as they are. A sweep finds those whose session ended unseen: berth was down, or a backup was restored.
+ * Files under temporary names whose session ended unseen: berth was down, or a backup was restored. The end of every other
+ * session is an operation of its own, which announces what the session left (`story/apply.ts`).
  */
 import { type Kysely, sql } from 'kysely';
-import type { Clock, Micros } from '../clock.ts';
 import type { Tables } from '../db/schema.ts';
-import { pathOf } from './file-path.ts';
+import { type FilePath, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
-import type { BySession } from './record/evidence.ts';
-import type { Ledger } from './record/ledger.ts';
 
 /** Rows of a query at most, which are of one session or of one directory: nobody's many hide those of others. */
 const MANY = 1000;
@@ -19,10 +16,12 @@ export interface WaitingFilesOptions {
   readonly reads: Kysely<Tables>;
   /** Whose directories are looked after. */
   readonly node: string;
-  readonly clock: Clock;
-  readonly ledger: Pick<Ledger, 'sessionEnded'>;
   /** The processes that serve the directory's sessions. */
   livePids(directoryId: string): readonly number[];
+  /** Whether it is still to be found out which those are. */
+  isRestoring(username: string): boolean;
+  /** The session that left a file there is over. */
+  abandoned(jail: Jail, path: FilePath): void;
 }
 
 export class WaitingFiles {
@@ -34,34 +33,26 @@ export class WaitingFiles {
     this.#options = options;
   }
 
-  async sessionEnded(jail: Jail, by: BySession, at: Micros): Promise<void> {
-    const left = await this.#rows().where('directory_id', '=', jail.id).where('session_pid', '=', by.pid).execute();
-    for (const { path } of left) this.#options.ledger.sessionEnded(jail, pathOf(path), { by, at });
-  }
-
   /** No session of that directory is left. */
-  async abandoned(jail: Jail): Promise<void> {
-    const at = this.#options.clock.now();
+  async abandonedIn(jail: Jail): Promise<void> {
     const left = await this.#rows().where('directory_id', '=', jail.id).execute();
-    for (const { path } of left) this.#options.ledger.sessionEnded(jail, pathOf(path), { by: undefined, at });
+    for (const { path } of left) this.#options.abandoned(jail, pathOf(path));
   }
 
   /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
   async sweep(): Promise<void> {
-    const { clock, ledger, livePids } = this.#options;
+    const { livePids, isRestoring, abandoned } = this.#options;
     const sessions = await this.#sessions().execute();
-    const isOver = ({ id, session_pid: pid }: (typeof sessions)[number]): boolean =>
-      pid === null || !livePids(id).includes(pid);
     const orphans = [];
-    for (const { id, session_pid: pid } of sessions.filter(isOver)) {
-      const left = this.#rows()
+    for (const { id, sftp_username: username, session_pid: pid } of sessions) {
+      if (isRestoring(username) || (pid !== null && livePids(id).includes(pid))) continue;
+      const own = this.#rows()
         .where('directory_id', '=', id)
         .where('session_pid', pid === null ? 'is' : '=', pid);
-      orphans.push(...(await left.execute()));
+      orphans.push(...(await own.execute()));
     }
     for (const { id, sftp_username, file, path } of orphans) {
-      if (!this.#orphans.has(file)) continue;
-      ledger.sessionEnded({ id, sftp_username }, pathOf(path), { by: undefined, at: clock.now() });
+      if (this.#orphans.has(file)) abandoned({ id, sftp_username }, pathOf(path));
     }
     this.#orphans = new Set(orphans.map(({ file }) => file));
   }
@@ -78,7 +69,7 @@ export class WaitingFiles {
     return reads
       .selectFrom(left)
       .innerJoin('directories', 'directories.id', 'left.directory_id')
-      .select(['directories.id', 'session_pid'])
+      .select(['directories.id', 'sftp_username', 'session_pid'])
       .where('node', '=', node);
   }
 

@@ -33,7 +33,7 @@ async function fillDirectories(config: Config, accountId: string, directories: n
   mkdirSync(config.stateDir, { recursive: true });
   const { db, close } = await openDatabase(config.database);
   const paths = pathsOf(config);
-  const sockets = { currentSocket: () => undefined, moreSockets: () => Promise.reject(new Error('nobody listens')) };
+  const sockets = { socketsFor: () => [] };
   const host = createDirectoryHost({ paths, log: createLog('error'), sockets });
   const first = FIRST_UID + 1_000_000;
   for (let start = 0; start < directories; start += 1000) {

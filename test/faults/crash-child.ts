@@ -42,7 +42,7 @@ const { account, directory } = parameters;
 
 function rules(clock: Clock) {
   const socket = join(paths.corner, 'log-1.sock');
-  const sockets = { currentSocket: () => socket, moreSockets: () => Promise.resolve(socket) };
+  const sockets = { socketsFor: () => [socket] };
   const host = createDirectoryHost({ paths, log, sockets });
   const removal = createRowRemoval({ database, log, host });
   return { database, clock, host: ownOf(host), removal, homes: onlyHome(config) };

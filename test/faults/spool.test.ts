@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,7 @@ import { directoryRow, insertDirectories, newAccount } from '../support/director
 import { until } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { readJournal } from '../support/journal-text.ts';
 import { awayFile, passingUploads, say, startSpooling } from '../support/spooling.ts';
 import { smallDisk } from './small-disk.ts';
 
@@ -28,7 +29,7 @@ async function spoolPlace(count: number) {
   const database = parts.adopt(await openDatabase(config.database), (opened) => opened.close());
   const rows = Array.from({ length: count }, (_, index) => directoryRow({ name: `Acme ${index}` }));
   await insertDirectories(database.db, await newAccount(database.db), rows);
-  const { spool } = pathsOf(config);
+  const { journal: spool } = pathsOf(config);
   const users = rows.map(({ sftp_username: username }) => username);
   for (const user of users) mkdirSync(join(config.jailDir, user, 'files'), { recursive: true });
   const owned = parts.move();
@@ -39,8 +40,7 @@ async function spoolPlace(count: number) {
     spool,
     leave: () => writeFileSync(awayFile(config), ''),
     comeBack: () => rmSync(awayFile(config)),
-    spooled: () =>
-      (existsSync(spool) ? readdirSync(spool) : []).map((name) => readFileSync(join(spool, name), 'utf8')).join(''),
+    spooled: () => readJournal(spool),
     /** A process that dies with the place. */
     async child() {
       const child = spawn(process.execPath, [...process.execArgv, CHILD], {
@@ -90,12 +90,12 @@ test(
     const uploads = await startSpooling(config, database);
     try {
       place.leave();
-      await say(config, PID, passingUploads(busy, 8000));
-      await say(config, PID + 1, passingUploads(quiet, 10));
+      await say(config, busy, PID, passingUploads(busy, 8000));
+      await say(config, quiet, PID + 1, passingUploads(quiet, 10));
       await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
       place.comeBack();
       await until('all is told', async () => (await told(database)).length >= 8010, 200);
-      await until('the spool is empty', () => place.spooled() === '');
+      await until('the spool is empty', () => place.spooled() === '', 150);
       const names = await told(database);
       assert.deepEqual(names.toSorted(), [...namesOf(busy, 8000), ...namesOf(quiet, 10)].toSorted());
       const last = names.findLastIndex((name) => name.startsWith(quiet));
@@ -112,11 +112,11 @@ test('killed again and again while it tells what was kept: each upload is told o
   const [user = ''] = users;
   const first = await place.child();
   place.leave();
-  await say(config, PID, passingUploads(user, 1000));
+  await say(config, user, PID, passingUploads(user, 1000));
   await until('some of it is in the spool', () => place.spooled().includes('session closed'));
   await first.kill();
   let child = await place.child();
-  await say(config, PID, passingUploads(user, 1000, 1000));
+  await say(config, user, PID, passingUploads(user, 1000, 1000));
   await until('all of it is in the spool', () => place.spooled().split('session closed').length === 3);
   place.comeBack();
   for (const count of [1, 300, 700, 1200]) {
@@ -124,7 +124,7 @@ test('killed again and again while it tells what was kept: each upload is told o
     await child.kill();
     child = await place.child();
   }
-  await until('the spool is empty', () => place.spooled() === '', 120);
+  await until('the spool is empty', () => place.spooled() === '', 150);
   assert.deepEqual((await told(database)).toSorted(), namesOf(user, 2000).toSorted());
 });
 
@@ -137,14 +137,14 @@ test('a disk that has no room for the spool: memory keeps some of it', sqliteOnl
   try {
     place.leave();
     const texts = passingUploads(user, 1000);
-    await say(config, PID, texts.slice(0, 61));
+    await say(config, user, PID, texts.slice(0, 61));
     await until('some of it is in the spool', () => place.spooled().includes(`remove name \\"${user}-19`));
     disk.fill();
-    await say(config, PID, texts.slice(61));
+    await say(config, user, PID, texts.slice(61));
     disk.free();
     place.comeBack();
     await until('all is told', async () => (await told(database)).length >= 1000);
-    await until('the spool is empty', () => place.spooled() === '');
+    await until('the spool is empty', () => place.spooled() === '', 150);
     assert.deepEqual((await told(database)).toSorted(), namesOf(user, 1000).toSorted());
   } finally {
     await uploads.close();

@@ -1,7 +1,25 @@
-/** The transfer log alone, in a process that can be stopped: `node stopped-log-child.ts FOLDER`. Prints what it hears. */
+/**
+ * The transfer log alone, in a process that can be stopped: `node stopped-log-child.ts FOLDER`. It has one jail, `acme`. Prints a
+ * socket, then what the jail's journal has.
+ */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createLog } from '../../src/log.ts';
 import { openTransferLog } from '../../src/uploads/log/transfer-log.ts';
 
-const log = await openTransferLog(process.argv[2] ?? '', (lines) => {
-  for (const { text } of lines) process.stdout.write(`${text}\n`);
+const folder = process.argv[2] ?? '';
+const [jailDir, corner, journal] = [join(folder, 'jails'), join(folder, 'corner'), join(folder, 'journal')];
+mkdirSync(join(jailDir, 'acme'), { recursive: true });
+const log = await openTransferLog({ jailDir, corner, journal, inherited: [], log: createLog('silent') });
+let printed = 0;
+log.follow({
+  news(news) {
+    if (news.length === 0) return;
+    const lines = readFileSync(join(journal, 'acme'), 'utf8').split('\n').slice(0, -1);
+    for (const line of lines.slice(printed)) process.stdout.write(`${(JSON.parse(line) as { text: string }).text}\n`);
+    printed = lines.length;
+  },
+  mark: () => undefined,
+  compacted: () => undefined,
 });
-process.stdout.write(`${log.currentSocket()}\n`);
+process.stdout.write(`${log.socketsFor('acme')[0]}\n`);

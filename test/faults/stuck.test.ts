@@ -26,6 +26,7 @@ const SUPERVISOR = `set -euo pipefail
 project=$1 node=$2
 for part in say settings supervise; do . "$project/scripts/lib/$part.sh"; done
 mkdir -p "$BERTH_RUNTIME_DIR"
+keeper_by=("$project/scripts/lib/log-sockets")
 keep serve "$node" "$project/src/main.ts" serve
 trap 'end_all; exit 0' INT TERM
 trap end_all EXIT
@@ -84,7 +85,7 @@ test('sftp of 600 files ends although serve is stopped and its backlog is full, 
 
   const pid = Number(readFileSync(join(config.runtimeDir, 'serve.pid'), 'utf8'));
   process.kill(pid, 'SIGSTOP');
-  const fits = fill(join(config.jailDir, '.berth', 'log-1.sock'));
+  const fits = fill(join(config.jailDir, username, 'dev', 'log'));
   const room = Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
   // The backlog, one more (listen(2)), and what was taken in just before the signal was felt.
   const expected = Math.min(room, 65_535) + 1;

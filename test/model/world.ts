@@ -84,6 +84,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     isTemporary,
     transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
     recorded: (rows) => rows.forEach(({ row }) => trace(`  = ${row.event} ${row.path ?? ''} ${row.bytes ?? ''}`)),
+    doubts: { has: () => false },
     compare() {
       if (isComparing) return;
       isComparing = true;
@@ -118,8 +119,9 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     read += 1;
     const opened = /^session opened .* from \[(.*)\]$/.exec(line.text);
     trace(`  < ${line.pid} ${line.text}`);
-    if (opened) recorder.begin(jail, { pid: line.pid, address: opened[1] ?? '' }, line.at);
-    else recorder.add(jail, line.pid, line.text, line.at);
+    const { pid, text, at } = line;
+    if (opened) recorder.begin(jail, { by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
+    else recorder.add(jail, { pid, text, at, isFresh: true });
     for (const waiter of heard.splice(0)) {
       if (waiter.upTo <= read) waiter.resolve();
       else heard.push(waiter);
@@ -154,7 +156,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!noticed) return;
         time.in(5_000_000, () => {
           noticed();
-          void recorder.died(jail, pid, time.now);
+          void recorder.read(jail.id).then(() => recorder.died(jail, pid, time.now));
         });
       },
     });

@@ -1,8 +1,8 @@
 /** A `berth serve` whose way to PostgreSQL can be cut, with a directory. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
+import { readJournal } from '../support/journal-text.ts';
 import { until } from '../support/poll.ts';
 import { freshDatabase, psql } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -49,7 +49,7 @@ export async function awayPlace(): Promise<AwayPlace> {
     BERTH_API_PORT: String(await freePort()),
     BERTH_SFTP_PORT: String(berth.sshd.port),
   };
-  const spool = join(berth.config.stateDir, 'spool');
+  const spool = join(berth.config.stateDir, 'journal');
   const processes = parts.use(new AsyncDisposableStack());
   const serve = (): ServeProcess => processes.use(spawnServe(environment));
   const owned = parts.move();
@@ -65,10 +65,7 @@ export async function awayPlace(): Promise<AwayPlace> {
       await until('it serves', () => started.output().includes('berth serves'));
       return started;
     },
-    spooled() {
-      const users = existsSync(spool) ? readdirSync(spool) : [];
-      return users.map((user) => readFileSync(join(spool, user), 'utf8')).join('');
-    },
+    spooled: () => readJournal(spool),
     told: () => berth.receiver.requests.map(webhookOf),
     deliveries: () => Number(psql(database.url, 'select count(*) from deliveries')),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

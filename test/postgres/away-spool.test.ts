@@ -20,8 +20,6 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     await old.put('old-session', 'x');
     await old.put('old-session-removed', '12345');
     await old.remove('old-session-removed');
-    for (let folder = 0; !first.output().includes('kept in the spool'); folder += 1)
-      await old.mkdir(`folder-${folder}`);
     const handle = await old.open('appended', 'a');
     await old.write(handle, '123');
     await old.close(handle);
@@ -62,7 +60,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
       { filename: 'renamed-removed', size_bytes: 4 },
     ];
     await until('all is told', () => place.told().length >= told.length);
-    await until('the spool is empty', () => place.spooled() === '');
+    await until('no upload is left to be decided', () => !/close|remove/.test(place.spooled()), 150);
     const found = place.told().map(({ filename, size_bytes }) => ({ filename, size_bytes }));
     const order = (one: { filename: string; size_bytes: number }) => `${one.filename} ${one.size_bytes}`;
     assert.deepEqual(found.map(order).toSorted(), told.map(order).toSorted());

@@ -84,7 +84,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     /** sshd says something of session `pid`. */
     told: (pid: number, ...texts: string[]): void => parting.say(jail, pid, ...texts),
     /** The process has gone. */
-    gone: (pid: number): void => void parting.recorder.died(jail, pid, clock.now()),
+    gone: (pid: number): void => parting.gone(jail, pid),
     write: (path: string, data: string): void => writeFileSync(join(filesRoot(jail.sftp_username), path), data),
     touch: (path: string): void => parting.recorder.look(jail, path, 0),
     /** It comes to that in the end, and stays so. */

@@ -7,6 +7,7 @@ import { createLog } from '../../src/log.ts';
 import { Durable } from '../../src/uploads/disk/durable.ts';
 import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
+import { Doubts } from '../../src/uploads/record/doubts.ts';
 import { Loop } from '../../src/uploads/story/loop.ts';
 import { Recorder } from '../../src/uploads/story/recorder.ts';
 
@@ -56,6 +57,7 @@ export function recording(options: RecordingOptions) {
       options.committed?.();
       return written;
     },
+    doubts: new Doubts(undefined),
     recorded: () => undefined,
     compare: (id) => void compared.push(id),
     wake: () => loop.wake(),
@@ -67,8 +69,14 @@ export function recording(options: RecordingOptions) {
     compared,
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
-      if (!recorder.pids(jail.id).includes(pid)) recorder.begin(jail, { pid, address: '127.0.0.1' }, clock.now());
-      for (const text of texts) recorder.add(jail, pid, text, clock.now());
+      if (!recorder.pids(jail.id).includes(pid)) {
+        recorder.begin(jail, { by: { pid, address: '127.0.0.1' }, openedAt: clock.now(), born: undefined });
+      }
+      for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });
+    },
+    /** The process has gone without a word. */
+    gone(jail: Jail, pid: number): void {
+      void recorder.read(jail.id).then(() => recorder.died(jail, pid, clock.now()));
     },
     /** Resolves when what was said has been acted upon. */
     async drained(): Promise<void> {

@@ -13,10 +13,7 @@ import type { LogSockets } from '../../src/sftp/log-socket.ts';
 import type { Paths } from '../../src/sftp/paths.ts';
 
 /** Nobody listens to the transfer log. */
-const noSockets: LogSockets = {
-  currentSocket: () => undefined,
-  moreSockets: () => Promise.reject(new Error('nobody listens')),
-};
+const noSockets: LogSockets = { socketsFor: () => [] };
 
 export function hostOf(paths: Paths, sockets: LogSockets = noSockets): LocalHost & AsyncDisposable {
   const host = createDirectoryHost({ paths, log: createLog('error'), sockets });
@@ -62,24 +59,22 @@ export function keyPair(dir: string, name = 'id'): KeyPair {
   return { file, privateKey: readFileSync(file, 'utf8'), publicKey };
 }
 
-/** A listener that takes the transfer log's messages and keeps none. Each call opens a further socket. */
-export async function openSockets(paths: Paths): Promise<LogSockets & AsyncDisposable> {
+/** A listener with so many sockets that takes the transfer log's messages and keeps none. */
+export async function openSockets(paths: Paths, count = 1): Promise<LogSockets & AsyncDisposable> {
   const servers: ReturnType<typeof createServer>[] = [];
-  let current: string | undefined;
-  const open = async (): Promise<string> => {
+  const opened: string[] = [];
+  const open = async (): Promise<void> => {
     const socket = join(paths.corner, `log-${servers.length + 1}.sock`);
     rmSync(socket, { force: true });
     const server = createServer((connection) => connection.resume()).listen(socket);
     await once(server, 'listening');
     chmodSync(socket, 0o666);
     servers.push(server);
-    current = socket;
-    return socket;
+    opened.push(socket);
   };
-  await open();
+  while (opened.length < count) await open();
   return {
-    currentSocket: () => current,
-    moreSockets: open,
+    socketsFor: () => opened,
     async [Symbol.asyncDispose]() {
       await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
     },

@@ -1,26 +1,36 @@
 /** Uploads on SQLite whose database counts as away when a file says so, and sshd's voice, for more than clients would say. */
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createBackground } from '../../src/background.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createClockLead } from '../../src/clock-lead.ts';
 import type { Config } from '../../src/config.ts';
+import { DatabaseAway } from '../../src/db/away.ts';
 import type { Database } from '../../src/db/open.ts';
+import { isUsername } from '../../src/directories/host.ts';
 import { createLog } from '../../src/log.ts';
+import { linkLog } from '../../src/sftp/log-socket.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { startUploads, type Uploads } from '../../src/uploads/start.ts';
+import { LogKeeper } from '../../src/while-away.ts';
 
 /** Its presence says that the database is away. */
 export function awayFile(config: Config): string {
-  return join(config.jailDir, 'away');
+  return join(config.jailDir, '.away');
 }
 
-export async function startSpooling(config: Config, database: Database): Promise<Uploads> {
+export async function startSpooling(config: Config, database: Database): Promise<Pick<Uploads, 'close'>> {
   const paths = pathsOf(config);
   const log = createLog('silent');
   const clock = systemClock();
+  const keeper = new LogKeeper(config, log);
+  const transferLog = await keeper.open();
+  for (const user of readdirSync(config.jailDir).filter(isUsername)) {
+    mkdirSync(join(config.jailDir, user, 'dev'), { recursive: true });
+    linkLog(paths, user, transferLog);
+  }
   const uploads = await startUploads({
     database,
     databasePlace: config.database,
@@ -37,21 +47,30 @@ export async function startSpooling(config: Config, database: Database): Promise
     watchLimit: 10,
     addressOf: () => undefined,
     recorded: () => undefined,
-    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
-    spool: { folder: paths.spool, isAway: () => existsSync(awayFile(config)) },
+    async transact(work) {
+      if (existsSync(awayFile(config))) throw new DatabaseAway(new Error('a test has cut it off'));
+      return database.db.transaction().execute(async (tx) => (await work(tx)).value);
+    },
+    isAway: () => existsSync(awayFile(config)),
+    transferLog,
   });
   await uploads.adoptSessions();
   void uploads.coverAll();
-  return uploads;
+  return {
+    async close() {
+      await uploads.close();
+      await keeper[Symbol.asyncDispose]();
+    },
+  };
 }
 
 /** Messages in one connection, whose text may have 8192 characters. */
 const TOGETHER = 40;
 
-/** As sshd says it, in that order. */
-export async function say(config: Config, pid: number, texts: readonly string[]): Promise<void> {
+/** As sshd says it of a user's session, in that order. */
+export async function say(config: Config, user: string, pid: number, texts: readonly string[]): Promise<void> {
   for (let from = 0; from < texts.length; from += TOGETHER) {
-    const said = connect(join(pathsOf(config).corner, 'log-1.sock'));
+    const said = connect(join(config.jailDir, user, 'dev', 'log'));
     const frames = texts
       .slice(from, from + TOGETHER)
       .map((text) => `<38>Nov 20 20:50:00 internal-sftp[${pid}]: ${text}\0`);

@@ -30,7 +30,7 @@ for (const isRecorded of [false, true]) {
       at.touch('a');
       await at.comes([], ['a 7 placed']);
     }
-    for (const line of LINES) at.parting.recorder.add(at.jail, 1, line, said);
+    for (const line of LINES) at.parting.recorder.add(at.jail, { pid: 1, text: line, at: said, isFresh: true });
     await at.comes(['a 5'], ['a 7 placed']);
     at.touch('a');
     await at.settles(['a 5'], ['a 7 placed']);

@@ -11,6 +11,7 @@ const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 const GROUND = [
   'background.ts',
   'beneath.ts',
+  'boot.ts',
   'clock.ts',
   'clock-lead.ts',
   'clock-steps.ts',

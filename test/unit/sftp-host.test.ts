@@ -62,7 +62,7 @@ test('a directory on the disk: owners, modes and contents', async () => {
     const stat = lstatSync(path);
     assert.deepEqual([path, stat.uid, stat.gid, stat.mode], [path, uid, gid, mode]);
   }
-  assert.equal(lstatSync(join(jail, 'dev', 'log')).ino, lstatSync(sockets.currentSocket() ?? '').ino);
+  assert.equal(lstatSync(join(jail, 'dev', 'log')).ino, lstatSync(sockets.socketsFor(name)[0] ?? '').ino);
   assert.equal(readFileSync(join(paths.authorizedKeys, name), 'utf8'), 'ssh-ed25519 AAAA\nssh-rsa BBBB==\n');
   assert.equal(readFileSync(join(paths.limits, name), 'utf8'), '7\n');
   assert.deepEqual(readdirSync(paths.userdb).sort(), [`${name}.user`, `${name}.user-privileged`], 'no remnants');

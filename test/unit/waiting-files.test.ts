@@ -1,7 +1,6 @@
 /** Files under temporary names whose session ended unseen are found, however many others wait for theirs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { WaitingFiles } from '../../src/uploads/waiting-files.ts';
 import { fill } from '../bench/filled.ts';
@@ -25,8 +24,8 @@ test('a session that lives and has left a thousand of them does not hide the one
   const waiting = new WaitingFiles({
     reads: database.reads,
     node: config.node,
-    clock: systemClock(),
-    ledger: { sessionEnded: ({ id }, path) => void ended.push(`${id} ${path}`) },
+    isRestoring: () => false,
+    abandoned: ({ id }, path) => void ended.push(`${id} ${path}`),
     livePids: (id) => (id === crowded ? [1] : []),
   });
   for (let sweep = 0; sweep < 2; sweep++) await waiting.sweep();

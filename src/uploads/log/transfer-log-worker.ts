@@ -1,32 +1,48 @@
 /**
- * The transfer log's own thread: accepts internal-sftp's log connections, reads them and hands their messages on, and
- * does nothing else, so that it keeps up when the main thread is busy.
+ * The transfer log's own thread: accepts internal-sftp's log connections, reads them and appends their messages to the
+ * journal, and does nothing else, so that it keeps up when the main thread is busy.
  *
- * Promise: messages are handed on in the order in which they were sent. Each message is a connection of its own; the
- * kernel queues connections in order, but their data may be read in any, so a message waits for those before it.
+ * Promises: the lines of one socket are appended in the order in which they were sent. Each message is a connection of its own; the
+ * kernel queues connections in order, but their data may be read in any, so a message waits for those before it. Sockets take
+ * turns: a flood fills its own and delays whoever shares it.
  */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { parentPort } from 'node:worker_threads';
-import { type Micros, systemClock } from '../../clock.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { systemClock } from '../../clock.ts';
+import { errorMessage } from '../../errors.ts';
+import { JournalFiles } from './journal-files.ts';
+import type { JournalRecord, Position } from './journal-record.ts';
+import { type Line, LineOwners } from './line-owners.ts';
 import { MARK, readFrame } from './log-line.ts';
 
-/** A message of internal-sftp, or one of berth's own marks. */
-export interface Line {
-  /** When its connection was accepted. */
-  readonly at: Micros;
-  /** The process that sent it; 0 for a mark. */
-  readonly pid: number;
-  /** One character a byte. */
-  readonly text: string;
+export interface WorkerData {
+  readonly sockets: readonly LogSocket[];
+  /** Where the journal is. */
+  readonly journal: string;
+  readonly jailDir: string;
 }
 
-export type FromWorker =
-  | { readonly kind: 'lines'; readonly lines: readonly Line[] }
-  | { readonly kind: 'listening' }
-  | { readonly kind: 'failed'; readonly path: string; readonly reason: string };
+export interface LogSocket {
+  readonly path: string;
+  /** Of one that was inherited, which listens already. */
+  readonly fd?: number | undefined;
+}
 
-export type ToWorker = { readonly kind: 'listen'; readonly path: string } | { readonly kind: 'close' };
+/** What has been appended to whose journal, up to where. */
+export type News = readonly (readonly [user: string, end: Position])[];
+
+export type FromWorker =
+  | { readonly kind: 'listening'; readonly news: News }
+  | { readonly kind: 'failed'; readonly path: string; readonly reason: string }
+  | { readonly kind: 'news'; readonly news: News; readonly marks: readonly string[] }
+  | { readonly kind: 'compacted'; readonly user: string }
+  | { readonly kind: 'no room'; readonly reason: string };
+
+export type ToWorker =
+  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly state: unknown }
+  | { readonly kind: 'close' };
 
 /** As long as the kernel allows (`net.core.somaxconn`): what sshd says while this thread is stopped waits there. */
 const BACKLOG = 65_535;
@@ -35,15 +51,22 @@ const BACKLOG = 65_535;
 const MESSAGE_LIMIT = 8192;
 
 /** sshd writes at once after connecting. A connection that stays silent must not hold up the others, in ms. */
-const SILENCE_LIMIT = 1000;
+const SILENCE_LIMIT_MS = 1000;
 
 /** Between two batches of many, in ms: each costs both threads more than a message does. */
-const GATHER = 2;
+const GATHER_MS = 2;
 /** After a pause so many batches go at once: a small file is two messages, and its webhook waits for the second. */
 const AT_ONCE = 4;
 
+/** Messages of one socket before it is the next one's turn. */
+const TURN = 32;
+
+/** How often the journal is put on the disk, and what waits for room is tried again, in ms. */
+const SYNC_MS = 1000;
+const RETRY_MS = 250;
+
 interface Incoming {
-  readonly at: Micros;
+  readonly at: number;
   text: string;
   done: boolean;
 }
@@ -51,74 +74,147 @@ interface Incoming {
 const port = parentPort;
 if (!port) throw new Error('this file is the transfer log’s worker thread');
 
+const data = workerData as WorkerData;
 const clock = systemClock();
 const servers: Server[] = [];
-let queue: Incoming[] = [];
+const queues: Incoming[][] = [];
+/** Marks that came behind records for which the disk has no room. */
+let heldMarks: string[] = [];
 let flushing = false;
 /** When the next batch may go; what lies in the past is credit. */
 let due = Number.NEGATIVE_INFINITY;
 
-port.on('message', (message: ToWorker) => {
-  if (message.kind === 'listen') listen(message.path);
-  else close();
+const journal = new JournalFiles({
+  folder: data.journal,
+  failed: (error) => post({ kind: 'no room', reason: errorMessage(error) }),
 });
+const owners = new LineOwners({ jailDir: data.jailDir, records: () => journal.records() });
+const timers = [setInterval(() => void syncJournal(), SYNC_MS), setInterval(retry, RETRY_MS)];
+let syncing: Promise<void> | undefined;
 
-function listen(path: string): void {
-  rmSync(path, { force: true }); // a socket of an earlier process; nobody listens on it any more
-  const server = createServer({ pauseOnConnect: false }, accept);
+port.on('message', (message: ToWorker) => {
+  if (message.kind === 'close') return void close();
+  journal.compact(message.user, message.position, message.state);
+  post({ kind: 'compacted', user: message.user });
+});
+void listenAll();
+
+async function listenAll(): Promise<void> {
+  await Promise.all(data.sockets.map(listen));
+  post({ kind: 'listening', news: journal.ends() });
+}
+
+function listen({ path, fd }: LogSocket): Promise<void> {
+  const queue: Incoming[] = [];
+  queues.push(queue);
+  const server = createServer({ pauseOnConnect: false }, (socket) => accept(socket, queue));
   servers.push(server);
   server.on('error', (error) => post({ kind: 'failed', path, reason: error.message }));
-  server.listen({ path, backlog: BACKLOG }, () => {
-    chmodSync(path, 0o666); // the folder above it decides who may reach it
-    post({ kind: 'listening' });
+  return new Promise((resolve) => {
+    if (fd !== undefined) return void server.listen({ fd, backlog: BACKLOG }, resolve);
+    rmSync(path, { force: true }); // a socket of an earlier process; nobody listens on it any more
+    server.listen({ path, backlog: BACKLOG }, () => {
+      chmodSync(path, 0o666); // the folder above it decides who may reach it
+      resolve();
+    });
   });
 }
 
-function accept(socket: Socket): void {
+function accept(socket: Socket, queue: Incoming[]): void {
   const incoming: Incoming = { at: clock.now(), text: '', done: false };
   queue.push(incoming);
   socket.setEncoding('latin1');
   // After the timers Node looks at the sockets: what was sent while this process stood still is there by then.
-  socket.setTimeout(SILENCE_LIMIT, () => setImmediate(() => socket.destroy()));
+  socket.setTimeout(SILENCE_LIMIT_MS, () => setImmediate(() => socket.destroy()));
+  const finish = (): void => {
+    incoming.done = true;
+    if (!flushing && queue[0]?.done) flushSoon();
+  };
   socket.on('data', (chunk: string) => {
     incoming.text += chunk;
     // glibc ends a message on a stream socket with a NUL (misc/syslog.c).
-    if (chunk.endsWith('\0')) finish(incoming);
+    if (chunk.endsWith('\0')) finish();
     if (incoming.text.length > MESSAGE_LIMIT) socket.destroy();
   });
-  socket.on('error', () => finish(incoming));
-  socket.on('close', () => finish(incoming));
+  socket.on('error', finish);
+  socket.on('close', finish);
 }
 
-function finish(incoming: Incoming): void {
-  incoming.done = true;
-  if (flushing || !queue[0]?.done) return;
+function flushSoon(): void {
   flushing = true;
-  const wait = due - performance.now();
-  if (wait > 0) setTimeout(flush, wait);
+  const rest = due - performance.now();
+  if (rest > 0) setTimeout(flush, rest);
   // After the reads of this turn, so that a burst becomes one batch.
   else setImmediate(flush);
 }
 
+/** A turn of every socket. */
 function flush(): void {
+  due = Math.max(due, performance.now() - AT_ONCE * GATHER_MS) + GATHER_MS;
+  let isMore = false;
+  const marks: string[] = [];
+  const byUser = new Map<string, JournalRecord[]>();
+  for (const queue of queues) {
+    const ready = queue.findIndex(({ done }, index) => !done || index === TURN);
+    for (const { at, text } of queue.splice(0, ready === -1 ? queue.length : ready)) take(text, at, byUser, marks);
+    isMore ||= queue[0]?.done === true;
+  }
+  const news = [...byUser].flatMap(([user, records]): News => {
+    const end = journal.append(user, records);
+    return end === undefined ? [] : [[user, end]];
+  });
+  heldMarks.push(...marks);
+  tell(news);
   flushing = false;
-  due = Math.max(due, performance.now() - AT_ONCE * GATHER) + GATHER;
-  const next = queue.findIndex((incoming) => !incoming.done);
-  const ready = next === -1 ? queue : queue.slice(0, next);
-  queue = next === -1 ? [] : queue.slice(next);
-  const lines = ready.flatMap(({ at, text }) => text.split('\0').flatMap((part) => readLine(part, at)));
-  if (lines.length > 0) post({ kind: 'lines', lines });
+  if (isMore) {
+    flushing = true;
+    setImmediate(flush);
+  }
 }
 
-function readLine(part: string, at: Micros): Line[] {
-  if (part.startsWith(MARK)) return [{ at, pid: 0, text: part }];
-  const frame = readFrame(part);
-  return frame ? [{ at, ...frame }] : [];
+function take(text: string, at: number, byUser: Map<string, JournalRecord[]>, marks: string[]): void {
+  let isFirst = true;
+  for (const part of text.split('\0')) {
+    if (part.startsWith(MARK)) {
+      marks.push(part);
+      continue;
+    }
+    const frame = readFrame(part);
+    if (!frame) continue;
+    // Several lines may come in one connection: each has a time of its own.
+    const line: Line = { at: isFirst ? at : clock.now(), ...frame };
+    isFirst = false;
+    const found = owners.recordOf(line);
+    if (!found) continue;
+    const records = byUser.get(found.user) ?? [];
+    if (records.length === 0) byUser.set(found.user, records);
+    records.push(found.record);
+  }
 }
 
-function close(): void {
+/** A mark says that all before it can be read, so it waits for room on the disk with them. */
+function tell(news: News): void {
+  const marks = journal.isWaiting ? [] : heldMarks;
+  if (marks.length > 0) heldMarks = [];
+  if (news.length > 0 || marks.length > 0) post({ kind: 'news', news, marks });
+}
+
+function retry(): void {
+  tell(journal.retry(clock.now()));
+}
+
+function syncJournal(): Promise<void> {
+  return (syncing ??= journal.sync().finally(() => (syncing = undefined)));
+}
+
+async function close(): Promise<void> {
   for (const server of servers) server.close();
+  for (const timer of timers) clearInterval(timer);
+  // sshd writes at once after connecting.
+  const over = performance.now() + SILENCE_LIMIT_MS;
+  while (queues.some((queue) => queue.length > 0) && performance.now() < over) await wait(1);
   flush();
+  await syncJournal();
   port?.close();
 }
 

@@ -1,44 +1,81 @@
 /**
  * The transfer log: the sockets to which sshd's internal-sftp writes from inside the jails (`/dev/log` there), read
- * by a worker thread.
+ * by a worker thread, which appends each line to the journal of its user.
  *
- * Promises: messages arrive in the order in which sshd sent them. A restarted log listens on new sockets; until a jail
- * is linked to one, what its sessions do is not heard and the scan has to find it.
+ * Promises: a line is in the journal before anybody hears of it, and a user's lines are there in the order in which sshd sent
+ * them. Sockets that were inherited outlive this process: lines wait in them for the next one. Sockets of its own are new
+ * with each start; until a jail is linked to one, what its sessions do is not heard.
  */
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../errors.ts';
-import type { FromWorker, Line, ToWorker } from './transfer-log-worker.ts';
+import type { Log } from '../../log.ts';
+import type { Position } from './journal-record.ts';
+import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
 
 /** The longest socket path that unix(7) takes, without its NUL. */
 const SOCKET_PATH_LIMIT = 107;
 
-/** The thread keeps nothing but what it is about to hand on. */
-const HEAP = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
+/** Sockets of its own: one for the customers beside a flood would be as many as is needed, and more cost nothing. */
+const COUNT = 64;
+
+/** The thread keeps what it is about to append, and what the disk has no room for. */
+const HEAP = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 4 };
+
+export interface TransferLogOptions {
+  /** Where sockets are made: on the jails' file system, closed to users. */
+  readonly corner: string;
+  /** Where the journal is: closed to users. */
+  readonly journal: string;
+  readonly jailDir: string;
+  /** Descriptors of sockets that outlive this process (scripts/lib/log-sockets); empty when nobody holds any for it. */
+  readonly inherited: readonly number[];
+  readonly log: Log;
+}
+
+/** Whoever follows the journal. */
+export interface JournalFollower {
+  /** A user's journal goes on up to there. */
+  news(news: News): void;
+  /** A mark that was sent to a socket has come back: all before it has been told of. */
+  mark(text: string): void;
+  /** What was asked for by `compact` has been done; positions are as before. */
+  compacted(user: string): void;
+}
 
 export interface TransferLog {
-  /** The socket to link jails to. */
-  currentSocket(): string;
-  /** All of its sockets. */
-  readonly allSockets: readonly string[];
-  /** Opens a further socket, for when the current one has as many links as the file system allows; it is then current. */
-  moreSockets(): Promise<string>;
+  /** Whether the sockets were there before this process, so that no line was lost since the one before. */
+  readonly isInherited: boolean;
+  /** The sockets in the order in which a user's jail is to be linked to one: to the first that takes a further link. */
+  socketsFor(username: string): readonly string[];
+  /** The socket that the user's jail is linked to. */
+  socketOf(username: string): string | undefined;
+  /** Hands on from here on, beginning with where every journal ends now. One at a time. */
+  follow(follower: JournalFollower | undefined): void;
+  /** Removes what comes before that position, which `state` stands for; the journal itself when it is undefined and nothing is left. */
+  compact(user: string, position: Position, state: unknown): void;
+  /** Whether the disk does not take all of the journal now. */
+  isFull(): boolean;
   /** Whether the thread runs. */
   listening(): boolean;
   close(): Promise<void>;
 }
 
-/**
- * Listens below `folder`, which has to lie on the jails' file system.
- * @param onLines gets each batch; what it throws or rejects with ends the process, so it must not.
- * @throws {OperatorError} when the sockets cannot be made.
- */
-export async function openTransferLog(folder: string, onLines: (lines: readonly Line[]) => void): Promise<TransferLog> {
-  mkdirSync(folder, { recursive: true });
-  chmodSync(folder, 0o700);
+/** @throws {OperatorError} when the sockets cannot be made. */
+export async function openTransferLog(options: TransferLogOptions): Promise<TransferLog> {
+  const { corner, journal, jailDir, inherited, log } = options;
+  mkdirSync(corner, { recursive: true });
+  chmodSync(corner, 0o700);
+  const isInherited = inherited.length > 0;
+  const sockets: readonly LogSocket[] = isInherited
+    ? inherited.map((fd, index) => ({ fd, path: join(corner, `kept-${index + 1}.sock`) }))
+    : ownSockets(corner);
+  const paths = sockets.map(({ path }) => path);
+  const workerData: WorkerData = { sockets, journal, jailDir };
   const worker = new Worker(new URL(`./transfer-log-worker${extname(import.meta.url)}`, import.meta.url), {
     resourceLimits: HEAP,
+    workerData,
   });
   let running = true;
   const exited = new Promise<void>((resolve) => {
@@ -47,43 +84,87 @@ export async function openTransferLog(folder: string, onLines: (lines: readonly 
       resolve();
     });
   });
-  let answer = Promise.withResolvers<void>();
-  worker.on('message', (message: FromWorker) => {
-    if (message.kind === 'lines') onLines(message.lines);
-    else if (message.kind === 'listening') answer.resolve();
-    else answer.reject(new OperatorError(`the transfer log cannot listen on ${message.path}: ${message.reason}`));
-  });
+  const opened = Promise.withResolvers<void>();
+  const ends = new Map<string, Position>();
+  let follower: JournalFollower | undefined;
+  let isFull = false;
 
-  const sockets: string[] = [];
-  const send = (message: ToWorker): void => worker.postMessage(message);
-
-  async function listen(): Promise<string> {
-    const path = join(folder, `log-${sockets.length + 1}.sock`);
-    if (Buffer.byteLength(path) > SOCKET_PATH_LIMIT) {
-      throw new OperatorError(
-        `the path ${path} is too long for a socket (${SOCKET_PATH_LIMIT}): use a shorter BERTH_JAIL_DIR`,
-      );
-    }
-    answer = Promise.withResolvers();
-    send({ kind: 'listen', path });
-    await answer.promise;
-    sockets.push(path);
-    return path;
+  function take(news: News): void {
+    for (const [user, end] of news) ends.set(user, end);
+    follower?.news(news);
   }
-
-  let opening: Promise<string> | undefined;
-  await listen().catch(async (error: unknown) => {
+  worker.on('message', (message: FromWorker) => {
+    switch (message.kind) {
+      case 'listening':
+        take(message.news);
+        return opened.resolve();
+      case 'failed':
+        return opened.reject(new OperatorError(`the transfer log cannot listen on ${message.path}: ${message.reason}`));
+      case 'news':
+        isFull &&= message.news.length === 0;
+        take(message.news);
+        return message.marks.forEach((mark) => follower?.mark(mark));
+      case 'compacted':
+        return follower?.compacted(message.user);
+      case 'no room':
+        if (!isFull) log.error({ reason: message.reason }, NO_ROOM);
+        isFull = true;
+    }
+  });
+  worker.once('error', opened.reject);
+  const send = (message: ToWorker): void => worker.postMessage(message);
+  try {
+    await opened.promise;
+  } catch (error) {
     await worker.terminate();
     throw error;
-  });
+  }
+
+  function socketsFor(username: string): readonly string[] {
+    const first = hash(username) % paths.length;
+    return [...paths.slice(first), ...paths.slice(0, first)];
+  }
   return {
-    currentSocket: () => sockets.at(-1) ?? '',
-    allSockets: sockets,
-    moreSockets: () => (opening ??= listen().finally(() => (opening = undefined))),
+    isInherited,
+    socketsFor,
+    socketOf(username) {
+      const linked = lstatSync(join(jailDir, username, 'dev', 'log'), { throwIfNoEntry: false })?.ino;
+      const candidates = socketsFor(username);
+      return candidates.find((path) => lstatSync(path, { throwIfNoEntry: false })?.ino === linked) ?? candidates[0];
+    },
+    follow(given) {
+      follower = given;
+      given?.news([...ends]);
+    },
+    compact(user, position, state) {
+      if (state === undefined && ends.get(user) === position) ends.delete(user);
+      send({ kind: 'compact', user, position, state });
+    },
+    isFull: () => isFull,
     listening: () => running,
     async close() {
-      send({ kind: 'close' });
+      if (running) send({ kind: 'close' });
       await exited;
     },
   };
+}
+
+const NO_ROOM =
+  'the journal takes no more: some lines of sshd are kept in memory; of uploads beyond that, those that are removed are not announced';
+
+function ownSockets(corner: string): LogSocket[] {
+  return Array.from({ length: COUNT }, (_, index) => {
+    const path = join(corner, `log-${index + 1}.sock`);
+    if (Buffer.byteLength(path) <= SOCKET_PATH_LIMIT) return { path };
+    throw new OperatorError(
+      `the path ${path} is too long for a socket (${SOCKET_PATH_LIMIT}): use a shorter BERTH_JAIL_DIR`,
+    );
+  });
+}
+
+/** FNV-1a: the same in every process, so that jails stay linked. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
+  return value >>> 0;
 }

@@ -1,30 +1,30 @@
 /**
- * A write barrier for the transfer log: a mark of berth's own. When it comes back, all has been read that sshd had
- * logged before it was sent, since sockets keep the order.
+ * A write barrier for the transfer log: a mark of berth's own, sent to one of its sockets. When it comes back, all is in the journal
+ * that sshd had logged there before it was sent, since a socket keeps the order.
  */
 import { connect } from 'node:net';
 import { MARK } from './log-line.ts';
 
-/** How long to wait for a mark that does not come back, in ms: on a busy machine the log lags by seconds. */
-const PATIENCE = 30_000;
+/** How long to wait for a mark that does not come back: on a busy machine the log lags by seconds. */
+const PATIENCE_MS = 30_000;
+
+interface Way {
+  current?: Promise<void> | undefined;
+  next?: Promise<void> | undefined;
+}
 
 export class WriteBarrier {
-  readonly #sockets: () => readonly string[];
   readonly #awaited = new Map<string, () => void>();
+  readonly #ways = new Map<string, Way>();
   #count = 0;
-  #current: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
 
-  /** @param sockets the paths of the log's sockets. */
-  constructor(sockets: () => readonly string[]) {
-    this.#sockets = sockets;
-  }
-
-  /** Resolves when what sshd had logged before the call has been read; after half a minute in any case. */
-  passed(): Promise<void> {
-    // Marks that are under way were sent before the call: wait for the next ones, together with other callers.
-    if (this.#current) return (this.#next ??= this.#current.then(() => this.#begin()));
-    return this.#begin();
+  /** Resolves when what sshd had logged to that socket before the call has been read; after half a minute in any case. */
+  passed(socket: string): Promise<void> {
+    const way = this.#ways.get(socket) ?? {};
+    this.#ways.set(socket, way);
+    // A mark that is under way was sent before the call: wait for the next one, together with other callers.
+    if (way.current) return (way.next ??= way.current.then(() => this.#begin(socket, way)));
+    return this.#begin(socket, way);
   }
 
   /** A mark came back. */
@@ -32,17 +32,13 @@ export class WriteBarrier {
     this.#awaited.get(text)?.();
   }
 
-  #begin(): Promise<void> {
-    this.#next = undefined;
-    const sent = this.#sendAll().finally(() => {
-      if (this.#current === sent) this.#current = undefined;
+  #begin(socket: string, way: Way): Promise<void> {
+    way.next = undefined;
+    const sent = this.#send(socket).finally(() => {
+      if (way.current === sent) way.current = undefined;
     });
-    this.#current = sent;
+    way.current = sent;
     return sent;
-  }
-
-  async #sendAll(): Promise<void> {
-    await Promise.all(this.#sockets().map((path) => this.#send(path)));
   }
 
   #send(path: string): Promise<void> {
@@ -54,7 +50,7 @@ export class WriteBarrier {
         clearTimeout(timer);
         resolve();
       };
-      const timer = setTimeout(done, PATIENCE);
+      const timer = setTimeout(done, PATIENCE_MS);
       this.#awaited.set(text, done);
       // Closed already: then nothing more will be read.
       connect(path).on('error', done).end(`${text}\0`);

@@ -5,8 +5,7 @@ import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts
 import { isRecorded, type Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
-import type { Announcement } from './decision.ts';
-import type { BySession } from './evidence.ts';
+import type { Announcement, BySession } from '../story/operations.ts';
 
 /** Session notes in one transaction; how many wait at most; how long for something to be written with, in ms. */
 const BATCH = 64;
@@ -25,9 +24,10 @@ type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferE
 
 /** What may be recorded already. */
 export interface Repeating {
-  /** Whether the log is heard once more, after a restart. */
-  isRepeating?(): boolean;
-  /** What happened until then, since it was written before and nobody knows whether that was committed. */
+  /**
+   * What happened until then: an earlier process may have followed those lines of the journal, or it was written before and nobody
+   * knows whether that was committed.
+   */
   readonly inDoubtUntil?: Micros | undefined;
 }
 
@@ -61,9 +61,8 @@ export async function unrecorded<H extends Happening>(
   tx: Transaction<Tables>,
   directory: Whose,
   happenings: readonly H[],
-  { isRepeating, inDoubtUntil = -Infinity }: Repeating,
+  { inDoubtUntil: until = -Infinity }: Repeating,
 ): Promise<readonly H[]> {
-  const until = isRepeating?.() ? Infinity : inDoubtUntil;
   const found: H[] = [];
   for (const each of happenings) {
     if (each.at > until || !(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);

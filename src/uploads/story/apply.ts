@@ -62,7 +62,9 @@ async function put(operation: Put, task: Task, directory: DirectoryInTransaction
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
-  const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
+  // The disk has not kept all that was written.
+  const isCut = end.isUnproven && stat.size_bytes !== sizeByTheLog(end, row);
+  const isShort = isCut || (end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes);
   if (!end.isComplete || isShort) return drop(operation, stat, row, directory);
   if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
@@ -111,7 +113,7 @@ function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): num
 async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
   const { end, path } = operation;
   if (end.isUnwritten && row) return 'done';
-  if (!end.isComplete) {
+  if (!end.isComplete || end.isUnproven) {
     directory.world.lost.addEnding(directory.row.id, end);
     return 'done';
   }
@@ -134,6 +136,8 @@ async function putUpload(
     {
       ...stat,
       path: bytesOf(path),
+      // The same upload again, after a crash.
+      ...(row?.uploaded_at === end.at && { id: row.id }),
       state: isWaiting ? 'waiting' : 'uploaded',
       uploaded_at: end.at,
       source: 'log',
@@ -210,6 +214,11 @@ async function moveFile(
   const isFinal = row.state === 'waiting' && !world.isTemporary(to);
   if (isFinal && task.synced === undefined) return { wait: 'sync', path: to };
   const replaced = await files.at(to);
+  if (replaced?.uploaded_at === operation.at) {
+    // It has been done before a crash.
+    await files.remove(row);
+    return 'done';
+  }
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
   if (isFinal) {

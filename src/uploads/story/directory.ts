@@ -8,7 +8,7 @@ import { type FileRow, Files } from '../record/files.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
 import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/history.ts';
 import type { Lost } from './lost.ts';
-import type { BySession, Ending, TrackedFile } from './operations.ts';
+import type { Announcement, Ending, TrackedFile } from './operations.ts';
 
 export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
 
@@ -20,15 +20,6 @@ export interface Found {
   readonly ctimeMs: number;
   isFile(): boolean;
   isDirectory(): boolean;
-}
-
-export interface Announcement {
-  readonly path: FilePath;
-  readonly from?: FilePath | undefined;
-  readonly at: Micros;
-  readonly bytes: number;
-  readonly by?: BySession | undefined;
-  readonly openedAt?: Micros | undefined;
 }
 
 /** What follows from a transaction, besides its rows. */
@@ -49,6 +40,8 @@ export interface WorldOfDirectory {
   /** The processes of its live sessions. */
   pids(): readonly number[];
   readonly lost: Lost;
+  /** Whether a file that nothing explains may be a part of one. @param changedAt its ctime, in µs. */
+  isDoubted(changedAt: Micros): boolean;
   readonly now: Micros;
   /** A monotonic clock, in ms. */
   readonly ms: number;

@@ -161,6 +161,7 @@ async function unexplained(
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
+  if (world.isDoubted(found.ctimeMs * 1000)) return unproven(path, stat, row, directory);
   if (!isSynced(look, stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, directory);
   if (end) directory.matched.push(end);
@@ -179,6 +180,20 @@ async function unexplained(
     const openedAt = end?.openedAt;
     await directory.announce({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
   }
+  return 'settled';
+}
+
+/** It may be whole, and nobody knows: a client resumes it, or an operator decides. */
+async function unproven(
+  path: FilePath,
+  stat: FileStat,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<LookOutcome> {
+  const at = directory.world.now;
+  const values = { state: 'partial', uploaded_at: at, source: 'disk', session_pid: null } as const;
+  await directory.files.put({ ...stat, ...values, path: bytesOf(path) }, row);
+  await directory.record({ event: 'upload-dropped', path, at, bytes: stat.size_bytes });
   return 'settled';
 }
 

@@ -53,6 +53,11 @@ export class Lost {
     return found?.end;
   }
 
+  /** Whether no file of that directory is looked for. */
+  isEmpty(directoryId: string): boolean {
+    return (this.#endings.get(directoryId)?.length ?? 0) === 0;
+  }
+
   /** Its file has been recorded. */
   removeEnding(directoryId: string, end: Ending): void {
     const others = this.#endings.get(directoryId)?.filter((other) => other.end !== end);

@@ -9,13 +9,6 @@ export interface BySession {
   readonly address: string;
 }
 
-/** What lay at a path when somebody looked. */
-export interface Sighting {
-  readonly ino: number;
-  readonly size: number;
-  readonly mtimeMs: number;
-}
-
 /** How the last handle that wrote a file ended. */
 export interface Ending {
   /** False when the connection died first, or the server refused a write. */
@@ -33,6 +26,8 @@ export interface Ending {
   readonly isUnwritten: boolean;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
+  /** The machine went down since, and not in order: only the disk can show that the file is whole. */
+  readonly isUnproven: boolean;
   /** The file's inode, when it was seen. */
   readonly inode: number | undefined;
   /** The newest handle of a file decides: higher numbers are later opens. */
@@ -94,3 +89,13 @@ export interface End {
 }
 
 export type Operation = Put | Move | Remove | End;
+
+/** Something about a file for the history, or an upload for a webhook too. */
+export interface Announcement {
+  readonly path: FilePath;
+  readonly from?: FilePath | undefined;
+  readonly at: Micros;
+  readonly bytes: number;
+  readonly by?: BySession | undefined;
+  readonly openedAt?: Micros | undefined;
+}

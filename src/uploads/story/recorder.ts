@@ -7,6 +7,7 @@
  */
 import type { Clock, Micros } from '../../clock.ts';
 import { isUnavailable } from '../../db/away.ts';
+import { compiled } from '../../db/compiled.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
@@ -14,16 +15,17 @@ import type { Transact } from '../../webhooks/dispatcher.ts';
 import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { FileStat } from '../record/file-stat.ts';
-import { type HistoryRow, logHistory, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
-import { live } from '../record/write.ts';
+import { type HistoryRow, logHistory, noteRows, type SessionNote } from '../record/history.ts';
+import type { Doubts } from '../record/doubts.ts';
 import { Agenda, type Look, pathsOf, type Task } from './agenda.ts';
 import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Found } from './directory.ts';
 import { lookAt, type LookOutcome } from './look.ts';
 import { Lost } from './lost.ts';
-import type { BySession, Operation } from './operations.ts';
+import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
-import { Story } from './story.ts';
+import type { KeptSession, SessionOf, SessionStart } from './sessions.ts';
+import { type HeldPath, type Line, Story } from './story.ts';
 
 /** Lines and operations of one directory before it is the next one's turn, and operations in one transaction. */
 const LINES = 64;
@@ -41,6 +43,16 @@ const REST_MS = 2000;
 /** Times that an operation or a look is tried. */
 const MOST_TRIES = 100;
 
+/** The directory, while it is live and at home on this node. */
+const live = compiled<{ id: string; node: string }>()((db, p) =>
+  db
+    .selectFrom('directories')
+    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])
+    .where('id', '=', p('id'))
+    .where('node', '=', p('node'))
+    .where('deleted_at', 'is', null),
+);
+
 /** What the recorder asks of the machine. */
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
@@ -51,12 +63,12 @@ export interface World {
   /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails. */
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
   /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
-  heard(directoryId: string): Promise<void>;
+  heard(jail: Jail): Promise<void>;
   /** A monotonic clock, in ms. */
   monotonic(): number;
 }
 
-export interface RecorderOptions extends Repeating {
+export interface RecorderOptions {
   readonly world: World;
   readonly clock: Clock;
   readonly log: Log;
@@ -64,6 +76,10 @@ export interface RecorderOptions extends Repeating {
   readonly node: string;
   readonly isTemporary: IsTemporary;
   readonly transact: Transact;
+  /** What was closed before may not have reached the disk: the machine went down since. */
+  readonly provenFrom?: Micros | undefined;
+  /** Files that nobody can vouch for. */
+  readonly doubts: Pick<Doubts, 'has'>;
   /** Called after each commit with what it has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
   /** The directory has to be compared with the disk. */
@@ -106,7 +122,7 @@ export class Recorder {
   /** When notes are written even if nothing else is, by the monotonic clock in ms. */
   #notesDue = Infinity;
   /** What happened until then may be recorded: the answer to a commit was lost. */
-  #inDoubtUntil: Micros | undefined;
+  #inDoubtUntil: Micros = -Infinity;
   /** Tasks and looks that wait for the log, the disk or the kernel. */
   #preparing = 0;
 
@@ -114,29 +130,72 @@ export class Recorder {
     this.#options = options;
   }
 
-  /** A session has begun. `openedAt` is undefined, and `writing` what it has open, when that was before the log. */
-  begin(
-    jail: Jail,
-    by: BySession,
-    openedAt: Micros | undefined,
-    writing: readonly { path: FilePath; inode: number }[] = [],
-  ): void {
-    this.#workOf(jail).story.begin(by, openedAt, writing);
+  /** A session has begun, or was there before the log was: then `writing` is what it has open. */
+  begin(jail: Jail, start: SessionStart, writing: readonly HeldPath[] = []): void {
+    this.#workOf(jail).story.begin(start, writing);
   }
 
   /** sshd said something in a session of that directory. */
-  add(jail: Jail, pid: number, text: string, at: Micros): void {
+  add(jail: Jail, line: Line): void {
     const work = this.#workOf(jail);
-    work.story.add(pid, text, at);
+    work.story.add(line);
     this.#wake(work);
   }
 
-  /** A process has gone without a word; all that it said has been handed over. */
-  async died(jail: Jail, pid: number, at: Micros): Promise<void> {
-    await this.#read(jail.id);
+  /** A process has gone without a word; all that it said has been read. */
+  died(jail: Jail, pid: number, at: Micros): void {
     const work = this.#works.get(jail.id);
     work?.story.end(pid, at, 'died');
     if (work) this.#wake(work);
+  }
+
+  has(directoryId: string, pid: number): boolean {
+    return this.#works.get(directoryId)?.story.has(pid) ?? false;
+  }
+
+  sessions(directoryId: string): SessionOf[] {
+    const work = this.#works.get(directoryId);
+    return work ? work.story.sessions().map(({ by, openedAt, born }) => ({ jail: work.jail, by, openedAt, born })) : [];
+  }
+
+  allSessions(): SessionOf[] {
+    return [...this.#works.keys()].flatMap((id) => this.sessions(id));
+  }
+
+  /** Compares the handles of a session with what the kernel says it writes. */
+  checkHandles(jail: Jail, pid: number, writing: readonly HeldPath[], isGapless: boolean): void {
+    this.#works.get(jail.id)?.story.checkHandles(pid, writing, isGapless);
+  }
+
+  /** What a later process has to know of a directory's sessions. */
+  kept(directoryId: string): KeptSession[] {
+    return this.#works.get(directoryId)?.story.kept() ?? [];
+  }
+
+  restore(jail: Jail, kept: readonly KeptSession[]): void {
+    this.#workOf(jail).story.restore(kept);
+  }
+
+  /** What happened until then may be recorded already: an earlier process has followed it. */
+  repeated(at: Micros): void {
+    this.#inDoubtUntil = Math.max(this.#inDoubtUntil, at);
+  }
+
+  /** Whether all that was followed is written, but for what `kept` tells of. @param isUrgent lost files aside. */
+  isDecided(directoryId: string, isUrgent: boolean): boolean {
+    return this.isSettled(directoryId) && (isUrgent || this.#lost.isEmpty(directoryId));
+  }
+
+  /** Resolves when every line has been read that was added before. */
+  async read(directoryId: string): Promise<void> {
+    const work = this.#works.get(directoryId);
+    if (!work) return;
+    const line = work.story.taken;
+    if (work.story.hasRead(line)) return;
+    await new Promise<void>((resolve) => {
+      work.waiters.push({ line, resolve });
+      this.#wake(work);
+    });
   }
 
   /** Something may have happened to a path: it is looked at in so many ms. */
@@ -236,18 +295,6 @@ export class Recorder {
     return { work, tasks, looks };
   }
 
-  /** Resolves when every line has been read that was added before. */
-  async #read(directoryId: string): Promise<void> {
-    const work = this.#works.get(directoryId);
-    if (!work) return;
-    const line = work.story.taken;
-    if (work.story.hasRead(line)) return;
-    await new Promise<void>((resolve) => {
-      work.waiters.push({ line, resolve });
-      this.#wake(work);
-    });
-  }
-
   #tellWaiters(work: Work): void {
     if (work.waiters.length === 0) return;
     for (const { line, resolve } of work.waiters) if (work.story.hasRead(line)) resolve();
@@ -275,6 +322,7 @@ export class Recorder {
       moved: (from, to) => agenda.moved(from, to),
       compare: () => this.#options.compare(jail.id),
       note: (note) => this.note(note),
+      provenFrom: this.#options.provenFrom ?? -Infinity,
     });
     const work: Work = { jail, story, agenda, waiters: [] };
     this.#works.set(jail.id, work);
@@ -300,7 +348,7 @@ export class Recorder {
     } catch (error) {
       if (isPassing(error)) {
         log.error({ err: errorMessage(error) }, 'cannot record uploads, trying again');
-        this.#inDoubtUntil = this.#options.clock.now();
+        this.repeated(this.#options.clock.now());
         this.#notes.unshift(...notes);
         if (notes.length > 0) this.#notesDue = 0;
         this.#preparing += 1;
@@ -326,9 +374,9 @@ export class Recorder {
   }
 
   async #write(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<Applied[]> {
-    const { transact, clock, log, recorded, isRepeating, world } = this.#options;
+    const { transact, clock, log, recorded, world } = this.#options;
     const now = clock.now();
-    const repeating = { ...(isRepeating && { isRepeating }), inDoubtUntil: this.#inDoubtUntil };
+    const repeating = { inDoubtUntil: this.#inDoubtUntil };
     const { applied, history } = await transact(async (tx) => {
       const all: Applied[] = [];
       const rows: HistoryRow[] = [];
@@ -384,6 +432,7 @@ export class Recorder {
       trackedAt: (path: FilePath) => story.fileAt(path),
       pids: () => story.pids(),
       lost: this.#lost,
+      isDoubted: (changedAt: Micros) => this.#options.doubts.has(jail.id, changedAt, now),
       now,
       ms: world.monotonic(),
     };
@@ -413,7 +462,7 @@ export class Recorder {
     else {
       const { seen } = outcome;
       this.#prepare(work, task, async () => {
-        await this.#heard(jail.id);
+        await this.#heard(jail);
         task.seen = seen ?? null;
       });
     }
@@ -436,7 +485,7 @@ export class Recorder {
     } else {
       const inode = look.still?.stat?.inode;
       this.#prepare(work, look, async () => {
-        await this.#heard(jail.id);
+        await this.#heard(jail);
         const isHeld = inode !== undefined && (await this.#options.world.isHeldByAny(story.pids(), inode));
         look.isUnexplained = !isHeld;
         if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
@@ -445,9 +494,9 @@ export class Recorder {
   }
 
   /** Resolves when all has been read that sshd had logged of the directory before the call. */
-  async #heard(directoryId: string): Promise<void> {
-    await this.#options.world.heard(directoryId);
-    await this.#read(directoryId);
+  async #heard(jail: Jail): Promise<void> {
+    await this.#options.world.heard(jail);
+    await this.read(jail.id);
   }
 
   #sync(work: Work, task: Task, path: FilePath): void {

@@ -1,6 +1,7 @@
 /** The SFTP sessions of one directory with their handles, and the files that these write. */
 import type { Micros } from '../../clock.ts';
 import type { FilePath } from '../file-path.ts';
+import type { Jail } from '../jails.ts';
 import { Reads } from '../log/reads.ts';
 import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
 
@@ -34,9 +35,36 @@ export interface Handle {
   isDoubtful: boolean;
 }
 
+/** How a session began. */
+export interface SessionStart {
+  readonly by: BySession;
+  /** Undefined when that was before the log. */
+  readonly openedAt: Micros | undefined;
+  /** When its process began, in clock ticks since the boot; undefined when nobody looked. */
+  readonly born: string | undefined;
+}
+
+export interface SessionOf extends SessionStart {
+  readonly jail: Jail;
+}
+
+/** A handle that a session had open when the journal was compacted. */
+type KeptHandle = Omit<Handle, 'file' | 'session' | 'order'> & {
+  /** Whether it writes, and where its file is by now: null when it has no name any more. */
+  readonly writes: boolean;
+  readonly now: FilePath | null;
+};
+
+/** A session as it was when the journal was compacted. */
+export interface KeptSession extends SessionStart {
+  readonly isDoubted: boolean;
+  readonly handles: readonly KeptHandle[];
+}
+
 export class Session {
   readonly by: BySession;
   readonly openedAt: Micros | undefined;
+  readonly born: string | undefined;
   /** What it asked for last, which a refusal may answer: a handle, something else, or nothing that is logged. */
   last: Handle | 'other' | undefined;
   /** sshd has said why it will refuse the request that it refuses next. */
@@ -53,9 +81,19 @@ export class Session {
   readonly #doubtful: Handle[] = [];
   readonly #since = performance.now();
 
-  constructor(by: BySession, openedAt: Micros | undefined) {
+  constructor({ by, openedAt, born }: SessionStart) {
     this.by = by;
     this.openedAt = openedAt;
+    this.born = born;
+  }
+
+  /** What a later process has to know to go on with what it says next. */
+  kept(): KeptSession {
+    const handles = this.all().map(({ file, session: _session, order: _order, ...handle }): KeptHandle => {
+      return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
+    });
+    const { by, openedAt, born } = this;
+    return { by, openedAt, born, isDoubted: this.doubtedUpTo > 0, handles };
   }
 
   add(handle: Handle): void {
@@ -124,7 +162,10 @@ export class File implements TrackedFile {
   setAt = Number.NEGATIVE_INFINITY;
   readonly #kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number };
 
-  constructor(path: FilePath, kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number }) {
+  constructor(
+    path: FilePath | undefined,
+    kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number },
+  ) {
     this.path = path;
     this.#kernel = kernel;
   }

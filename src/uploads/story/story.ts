@@ -7,11 +7,12 @@
  */
 import type { Micros } from '../../clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
+import type { Sighting } from '../log/journal-record.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
 import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
-import { File, type Handle, Session } from './sessions.ts';
-import type { BySession, Ending, Operation, Put, Sighting } from './operations.ts';
+import { File, type Handle, type KeptSession, Session, type SessionStart } from './sessions.ts';
+import type { Ending, Operation, Put } from './operations.ts';
 
 /** When the disk is asked whether a rename or a removal has been done, in ms after its line; then the log is believed. */
 const LOOKS_MS = [0, 2, 10, 50, 200, 700];
@@ -40,12 +41,29 @@ export interface StoryOptions {
   /** Something happened that only a comparison with the disk can tell. */
   compare(): void;
   note(note: SessionNote): void;
+  /** What was closed before may not have reached the disk: the machine went down since. */
+  readonly provenFrom: Micros;
 }
 
-interface Line {
+/** What sshd says in a session. */
+export interface Line {
   readonly at: Micros;
   readonly pid: number;
+  readonly text: string;
+  /** What lay at the paths that it names when it was read: null for nothing. */
+  readonly seen?: readonly (Sighting | null)[] | undefined;
+  /** Whether it was read just now, so that the disk still shows the same or more. */
+  readonly isFresh: boolean;
+}
+
+interface ReadLine extends Omit<Line, 'text'> {
   readonly event: LogEvent;
+}
+
+/** A file that a process writes. */
+export interface HeldPath {
+  readonly path: FilePath;
+  readonly inode: number;
 }
 
 /** A rename or a removal that may yet be refused. */
@@ -57,6 +75,8 @@ interface Unresolved {
   readonly at: Micros;
   readonly since: number;
   looks: number;
+  /** What lay at `from` and `to` when the line was read. */
+  readonly seen: readonly (Sighting | null)[] | undefined;
   /** What the session said next, once that is in the queue. */
   answer: LogEvent | undefined;
 }
@@ -67,7 +87,9 @@ export class Story {
   readonly #options: StoryOptions;
   readonly #sessions = new Map<number, Session>();
   readonly #files = new Map<FilePath, File>();
-  readonly #queue: Line[] = [];
+  readonly #queue: ReadLine[] = [];
+  /** The line that is being read. */
+  #line: ReadLine | undefined;
   #unresolved: Unresolved | undefined;
   /** Handles opened so far. */
   #opened = 0;
@@ -79,31 +101,68 @@ export class Story {
     this.#options = options;
   }
 
-  /** A session has begun, or was there before the log was: then `openedAt` is undefined. */
-  begin(by: BySession, openedAt: Micros | undefined, writing: readonly { path: FilePath; inode: number }[] = []): void {
-    this.end(by.pid, openedAt ?? 0, 'unheard');
-    const session = new Session(by, openedAt);
+  /** A session has begun, or was there before the log was: then `writing` is what the kernel says it has open. */
+  begin(start: SessionStart, writing: readonly HeldPath[] = []): void {
+    const { by, openedAt } = start;
+    this.end(by.pid, openedAt ?? 0, openedAt === undefined ? 'unheard' : 'died');
+    const session = new Session(start);
     this.#sessions.set(by.pid, session);
-    for (const { path, inode } of writing) {
-      const file = this.#ensure(path);
-      this.#track(
-        session,
-        { name: undefined, path, openedAt: undefined, inode, creates: false, truncates: false },
-        file,
-      );
-    }
+    for (const file of writing) this.#openUnheard(session, file);
     if (openedAt !== undefined) {
       this.#options.note({ event: 'session-opened', directoryId: this.#options.directoryId, at: openedAt, by });
     }
   }
 
+  /** What a later process has to know of the sessions. */
+  kept(): KeptSession[] {
+    return [...this.#sessions.values()].map((session) => session.kept());
+  }
+
+  /** Takes up sessions as an earlier process has kept them. */
+  restore(kept: readonly KeptSession[]): void {
+    for (const { handles, isDoubted, ...start } of kept) {
+      const session = new Session(start);
+      session.hasTemporary = true; // it may have
+      this.#sessions.set(start.by.pid, session);
+      for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
+        const path = now ?? opening.path;
+        const file = writes ? (now === null ? new File(undefined, this.#options) : this.#ensure(path)) : undefined;
+        const handle = this.#track(session, { ...opening, path }, file);
+        handle.isRefused = isRefused;
+        if (isDoubtful) session.doubt(handle);
+      }
+      if (isDoubted) session.doubtedUpTo = this.#opened;
+    }
+  }
+
+  /**
+   * Compares the handles of a live session with the files that the kernel says it writes.
+   * @param isGapless whether every open was heard, or is still to be.
+   */
+  checkHandles(pid: number, writing: readonly HeldPath[], isGapless: boolean): void {
+    const session = this.#sessions.get(pid);
+    if (!session) return;
+    for (const handle of session.all()) {
+      const path = handle.file?.path;
+      if (path === undefined || handle.isDoubtful) continue;
+      if (writing.some((file) => file.path === path || file.inode === handle.inode)) continue;
+      session.forget(handle);
+      this.#release(handle, undefined, 0);
+      this.#options.look(path, 0);
+    }
+    if (isGapless) return;
+    for (const file of writing) {
+      if (!session.all().some((handle) => handle.file?.path === file.path)) this.#openUnheard(session, file);
+    }
+  }
+
   /** Puts a line at the end of the queue. */
-  add(pid: number, text: string, at: Micros): void {
+  add({ text, ...line }: Line): void {
     const event = readEvent(text);
     this.#taken += 1;
-    this.#queue.push({ at, pid, event });
+    this.#queue.push({ ...line, event });
     const waiting = this.#unresolved;
-    if (waiting && waiting.answer === undefined && waiting.session.by.pid === pid) waiting.answer = event;
+    if (waiting && waiting.answer === undefined && waiting.session.by.pid === line.pid) waiting.answer = event;
   }
 
   /** Reads up to `limit` lines. Returns when to go on, by the monotonic clock; undefined when nothing is left. */
@@ -115,7 +174,9 @@ export class Story {
       if (!line) break;
       read += 1;
       this.#read += 1;
+      this.#line = line;
       this.#interpret(line);
+      this.#line = undefined;
       // The answer may be in the queue already.
       const waiting = this.#unresolved;
       if (waiting) {
@@ -139,8 +200,14 @@ export class Story {
     return this.#read >= line && !this.#unresolved;
   }
 
+  /** Lines that wait, with the one that is not resolved yet. */
   get waiting(): number {
-    return this.#queue.length;
+    return this.#queue.length + (this.#unresolved ? 1 : 0);
+  }
+
+  /** The live sessions. */
+  sessions(): readonly SessionStart[] {
+    return [...this.#sessions.values()];
   }
 
   /** A process has gone. `how`: it said so, it died without a word, or nobody knows what it did last. */
@@ -207,7 +274,7 @@ export class Story {
     return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#unresolved;
   }
 
-  #interpret({ at, pid, event }: Line): void {
+  #interpret({ at, pid, event }: ReadLine): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'said');
     const session = this.#sessions.get(pid);
     if (!session) return;
@@ -288,8 +355,15 @@ export class Story {
 
   /** The inode of the file that was opened, unless the path is another file's by now: one that was emptied is new. */
   #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
-    const seen = this.#options.lstat(path);
+    const seen = this.#sight(path);
     return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
+  }
+
+  /** What lies at the path that the line names: by now when it is fresh, which shows more, or when it was read. */
+  #sight(path: FilePath): Sighting | undefined {
+    const { isFresh = true, seen } = this.#line ?? {};
+    const now = isFresh || !seen ? this.#options.lstat(path) : undefined;
+    return now ?? seen?.[0] ?? undefined;
   }
 
   #close(session: Session, event: Event<'close'>, at: Micros): void {
@@ -310,16 +384,17 @@ export class Story {
       });
       rows.forEach(this.#options.note);
     }
-    const writer = handle ?? (event.written > 0 ? this.#openUnheard(session, path) : undefined);
+    const unheard = event.written > 0 ? { path, inode: this.#inodeAt(path, 0) } : undefined;
+    const writer = handle ?? (unheard && this.#openUnheard(session, unheard));
     if (!writer?.file) return;
     session.forget(writer);
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
     this.#release(writer, isChanged ? this.#endOf(writer, event, at) : undefined, at);
   }
 
-  #openUnheard(session: Session, path: FilePath): Handle {
-    const opening = { name: undefined, path, openedAt: undefined, creates: false, truncates: false };
-    return this.#track(session, { ...opening, inode: this.#inodeAt(path, 0) }, this.#ensure(path));
+  #openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
+    const opening = { name: undefined, path, openedAt: undefined, inode, creates: false, truncates: false };
+    return this.#track(session, opening, this.#ensure(path));
   }
 
   #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
@@ -333,6 +408,7 @@ export class Story {
       written,
       isUnwritten: written === 0 && !truncates,
       isDoubted: order <= session.doubtedUpTo,
+      isUnproven: at < this.#options.provenFrom,
       inode,
       order,
     };
@@ -407,7 +483,8 @@ export class Story {
   #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
     if (about !== 'other') {
       const end = { isComplete: about === 'close', at, by: session.by, openedAt: undefined, bytes: undefined };
-      const unknown = { written: 0, isUnwritten: false, isDoubted: false, inode: undefined, order: 0 };
+      const isUnproven = at < this.#options.provenFrom;
+      const unknown = { written: 0, isUnwritten: false, isDoubted: false, isUnproven, inode: undefined, order: 0 };
       this.#options.cutOff(start, { ...end, ...unknown });
     }
     this.#options.compare();
@@ -415,7 +492,7 @@ export class Story {
 
   #await(session: Session, from: FilePath, to: FilePath | undefined, at: Micros): void {
     const since = this.#options.monotonic();
-    this.#unresolved = { from, to, session, at, since, looks: 0, answer: undefined };
+    this.#unresolved = { from, to, session, at, since, looks: 0, seen: this.#line?.seen, answer: undefined };
   }
 
   #nextLook({ since, looks }: Unresolved): number {
@@ -450,9 +527,13 @@ export class Story {
   }
 
   /** Whether the disk shows that the change was done. */
-  #shows({ from, to }: Unresolved): boolean {
+  #shows({ from, to, seen }: Unresolved): boolean {
     const { lstat } = this.#options;
     const file = this.#files.get(from);
+    // A later request may have changed that since.
+    const [leftThen, arrivedThen] = seen ?? [];
+    const wasSeen = file?.inode !== undefined && leftThen?.ino !== file.inode && arrivedThen?.ino === file.inode;
+    if (wasSeen && leftThen !== undefined) return true;
     const left = lstat(from);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
     // The log has a file there, and it has gone.
@@ -522,7 +603,7 @@ export class Story {
 }
 
 function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
-  const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false };
+  const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
   return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
 }
 

@@ -1,0 +1,22 @@
+/** `on-change.mjs FOLDER PIDFILE`: sends SIGTERM to the process that PIDFILE names whenever a file in FOLDER has changed. */
+import { readFileSync } from 'node:fs';
+import process from 'node:process';
+import { watch } from 'chokidar';
+
+/** An editor writes several files at once, in ms. */
+const GATHER_MS = 100;
+
+const [folder = '', pidFile = ''] = process.argv.slice(2);
+let timer;
+watch(folder, { ignoreInitial: true }).on('all', () => {
+  clearTimeout(timer);
+  timer = setTimeout(end, GATHER_MS);
+});
+
+function end() {
+  try {
+    process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGTERM');
+  } catch {
+    // It is about to be started.
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * The journal's files, as the log's thread writes them: one for each SFTP user, below the state folder, closed to others.
+ *
+ * Promise: what was appended outlives the process, however that ends, and after at most a second a power cut. Nobody takes all of
+ * the room: a user's file may grow up to what is left then, so some is left for the next one. What the disk does not take
+ * waits in memory; beyond that lines are lost, and a record says so.
+ */
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Micros } from '../../clock.ts';
+import { type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+
+/** All files together, in bytes: some five million lines. Never more than half of the free space, besides. */
+const LIMIT = 2 ** 30;
+
+/** Records in memory: of one user, and of all. */
+const IN_MEMORY = { each: 5000, all: 50_000 };
+
+/** Records that are put on the disk at once when there is room for some. */
+const PIECE = 100;
+
+/** A first line is no longer: a session has at most a thousand handles. */
+const FIRST_LINE = 2 ** 20;
+
+interface File {
+  /** In bytes, and the length of the base's line among them. */
+  size: number;
+  baseLength: number;
+  base: Position;
+  /** Records that the disk has not taken. */
+  memory: JournalRecord[];
+  hasLost: boolean;
+}
+
+export interface JournalFilesOptions {
+  readonly folder: string;
+  /** Called when the disk does not take a record. */
+  failed(error: unknown): void;
+  readonly limit?: number;
+}
+
+export class JournalFiles {
+  readonly #options: JournalFilesOptions;
+  readonly #files = new Map<string, File>();
+  /** Users whose file has changed since it was last synced. */
+  readonly #unsynced = new Set<string>();
+  /** By all of them: bytes, and records in memory. */
+  #taken = 0;
+  #inMemory = 0;
+
+  /** With what an earlier process left. */
+  constructor(options: JournalFilesOptions) {
+    this.#options = options;
+    mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(options.folder)) {
+      if (name.endsWith('.new')) rmSync(this.#path(name));
+      else this.#adopt(name);
+    }
+  }
+
+  /** Where each user's journal ends. */
+  ends(): [string, Position][] {
+    return [...this.#files].map(([user, file]) => [user, endOf(file)]);
+  }
+
+  /** All records that are on the disk. */
+  *records(): Generator<{ readonly user: string; readonly record: JournalRecord }> {
+    for (const user of this.#files.keys()) {
+      for (const text of readFileSync(this.#path(user), 'utf8').split('\n')) {
+        const record = readRecord(text);
+        if (record?.text !== undefined) yield { user, record };
+      }
+    }
+  }
+
+  /** Whether records wait for room on the disk. */
+  get isWaiting(): boolean {
+    return this.#inMemory > 0;
+  }
+
+  /** Puts records at the end. Returns where the journal ends now, undefined when nothing has reached the disk. */
+  append(user: string, records: readonly JournalRecord[]): Position | undefined {
+    const file = this.#fileOf(user);
+    if (file.memory.length === 0 && !file.hasLost && this.#write(user, file, records)) return endOf(file);
+    const room = Math.min(IN_MEMORY.each - file.memory.length, IN_MEMORY.all - this.#inMemory);
+    const taken = file.hasLost ? [] : records.slice(0, Math.max(room, 0));
+    file.memory.push(...taken);
+    this.#inMemory += taken.length;
+    file.hasLost ||= taken.length < records.length;
+    return undefined;
+  }
+
+  /** Tries to put on the disk what waits in memory. Returns the users for whom that worked, and where their journals end. */
+  retry(now: Micros): [string, Position][] {
+    const written: [string, Position][] = [];
+    for (const [user, file] of this.#files) {
+      const before = file.size;
+      while (file.memory.length > 0 && this.#write(user, file, file.memory.slice(0, PIECE))) {
+        this.#inMemory -= file.memory.splice(0, PIECE).length;
+      }
+      const gap: JournalRecord = { at: now, pid: 0, text: '', address: '', isGap: true };
+      if (file.hasLost && file.memory.length === 0) file.hasLost = !this.#write(user, file, [gap]);
+      if (file.size !== before) written.push([user, endOf(file)]);
+    }
+    return written;
+  }
+
+  /** Removes what comes before that position; `state` stands for it. Without a state and records the file goes. */
+  compact(user: string, position: Position, state: unknown): void {
+    const file = this.#files.get(user);
+    if (!file || position > endOf(file)) return;
+    const path = this.#path(user);
+    if (state === undefined && position === endOf(file) && file.memory.length === 0) {
+      rmSync(path, { force: true });
+      this.#resize(file, 0);
+      this.#files.delete(user);
+      return;
+    }
+    const from = position - file.base + file.baseLength;
+    const tail = readFileSync(path).subarray(from);
+    const head = Buffer.from(`${JSON.stringify({ base: position, state })}\n`);
+    const fresh = `${path}.new`;
+    writeFileSync(fresh, Buffer.concat([head, tail]), { mode: 0o600 });
+    renameSync(fresh, path);
+    file.base = position;
+    file.baseLength = head.length;
+    this.#resize(file, head.length + tail.length);
+    this.#unsynced.add(user);
+  }
+
+  /** Waits until everything that was appended before the call is on the disk. */
+  async sync(): Promise<void> {
+    const users = [...this.#unsynced];
+    this.#unsynced.clear();
+    for (const user of users) {
+      try {
+        await using handle = await open(this.#path(user), 'r');
+        await handle.datasync();
+      } catch {
+        // It has gone, or the disk fails, which shows elsewhere.
+      }
+    }
+  }
+
+  #adopt(user: string): void {
+    const path = this.#path(user);
+    const { size } = statSync(path);
+    const fd = openSync(path, 'r');
+    try {
+      const start = Buffer.alloc(Math.min(size, FIRST_LINE));
+      readSync(fd, start, 0, start.length, 0);
+      const { base, length } = readBase(start.toString('utf8'));
+      const end = Buffer.alloc(Math.min(size, FIRST_LINE));
+      readSync(fd, end, 0, end.length, fstatSync(fd).size - end.length);
+      // A crash may have cut off the last record.
+      const whole = size - end.length + end.lastIndexOf(0x0a) + 1;
+      if (whole < size) truncateSync(path, whole);
+      const file: File = { size: 0, baseLength: length, base, memory: [], hasLost: false };
+      this.#files.set(user, file);
+      this.#resize(file, whole);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** All of the records, or none. */
+  #write(user: string, file: File, records: readonly JournalRecord[]): boolean {
+    const text = records.map((record) => `${JSON.stringify(record)}\n`).join('');
+    const length = Buffer.byteLength(text);
+    try {
+      if (file.size + length > this.#room()) throw new Error('its share of the journal is used up');
+      appendFileSync(this.#path(user), text, { mode: 0o600 });
+      this.#resize(file, file.size + length);
+      this.#unsynced.add(user);
+      return true;
+    } catch (error) {
+      if (existsSync(this.#path(user))) truncateSync(this.#path(user), file.size);
+      this.#options.failed(error);
+      return false;
+    }
+  }
+
+  #room(): number {
+    const { bavail, bsize } = statfsSync(this.#options.folder);
+    return Math.min((this.#options.limit ?? LIMIT) - this.#taken, (bavail * bsize) / 2);
+  }
+
+  #fileOf(user: string): File {
+    const file = this.#files.get(user) ?? { size: 0, baseLength: 0, base: 0, memory: [], hasLost: false };
+    this.#files.set(user, file);
+    return file;
+  }
+
+  #resize(file: File, size: number): void {
+    this.#taken += size - file.size;
+    file.size = size;
+  }
+
+  #path(user: string): string {
+    return join(this.#options.folder, user);
+  }
+}
+
+function endOf({ base, baseLength, size }: File): Position {
+  return base + size - baseLength;
+}

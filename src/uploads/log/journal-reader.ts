@@ -1,0 +1,393 @@
+/**
+ * Reads the journal: each user's records in order, users in turn, as fast as whoever follows them keeps up. What is not read
+ * yet waits in the files, so a user who says a lot delays only themselves, and nothing overflows.
+ *
+ * Promise: a record is followed at least once. When all that came before a position is decided, the journal is compacted there, and
+ * a later process begins with the state that was known then. Records behind that are followed again after a crash: who
+ * follows them has to recognize what is recorded already.
+ */
+import { closeSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { yielder } from '../../event-loop.ts';
+import type { Jail } from '../jails.ts';
+import { type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+import type { JournalFollower, TransferLog } from './transfer-log.ts';
+import type { News } from './transfer-log-worker.ts';
+
+/** Records of one user before it is the next one's turn. */
+const TURN = 32;
+
+/** Between two turns of a busy directory, and between tries that failed, in ms. */
+const PAUSE_MS = 5;
+const RETRY_MS = 500;
+
+/** So many records further on, a look knows enough of what the log says next. */
+const AHEAD = 1000;
+
+/** Read at once, in bytes. A base may be longer. */
+const CHUNK = 64 * 1024;
+
+/** How long everything has to be decided before a journal is compacted, in ms; and beyond which length it is not read on before. */
+const COMPACT_AFTER_MS = 1000;
+const LONG: Position = 4 * 2 ** 20;
+
+/** Who follows the records. The positions and their recovery are the reader's affair. */
+export interface RecordConsumer {
+  /** The directory of a user, undefined when there is none. Waits until the database answers. */
+  jailOf(user: string): Promise<Jail | undefined>;
+  /** A journal begins with what was known at its start; called before any of its records. */
+  restore(jail: Jail, state: unknown): void;
+  /**
+   * Returns something to wait for before the next record.
+   * @param isRepeated whether an earlier process may have followed it.
+   */
+  follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined;
+  /** All that an earlier process left of a journal has been followed. Resolves when it is known what became of its sessions. */
+  restored(jail: Jail): Promise<void>;
+  /** Records are missing here: the disk has to tell what happened. */
+  lost(jail: Jail, until: number): void;
+  /** Whether the directory's records should come slowly. */
+  isBusy(directoryId: string): boolean;
+  /**
+   * Whether everything that was followed is decided and written, but for what `state` tells of.
+   * @param isUrgent the disk has no room: what would only be good to know later is not worth it.
+   */
+  isDecided(directoryId: string, isUrgent?: boolean): boolean;
+  /** What a later process needs to go on from here; undefined for nothing. */
+  state(jail: Jail): unknown;
+  /** A record could not be followed. */
+  failed(error: unknown): void;
+}
+
+export interface JournalReaderOptions {
+  readonly folder: string;
+  readonly transferLog: Pick<TransferLog, 'compact' | 'isFull'>;
+  readonly consumer: RecordConsumer;
+  readonly signal: AbortSignal;
+}
+
+/** One user's journal. */
+interface Part {
+  readonly user: string;
+  jail?: Jail | undefined;
+  end: Position;
+  /** What an earlier process left ends there; undefined when that has been followed. */
+  restoresTo: Position | undefined;
+  /** Whether it is known what became of sessions that were there before. */
+  isChecked: boolean;
+  /** Where the next read begins; undefined before the first. */
+  next: Position | undefined;
+  /** The base, and the length of its line. */
+  base: Position;
+  baseLength: number;
+  /** Read and not followed, each with where it ends. */
+  readonly ready: { readonly record: JournalRecord; readonly end: Position }[];
+  followed: Position;
+  /** Records that were followed by this process. */
+  count: number;
+  waiters: { readonly position: Position; readonly count: number; readonly resolve: () => void }[];
+  isPaused: boolean;
+  isCompacting: boolean;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class JournalReader implements JournalFollower {
+  readonly #options: JournalReaderOptions;
+  readonly #consumer: RecordConsumer;
+  readonly #parts = new Map<string, Part>();
+  readonly #inTurn = new Set<Part>();
+  readonly #marks: (text: string) => void;
+  #isFirst = true;
+  #running: Promise<void> | undefined;
+
+  /** @param mark called with each mark that comes back. */
+  constructor(options: JournalReaderOptions, mark: (text: string) => void) {
+    this.#options = options;
+    this.#consumer = options.consumer;
+    this.#marks = mark;
+    options.signal.addEventListener('abort', () => this.#parts.forEach((part) => release(part, true)));
+  }
+
+  news(news: News): void {
+    for (const [user, end] of news) {
+      const part = this.#partOf(user);
+      part.end = end;
+      if (this.#isFirst) part.restoresTo = end;
+      this.#goOn(part);
+    }
+    this.#isFirst = false;
+  }
+
+  mark(text: string): void {
+    this.#marks(text);
+  }
+
+  compacted(user: string): void {
+    const part = this.#parts.get(user);
+    if (!part) return;
+    part.isCompacting = false;
+    if (part.end === part.followed && !this.#stateOf(part)) this.#forget(part);
+    else this.#reopen(part);
+  }
+
+  /** Whether an earlier process's records of the user are still to be followed. */
+  isRestoring(user: string): boolean {
+    const part = this.#parts.get(user);
+    return part !== undefined && isRestoring(part);
+  }
+
+  /** Resolves when nothing that an earlier process left is to be followed. */
+  async allRestored(): Promise<void> {
+    const { signal } = this.#options;
+    while ([...this.#parts.values()].some(isRestoring) && !signal.aborted)
+      await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+  }
+
+  /** What the user's journal has may be decided by now, without a further record. */
+  revisit(user: string): void {
+    const part = this.#parts.get(user);
+    if (part) this.#compactLater(part);
+  }
+
+  /** Resolves when what the user's journal has now has been followed, or so much of it that a look can be explained. */
+  async passed(user: string): Promise<void> {
+    const part = this.#parts.get(user);
+    if (!part || part.followed >= part.end || this.#options.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      part.waiters.push({ position: part.end, count: part.count + AHEAD, resolve });
+      this.#goOn(part);
+    });
+  }
+
+  /** After the signal: compacts what is decided. */
+  async close(): Promise<void> {
+    await this.#running;
+    for (const part of this.#parts.values()) {
+      clearTimeout(part.timer);
+      this.#compact(part);
+    }
+  }
+
+  #partOf(user: string): Part {
+    const known = this.#parts.get(user);
+    if (known) return known;
+    const part: Part = {
+      user,
+      end: 0,
+      restoresTo: undefined,
+      isChecked: true,
+      next: undefined,
+      base: 0,
+      baseLength: 0,
+      ready: [],
+      followed: 0,
+      count: 0,
+      waiters: [],
+      isPaused: false,
+      isCompacting: false,
+      timer: undefined,
+    };
+    this.#parts.set(user, part);
+    return part;
+  }
+
+  #goOn(part: Part): void {
+    if (part.isPaused || part.isCompacting || this.#options.signal.aborted) return;
+    this.#inTurn.add(part);
+    this.#running ??= this.#run();
+  }
+
+  async #run(): Promise<void> {
+    await Promise.resolve(); // so that it has begun before it ends
+    const pause = yielder();
+    for (const part of this.#inTurn) {
+      this.#inTurn.delete(part);
+      if (this.#options.signal.aborted) break;
+      try {
+        await this.#turn(part, pause);
+      } catch (error) {
+        this.#consumer.failed(error);
+        void this.#pause(part, RETRY_MS);
+      }
+    }
+    this.#running = undefined;
+  }
+
+  async #turn(part: Part, pause: () => Promise<void> | undefined): Promise<void> {
+    if (part.next === undefined && !(await this.#begin(part))) return;
+    const { jail } = part;
+    if (!jail) return;
+    const isLong = part.followed - part.base > LONG && !this.#consumer.isDecided(jail.id);
+    const isBusy = this.#consumer.isBusy(jail.id) || isLong;
+    // Its looks may wait for these very records, which are only slowed down then.
+    if (!isBusy || part.waiters.length > 0) {
+      for (let left = TURN; left > 0 && (await this.#followNext(part, jail)); left -= 1) {
+        const rest = pause();
+        if (rest) await rest;
+      }
+    }
+    if (part.followed < part.end) {
+      if (isBusy) return void this.#pause(part, PAUSE_MS);
+      if (part.followed - part.base > LONG) this.#compact(part);
+      return this.#goOn(part);
+    }
+    this.#compactLater(part);
+  }
+
+  /** Reads the base. False when there is nothing to go on with. */
+  async #begin(part: Part): Promise<boolean> {
+    part.jail = await this.#consumer.jailOf(part.user);
+    this.#reopen(part, true);
+    if (part.jail) {
+      this.#finishRestoring(part);
+      return true;
+    }
+    // The directory has been deleted.
+    part.followed = part.end;
+    this.#options.transferLog.compact(part.user, part.end, undefined);
+    part.isCompacting = true;
+    release(part, true);
+    return false;
+  }
+
+  /** The file begins elsewhere now. */
+  #reopen(part: Part, isNew = false): void {
+    const { base, state, length } = this.#baseOf(part.user);
+    part.base = base;
+    part.baseLength = length;
+    if (isNew) {
+      part.next = base;
+      part.followed = base;
+      if (part.jail && state !== undefined) this.#consumer.restore(part.jail, state);
+    }
+    this.#goOn(part);
+  }
+
+  #baseOf(user: string): ReturnType<typeof readBase> {
+    for (let size = CHUNK; ; size *= 4) {
+      const text = this.#read(user, 0, size).toString('utf8');
+      if (!text.startsWith('{"base":') || text.includes('\n') || Buffer.byteLength(text) < size) return readBase(text);
+    }
+  }
+
+  async #followNext(part: Part, jail: Jail): Promise<boolean> {
+    if (part.ready.length === 0) this.#readMore(part, jail);
+    const next = part.ready.shift();
+    if (!next) return false;
+    try {
+      if (next.record.isGap) this.#consumer.lost(jail, next.record.at);
+      else await this.#consumer.follow(jail, next.record, part.restoresTo !== undefined);
+    } catch (error) {
+      this.#consumer.failed(error);
+    }
+    part.followed = next.end;
+    part.count += 1;
+    release(part);
+    this.#finishRestoring(part);
+    return true;
+  }
+
+  #finishRestoring(part: Part): void {
+    if (part.restoresTo === undefined || part.followed < part.restoresTo || !part.jail) return;
+    part.restoresTo = undefined;
+    part.isChecked = false;
+    void this.#consumer.restored(part.jail).finally(() => (part.isChecked = true));
+  }
+
+  #readMore(part: Part, jail: Jail): void {
+    const from = part.next ?? part.base;
+    if (from >= part.end || part.isCompacting) return;
+    const wanted = Math.min(CHUNK, part.end - from);
+    const bytes = this.#read(part.user, from - part.base + part.baseLength, wanted);
+    const whole = bytes.lastIndexOf(0x0a) + 1;
+    let position = from;
+    for (const text of bytes.toString('utf8', 0, whole).split('\n').slice(0, -1)) {
+      position += Buffer.byteLength(text) + 1;
+      const record = text === '' ? undefined : readRecord(text);
+      if (record) part.ready.push({ record, end: position });
+      else if (text !== '') this.#consumer.lost(jail, Date.now() * 1000);
+    }
+    // The disk has lost some, or none of it can be understood.
+    if (whole === 0) {
+      this.#consumer.lost(jail, Date.now() * 1000);
+      position = part.end;
+    }
+    part.next = position;
+    const last = part.ready.at(-1);
+    if (last) part.ready[part.ready.length - 1] = { ...last, end: position };
+    else part.followed = position;
+  }
+
+  #read(user: string, from: number, length: number): Buffer {
+    let file: number;
+    try {
+      file = openSync(join(this.#options.folder, user), 'r');
+    } catch {
+      return Buffer.alloc(0);
+    }
+    try {
+      const chunk = Buffer.allocUnsafe(length);
+      return chunk.subarray(0, readSync(file, chunk, 0, length, from));
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  #compactLater(part: Part): void {
+    if (this.#options.signal.aborted) return;
+    part.timer ??= globalThis
+      .setTimeout(() => {
+        part.timer = undefined;
+        if (!this.#compact(part) && part.jail) this.#compactLater(part);
+      }, COMPACT_AFTER_MS)
+      .unref();
+  }
+
+  /** Returns false when it has to be tried again. */
+  #compact(part: Part): boolean {
+    const { jail, user } = part;
+    if (!jail || part.isCompacting || part.next === undefined || this.#parts.get(user) !== part) return true;
+    if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id, this.#options.transferLog.isFull()))
+      return false;
+    const state = this.#consumer.state(jail);
+    // There is little to gain.
+    if (part.followed === part.base && (state !== undefined || part.followed < part.end)) return true;
+    part.isCompacting = true;
+    part.next = part.followed;
+    part.ready.length = 0;
+    this.#options.transferLog.compact(user, part.followed, state);
+    return true;
+  }
+
+  #stateOf({ jail }: Part): boolean {
+    return jail !== undefined && this.#consumer.state(jail) !== undefined;
+  }
+
+  #forget(part: Part): void {
+    clearTimeout(part.timer);
+    release(part, true);
+    this.#parts.delete(part.user);
+    this.#inTurn.delete(part);
+  }
+
+  async #pause(part: Part, ms: number): Promise<void> {
+    part.isPaused = true;
+    await setTimeout(ms, undefined, { ref: false });
+    part.isPaused = false;
+    this.#goOn(part);
+  }
+}
+
+function isRestoring({ restoresTo, isChecked }: Part): boolean {
+  return restoresTo !== undefined || !isChecked;
+}
+
+/** Lets those go on who wait for no more than what has been followed. */
+function release(part: Part, isOver = false): void {
+  if (part.waiters.length === 0) return;
+  const isServed = ({ position, count }: Part['waiters'][number]): boolean =>
+    isOver || part.followed >= position || part.count >= count;
+  for (const waiter of part.waiters) if (isServed(waiter)) waiter.resolve();
+  part.waiters = part.waiters.filter((waiter) => !isServed(waiter));
+}

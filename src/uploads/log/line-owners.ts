@@ -1,0 +1,136 @@
+/**
+ * Whose session wrote a line of sshd's log, and what lies at the paths that the line names. For the log's thread: asks the
+ * kernel, never the database.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import { lstatBeneath } from '../../beneath.ts';
+import { isUsername } from '../../directories/host.ts';
+import { bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
+import { jailOf, startTimeOf } from '../processes.ts';
+import type { JournalRecord, Sighting } from './journal-record.ts';
+import { type LogEvent, readEvent } from './log-line.ts';
+
+/** Sessions that are remembered. The kernel knows the others, as long as they live. */
+const REMEMBERED = 20_000;
+
+/** Components of a path that is looked at: each costs some 5 µs, which everybody waits for. */
+const DEEPEST = 64;
+
+/** A line as sshd wrote it. */
+export interface Line {
+  readonly at: number;
+  readonly pid: number;
+  readonly text: string;
+}
+
+interface Owner {
+  readonly user: string;
+  readonly address: string;
+  /** The paths of the request before, which a status may be the answer to. */
+  asked: readonly FilePath[];
+}
+
+export interface LineOwnersOptions {
+  readonly jailDir: string;
+  /** What the journal has already, in no order across users. */
+  records(): Iterable<{ readonly user: string; readonly record: Pick<JournalRecord, 'at' | 'pid' | 'address'> }>;
+}
+
+export class LineOwners {
+  readonly #options: LineOwnersOptions;
+  readonly #byPid = new LRUCache<number, Owner>({ max: REMEMBERED });
+  #hasReadJournal = false;
+
+  constructor(options: LineOwnersOptions) {
+    this.#options = options;
+  }
+
+  /** The record of a line and whose it is, undefined when nobody knows. To be called with every line, in order. */
+  recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: JournalRecord } | undefined {
+    const event = readEvent(text);
+    const isFirst = event.kind === 'session-opened';
+    const owner = isFirst ? this.#remember(pid, event.username, event.address) : this.#ownerOf(pid);
+    if (!owner) return undefined;
+    const { user, address } = owner;
+    const record = { at, pid, text, address };
+    if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
+    const paths = pathsToLookAt(owner, event);
+    return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
+  }
+
+  #look(user: string, paths: readonly FilePath[]): (Sighting | null)[] | undefined {
+    if (paths.some(isTooDeep)) return undefined;
+    const root = jailFiles(this.#options.jailDir)(user);
+    return paths.map((path) => {
+      const stats = lstatBeneath(root, bytesOf(path));
+      return stats ? { ino: stats.ino, size: stats.size, mtimeMs: stats.mtimeMs } : null;
+    });
+  }
+
+  #ownerOf(pid: number): Owner | undefined {
+    const known = this.#byPid.get(pid);
+    if (known) return known;
+    const user = jailOf(pid);
+    if (user !== undefined && user !== '') return this.#remember(pid, user, '');
+    // It has ended. An earlier process may have heard its first line.
+    if (!this.#hasReadJournal) this.#readJournal();
+    return this.#byPid.get(pid);
+  }
+
+  #readJournal(): void {
+    this.#hasReadJournal = true;
+    const newest = new Map<number, number>();
+    for (const { record } of this.#options.records()) {
+      if (record.pid === 0 || (newest.get(record.pid) ?? 0) > record.at || this.#byPid.has(record.pid)) continue;
+      newest.set(record.pid, record.at);
+    }
+    for (const { user, record } of this.#options.records()) {
+      if (newest.get(record.pid) === record.at) this.#remember(record.pid, user, record.address);
+    }
+  }
+
+  #remember(pid: number, user: string, address: string): Owner | undefined {
+    // The name becomes that of a file.
+    if (!isUsername(user) || !existsSync(join(this.#options.jailDir, user))) return undefined;
+    const owner: Owner = { user, address, asked: [] };
+    this.#byPid.set(pid, owner);
+    return owner;
+  }
+}
+
+/** Only what may have changed a file is worth a look. */
+function pathsToLookAt(owner: Owner, event: LogEvent): readonly FilePath[] {
+  const { asked } = owner;
+  if (event.kind === 'complaint' || event.kind === 'write-refused') return [];
+  owner.asked = [];
+  switch (event.kind) {
+    case 'status':
+      return asked;
+    case 'open':
+      owner.asked = pathsOf(event.name);
+      return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.asked : [];
+    case 'rename':
+      return (owner.asked = pathsOf(event.from, event.to));
+    case 'remove':
+      return (owner.asked = pathsOf(event.name));
+    case 'close':
+      return event.written > 0 ? pathsOf(event.name) : [];
+    case 'session-opened':
+    case 'session-closed':
+    case 'set':
+    case 'unclear':
+    case 'other':
+      return [];
+  }
+}
+
+function pathsOf(...names: readonly string[]): readonly FilePath[] {
+  const paths = names.map(filePath);
+  return paths.every((path) => path !== undefined) ? paths : [];
+}
+
+function isTooDeep(path: FilePath): boolean {
+  return path.split('/').length > DEEPEST;
+}

@@ -1,0 +1,168 @@
+/** Follows the journal: hands each record to the story of its directory, in order, and knows which sessions are there. */
+import type { Clock, Micros } from '../../clock.ts';
+import type { Log } from '../../log.ts';
+import { type FilesRoot, pathOf } from '../file-path.ts';
+import type { Jail, JailQueries } from '../jails.ts';
+import type { RecordConsumer } from '../log/journal-reader.ts';
+import type { JournalRecord } from '../log/journal-record.ts';
+import { readEvent } from '../log/log-line.ts';
+import { filesHeldBy, isAlive, isJailedWith, processesFrom, servesSftp, startTimeOf, uidOf } from '../processes.ts';
+import { LOG_LAG } from '../record/file-stat.ts';
+import type { Recorder } from './recorder.ts';
+import type { KeptSession, SessionOf } from './sessions.ts';
+
+/** Lines and operations of one directory beyond which its records come slowly. */
+const BACKLOG = 500;
+
+export interface FollowerOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly filesRoot: FilesRoot;
+  /** Ask until the database answers. */
+  readonly jails: Pick<JailQueries, 'byUsername' | 'byUid'>;
+  readonly recorder: Recorder;
+  /** The lowest UID that a directory may have. */
+  readonly firstUid: number;
+  /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
+  heard(jail: Jail): Promise<void>;
+  /** The client's address of a session that was there before, undefined when it is none of this berth's. */
+  addressOf(username: string, pid: number): string | undefined;
+  /** Whether records of that user's sessions are still to be followed, which tell of them. */
+  isRestoring(username: string): boolean;
+  /** Whether every line was kept that was written since the process before this one. */
+  isGapless(): boolean;
+  /** A session of that directory is there. */
+  live(jail: Jail): void;
+  /** A session of that directory is over. */
+  ended(jail: Jail): void;
+  /** Lines about that directory are missing until then. */
+  lost(jail: Jail, until: Micros): void;
+  compare(directoryId: string): void;
+}
+
+export interface Follower extends RecordConsumer {
+  /** Takes up the sessions that are live already and that no journal tells of. */
+  adoptAll(): Promise<void>;
+  /** Ends sessions whose process died without a word. */
+  sweep(): Promise<void>;
+}
+
+export function createFollower(options: FollowerOptions): Follower {
+  const { clock, compare, filesRoot, heard, jails, live, log, recorder } = options;
+
+  function follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined {
+    const { at, pid, text, born } = record;
+    if (isRepeated) recorder.repeated(at);
+    if (text.startsWith('session opened ')) {
+      const event = readEvent(text);
+      if (event.kind !== 'session-opened') return undefined;
+      live(jail);
+      recorder.begin(jail, { by: { pid, address: event.address }, openedAt: at, born });
+      return undefined;
+    }
+    if (!recorder.has(jail.id, pid)) return adoptAndTell(jail, record);
+    recorder.add(jail, lineOf(record));
+    if (text.startsWith('session closed ')) options.ended(jail);
+    return undefined;
+  }
+
+  /** A process of which nothing was heard before: its session began before there was a journal. */
+  async function adoptAndTell(jail: Jail, record: JournalRecord): Promise<void> {
+    const { pid, address } = record;
+    await adopt(pid, uidOf(pid));
+    // It has ended since.
+    if (!recorder.has(jail.id, pid))
+      recorder.begin(jail, { by: { pid, address }, openedAt: undefined, born: undefined });
+    recorder.add(jail, lineOf(record));
+  }
+
+  function lineOf({ at, pid, text, seen }: JournalRecord) {
+    const sightings = seen === undefined ? undefined : Array.isArray(seen) ? seen : [seen];
+    return { at, pid, text, seen: sightings, isFresh: Math.abs(clock.now() - at) < LOG_LAG };
+  }
+
+  async function adopt(pid: number, uid: number | undefined): Promise<void> {
+    if (uid === undefined || uid < options.firstUid) return;
+    const jail = await jails.byUid(uid);
+    if (!jail || recorder.has(jail.id, pid)) return;
+    const username = jail.sftp_username;
+    const address = options.addressOf(username, pid);
+    // Another berth's, which has given out the same UID. One of ours whose monitor was killed is in our jail still.
+    if (address === undefined && !isJailedWith(pid, filesRoot(username))) return;
+    // sshd's own process beside it has the same UID.
+    if (!servesSftp(pid)) return;
+    live(jail);
+    const session = { by: { pid, address: address ?? '' }, openedAt: undefined, born: startTimeOf(pid) };
+    recorder.begin(jail, session, writtenBy(pid, jail));
+  }
+
+  function endDead({ jail, by }: SessionOf): void {
+    recorder.died(jail, by.pid, clock.now());
+    options.ended(jail);
+  }
+
+  /** The journal of an earlier process has been followed: handles may have been closed since that nobody has heard of. */
+  async function check(jail: Jail): Promise<void> {
+    const before = recorder.sessions(jail.id);
+    if (before.length === 0) return;
+    await heard(jail);
+    for (const session of before) {
+      if (!isAliveStill(session)) endDead(session);
+      else recorder.checkHandles(jail, session.by.pid, writtenBy(session.by.pid, jail), options.isGapless());
+    }
+    if (!options.isGapless()) compare(jail.id);
+  }
+
+  return {
+    jailOf: (user) => jails.byUsername(user),
+    follow,
+    restore(jail, state) {
+      live(jail);
+      recorder.restore(jail, state as readonly KeptSession[]);
+    },
+    restored: (jail) =>
+      check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions')),
+    lost(jail, until) {
+      log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
+      for (const session of recorder.sessions(jail.id)) {
+        if (isAliveStill(session)) recorder.begin(jail, session, writtenBy(session.by.pid, jail));
+      }
+      options.lost(jail, until);
+    },
+    isBusy: (id) => recorder.backlog(id) > BACKLOG,
+    isDecided: (id, isUrgent) => recorder.isDecided(id, isUrgent === true),
+    state(jail) {
+      const kept = recorder.kept(jail.id);
+      return kept.length > 0 ? kept : undefined;
+    },
+    failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
+
+    async adoptAll() {
+      for (const { pid, uid } of await processesFrom(options.firstUid)) {
+        const jail = await jails.byUid(uid);
+        if (jail && !options.isRestoring(jail.sftp_username)) await adopt(pid, uid);
+      }
+    },
+    async sweep() {
+      const isOver = (session: SessionOf): boolean =>
+        !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
+      const dead = recorder.allSessions().filter(isOver);
+      await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => heard(jail)));
+      for (const session of dead) if (recorder.has(session.jail.id, session.by.pid)) endDead(session);
+    },
+  };
+}
+
+/** The number may be another process's by now. */
+function isAliveStill({ by, born }: SessionOf): boolean {
+  return born === undefined ? isAlive(by.pid) : startTimeOf(by.pid) === born;
+}
+
+/** The files below its jail that the session's process writes. */
+function writtenBy(pid: number, { sftp_username }: Jail) {
+  const marker = `/${sftp_username}/files/`;
+  return filesHeldBy(pid).flatMap(({ inode, path }) => {
+    const start = path.indexOf(marker);
+    return start === -1 ? [] : [{ inode, path: pathOf(path.subarray(start + marker.length)) }];
+  });
+}

@@ -1,0 +1,195 @@
+/**
+ * Uploads whose end nobody hears: serve, the sessions and the machine go down in every order while handles are open. What is left of
+ * them is `partial`: not listed, not announced, counted. Resumed and closed, it is an upload.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { issueKey, webhookOf } from '../support/berth.ts';
+import { fixedPorts } from '../support/fixed-ports.ts';
+import { until } from '../support/poll.ts';
+import { receiver } from '../support/receiver.ts';
+import { scratch } from '../support/scratch.ts';
+import { clientOf, type ServeProcess, startServe } from '../support/serve-process.ts';
+import { connect } from '../support/sftp-client.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { runSshd, startSshd } from '../support/sshd.ts';
+
+const END_SESSIONS = fileURLToPath(new URL('../../scripts/lib/end-sessions', import.meta.url));
+const LOG_SOCKETS = fileURLToPath(new URL('../../scripts/lib/log-sockets', import.meta.url));
+
+/** Of a file whose handle stays open. */
+const STUMP = 'x'.repeat(30_000);
+
+/** A number that no process has. */
+const NO_PROCESS = 5_000_000;
+
+/** Longer than a file rests before it is found, and a sweep of dead sessions takes, in ms. */
+const LONG = 9000;
+
+async function stumpPlace() {
+  await using parts = new AsyncDisposableStack();
+  const place = parts.use(scratch());
+  const hook = parts.use(await receiver({ eachOnce: true }));
+  let sshd = await startSshd(place);
+  parts.defer(() => sshd[Symbol.asyncDispose]());
+  const { config, environment } = await fixedPorts(place, sshd, { BERTH_RATE_LIMIT: '100000' });
+  const apiKey = await issueKey(config);
+  let boot = 1;
+  let serve: ServeProcess | undefined;
+  parts.defer(() => serve?.[Symbol.asyncDispose]());
+  const start = async (): Promise<void> => {
+    serve = await startServe(config, { ...environment, BERTH_BOOT_ID: `boot ${boot}` }, { by: [LOG_SOCKETS] });
+  };
+  await start();
+  const send = async (method: string, path: string, json?: object) => {
+    using client = clientOf(config, apiKey);
+    const { json: answer, text } = await client.send(method, `/directories${path}`, json === undefined ? {} : { json });
+    const { data } = answer as { data?: Record<string, unknown> };
+    if (data === undefined) throw new Error(text);
+    return data;
+  };
+  const made = await send('POST', '', { directory: { name: 'stumps' } });
+  await send('PATCH', `/${String(made['id'])}`, { directory: { webhook_url: hook.url } });
+  const [username, password] = [String(made['sftp_username']), String(made['sftp_password'])];
+  const owned = parts.move();
+  return {
+    username,
+    files: join(config.jailDir, username, 'files'),
+    journal: join(config.stateDir, 'journal', username),
+    async session() {
+      return sftpSession(owned.use(await connect({ port: sshd.port, username, password })));
+    },
+    start,
+    stop: async (signal: NodeJS.Signals): Promise<void> => void (await serve?.kill(signal)),
+    async killSessions(): Promise<void> {
+      await sshd.kill();
+      sshd = await runSshd(sshd.config);
+    },
+    endSessions: () => void execFileSync(END_SESSIONS, { env: { PATH: process.env['PATH'], ...environment } }),
+    /** From the next start on. */
+    nextBoot: () => void (boot += 1),
+    announced: () =>
+      hook.requests.map((request) => webhookOf(request)).map((one) => `${one.filename} ${one.size_bytes}`),
+    async listed(): Promise<string[]> {
+      const uploads = (await send('GET', `/${String(made['id'])}/uploads`)) as unknown as Record<string, unknown>[];
+      return uploads.map((upload) => `${String(upload['filename'])} ${String(upload['size_bytes'])}`).toSorted();
+    },
+    storage: async () => (await send('GET', `/${String(made['id'])}`))['storage_bytes'],
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+type Place = Awaited<ReturnType<typeof stumpPlace>>;
+
+/** How everything ends, in that order. */
+const ENDS: Record<string, (place: Place) => Promise<void>> = {
+  async 'serve and the sessions are killed'(place) {
+    await place.stop('SIGKILL');
+    await place.killSessions();
+  },
+  async 'the sessions and serve are killed at once'(place) {
+    await Promise.all([place.killSessions(), place.stop('SIGKILL')]);
+  },
+  async 'serve is stopped, then the sessions are killed'(place) {
+    await place.stop('SIGTERM');
+    await place.killSessions();
+  },
+};
+
+for (const [name, end] of Object.entries(ENDS)) {
+  test(`${name}: a stump is no upload, until it is resumed and closed`, async () => {
+    await using place = await stumpPlace();
+    const session = await place.session();
+    await session.put('whole', 'whole');
+    const handle = await session.open('stump', 'w');
+    await session.write(handle, STUMP);
+    await until('one is announced', () => place.announced().length === 1);
+    await end(place);
+    await place.start();
+    await until('what is there is counted', async () => (await place.storage()) === STUMP.length + 5);
+    await wait(LONG);
+    assert.deepEqual(place.announced(), ['whole 5']);
+    assert.deepEqual(await place.listed(), ['whole 5']);
+    const next = await place.session();
+    const resumed = await next.open('stump', 'a');
+    await next.write(resumed, 'y');
+    await next.close(resumed);
+    await until('it is announced', () => place.announced().includes(`stump ${STUMP.length + 1}`));
+    assert.deepEqual(await place.listed(), [`stump ${STUMP.length + 1}`, 'whole 5']);
+  });
+}
+
+test('at a shutdown the sessions end first and are heard, and the next boot doubts nothing', async () => {
+  await using place = await stumpPlace();
+  const session = await place.session();
+  const handle = await session.open('stump', 'w');
+  await session.write(handle, STUMP);
+  place.endSessions();
+  await until('its end is heard', async () => (await place.storage()) === STUMP.length);
+  await place.stop('SIGTERM');
+  // By an administrator, while everything is down.
+  writeFileSync(join(place.files, 'copied'), 'copied');
+  place.nextBoot();
+  await place.start();
+  await until('it is announced', () => place.announced().length > 0);
+  assert.deepEqual(place.announced(), ['copied 6']);
+  assert.deepEqual(await place.listed(), ['copied 6']);
+});
+
+test('after a power cut what the journal does not prove is no upload, and what it does is announced', async () => {
+  await using place = await stumpPlace();
+  const session = await place.session();
+  await session.put('recorded', 'recorded');
+  await until('one is announced', () => place.announced().length === 1);
+  await place.stop('SIGKILL');
+  // They wait in the sockets' backlog only: serve dies with them.
+  const short = join(place.files, 'short');
+  await session.put('unheard', 'unheard');
+  writeFileSync(short, '');
+  await place.killSessions();
+  place.nextBoot();
+  await place.start();
+  await until('what is there is counted', async () => (await place.storage()) === 15);
+  await wait(LONG);
+  assert.deepEqual(place.announced(), ['recorded 8']);
+  assert.deepEqual(await place.listed(), ['recorded 8']);
+  // Written while berth runs, it is found as ever.
+  writeFileSync(join(place.files, 'copied'), 'copied');
+  await until('it is announced', () => place.announced().includes('copied 6'));
+});
+
+test('after a power cut a complete close counts when the disk has kept what was written', async () => {
+  await using place = await stumpPlace();
+  await place.stop('SIGKILL');
+  await place.killSessions();
+  const at = Date.now() * 1000;
+  const close = (name: string): string[] => [
+    `open "${name}" flags WRITE,CREATE,TRUNCATE mode 0644`,
+    `close "${name}" bytes read 0 written 8`,
+  ];
+  const texts = [
+    `session opened for local user ${place.username} from [192.0.2.7]`,
+    ...['kept', 'cut', 'gone'].flatMap(close),
+    'open "held" flags WRITE,CREATE,TRUNCATE mode 0644',
+  ];
+  const records = texts.map((text, index) => ({ at: at + index, pid: NO_PROCESS, text, address: '192.0.2.7' }));
+  writeFileSync(place.journal, records.map((record) => `${JSON.stringify(record)}\n`).join(''));
+  for (const [name, size] of [
+    ['kept', 8],
+    ['cut', 3],
+    ['held', 5],
+  ] as const) {
+    writeFileSync(join(place.files, name), 'x'.repeat(size));
+  }
+  place.nextBoot();
+  await place.start();
+  await until('what is there is counted', async () => (await place.storage()) === 16);
+  await wait(LONG);
+  assert.deepEqual(place.announced(), ['kept 8']);
+  assert.deepEqual(await place.listed(), ['kept 8']);
+});

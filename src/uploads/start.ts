@@ -249,7 +249,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     scan: ({ id }) => compare(id),
     ...settling,
     state: () => ({
-      sessions: recorder.allSessions().length,
+      sessions: recorder.sessions().length,
       transferLogRead: transferLog.listening(),
       watchesComplete: watcher.isComplete(),
     }),

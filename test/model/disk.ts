@@ -75,7 +75,7 @@ export class ModelDisk {
     if (!inode || from === to || to.startsWith(`${from}/`) || from.startsWith(`${to}/`)) return false;
     if (!this.#hasParent(to) || (there && (isCareful || there.isFolder || inode.isFolder))) return false;
     if (there) this.#unlink(to, there);
-    for (const [path, each] of [...this.#names]) {
+    for (const [path, each] of Array.from(this.#names)) {
       if (path !== from && !path.startsWith(`${from}/`)) continue;
       this.#names.delete(path);
       this.#names.set(to + path.slice(from.length), each);

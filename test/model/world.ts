@@ -5,7 +5,8 @@ import { createLog } from '../../src/log.ts';
 import { pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import { fileStat, isSame } from '../../src/uploads/record/file-stat.ts';
-import { Recorder, type World } from '../../src/uploads/story/recorder.ts';
+import { Recorder } from '../../src/uploads/story/recorder.ts';
+import type { World } from '../../src/uploads/story/world.ts';
 import { ModelDisk } from './disk.ts';
 import type { Random } from './random.ts';
 import { ModelSession, type Step } from './session.ts';
@@ -120,7 +121,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const opened = /^session opened .* from \[(.*)\]$/.exec(line.text);
     trace(`  < ${line.pid} ${line.text}`);
     const { pid, text, at } = line;
-    if (opened) recorder.begin(jail, { by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
+    if (opened) recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
     else recorder.add(jail, { pid, text, at, isFresh: true });
     for (const waiter of heard.splice(0)) {
       if (waiter.upTo <= read) waiter.resolve();
@@ -156,7 +157,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!noticed) return;
         time.in(5_000_000, () => {
           noticed();
-          void recorder.read(jail.id).then(() => recorder.died(jail, pid, time.now));
+          void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'died'));
         });
       },
     });
@@ -184,8 +185,8 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     await comparing;
     if (turns > 20_000) return ['it never ends', ...seen];
   }
-  const faults = await check();
-  return faults.length === 0 ? [] : [...faults, ...seen];
+  const found = await check();
+  return found.length === 0 ? [] : [...found, ...seen];
 
   async function check(): Promise<string[]> {
     const faults: string[] = [];
@@ -216,7 +217,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
 
   /** Uploads that were not announced once, or were though they had been dropped. */
   async function announcedWrongly(): Promise<string[]> {
-    const faults: string[] = [];
+    const wrong: string[] = [];
     const transfers = await database.db
       .selectFrom('transfers')
       .select(['path', 'bytes', 'event'])
@@ -231,17 +232,17 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     const times = Map.groupBy(transfers.filter(isOfIt), ({ bytes }) => bytes ?? 0);
     for (const [bytes, path] of truth.promised) {
       const count = times.get(bytes)?.length ?? 0;
-      if (count !== 1) faults.push(`${path} ${bytes} was announced ${count} times`);
+      if (count !== 1) wrong.push(`${path} ${bytes} was announced ${count} times`);
       else {
         const name = times.get(bytes)?.[0]?.path ?? '';
         const isOwn =
           name === path || (truth.names.get(bytes)?.has(name) === true && (isTemporary(path) || !isTemporary(name)));
-        if (!isOwn) faults.push(`${path} ${bytes} was announced as ${name}`);
+        if (!isOwn) wrong.push(`${path} ${bytes} was announced as ${name}`);
       }
     }
     for (const [bytes, why] of truth.forbidden) {
-      if (times.has(bytes) && !truth.promised.has(bytes)) faults.push(`${bytes} was announced, though it was ${why}`);
+      if (times.has(bytes) && !truth.promised.has(bytes)) wrong.push(`${bytes} was announced, though it was ${why}`);
     }
-    return faults;
+    return wrong;
   }
 }

@@ -70,13 +70,13 @@ export function recording(options: RecordingOptions) {
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
       if (!recorder.pids(jail.id).includes(pid)) {
-        recorder.begin(jail, { by: { pid, address: '127.0.0.1' }, openedAt: clock.now(), born: undefined });
+        recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: clock.now(), born: undefined });
       }
       for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });
     },
     /** The process has gone without a word. */
     gone(jail: Jail, pid: number): void {
-      void recorder.read(jail.id).then(() => recorder.died(jail, pid, clock.now()));
+      void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, clock.now(), 'died'));
     },
     /** Resolves when what was said has been acted upon. */
     async drained(): Promise<void> {

@@ -161,9 +161,9 @@ test('the kernel tells of a handle, and then the log of its open, which was late
   await using at = await recordingPlace({ isHeld: () => true });
   at.write('a', 'xxxxx');
   const inode = statSync(join(at.files, 'a')).ino;
-  at.parting.recorder.begin(at.jail, { by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, [
-    { path: 'a', inode },
-  ]);
+  at.parting.recorder
+    .storyOf(at.jail)
+    .begin({ by: { pid: 1, address: '' }, openedAt: undefined, born: undefined }, [{ path: 'a', inode }]);
   at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
   await at.settles(['a 5'], ['a 5 uploaded']);
 });

@@ -7,11 +7,6 @@ import type { Log } from '../../log.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement, BySession } from '../story/operations.ts';
 
-/** Session notes in one transaction; how many wait at most; how long for something to be written with, in ms. */
-const BATCH = 64;
-const LIMIT = 10_000;
-const PATIENCE = 250;
-
 /** A row of the history, and what else its log line says. */
 export interface HistoryRow {
   readonly row: Transfer;
@@ -68,43 +63,6 @@ export async function unrecorded<H extends Happening>(
     if (each.at > until || !(await isRecorded(tx, historyRow(directory, each).row))) found.push(each);
   }
   return found;
-}
-
-/** Notes on their way to the history, with the next looks or by themselves. A crash may lose them, and so does a flood. */
-export class SessionNotes {
-  #waiting: SessionNote[] = [];
-  #timer: NodeJS.Timeout | undefined;
-  readonly #onDue: () => void;
-
-  constructor(onDue: () => void) {
-    this.#onDue = onDue;
-  }
-
-  add(note: SessionNote): void {
-    if (this.#waiting.length >= LIMIT) return;
-    this.#waiting.push(note);
-    this.#timer ??= setTimeout(() => this.makeDue(), PATIENCE).unref();
-  }
-
-  /** Whether they should be written even without a look. */
-  get isDue(): boolean {
-    return this.#waiting.length > 0 && this.#timer === undefined;
-  }
-
-  makeDue(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#onDue();
-  }
-
-  take(): readonly SessionNote[] {
-    return this.#waiting.splice(0, BATCH);
-  }
-
-  /** They could not be written. */
-  putBack(notes: readonly SessionNote[]): void {
-    this.#waiting.unshift(...notes);
-  }
 }
 
 /** The rows of session notes. A deleted directory's sessions end too. */

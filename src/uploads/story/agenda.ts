@@ -8,7 +8,7 @@ import type { FilePath } from '../file-path.ts';
 import type { FileStat } from '../record/file-stat.ts';
 import type { Operation } from './operations.ts';
 import { PathSet } from './path-set.ts';
-import { isBelow } from './story.ts';
+import { isBelow } from './tracked-files.ts';
 
 /** An operation on its way into the database. */
 export interface Task {
@@ -72,7 +72,7 @@ export class Agenda {
 
   /** A file or folder has another name: looks follow it, and the old name is looked at, too. */
   moved(from: FilePath, to: FilePath): void {
-    for (const { path, due } of [...this.#looks.values()]) {
+    for (const { path, due } of Array.from(this.#looks.values())) {
       if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due);
     }
   }

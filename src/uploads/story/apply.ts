@@ -33,17 +33,17 @@ export function apply(task: Task, directory: DirectoryInTransaction): Promise<Ou
   const { operation } = task;
   switch (operation.kind) {
     case 'put':
-      return put(operation, task, directory);
+      return applyPut(operation, task, directory);
     case 'move':
-      return move(operation, task, directory);
+      return applyMove(operation, task, directory);
     case 'remove':
-      return remove(operation, directory);
+      return applyRemove(operation, directory);
     case 'end':
       return endSession(operation, directory);
   }
 }
 
-async function put(operation: Put, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
+async function applyPut(operation: Put, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
   const { path, file, end } = operation;
   const here = file.path;
   const stat = here === undefined ? undefined : directory.fileAt(here);
@@ -168,7 +168,7 @@ async function drop(
   return 'done';
 }
 
-async function move(operation: Move, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
+async function applyMove(operation: Move, task: Task, directory: DirectoryInTransaction): Promise<Outcome> {
   const { from, to } = operation;
   const { files, requests } = directory;
   const arrived = directory.world.lstat(to);
@@ -252,7 +252,7 @@ async function moveBelow({ from, to }: Move, row: FileRow, directory: DirectoryI
   await files.update(row, { path: bytesOf(path) });
 }
 
-async function remove({ path, ...removal }: Remove, directory: DirectoryInTransaction): Promise<Outcome> {
+async function applyRemove({ path, ...removal }: Remove, directory: DirectoryInTransaction): Promise<Outcome> {
   const row = await directory.files.at(path);
   if (!row) return 'done';
   const stat = directory.fileAt(path);
@@ -290,6 +290,6 @@ function announcement(path: FilePath, { at, by: session, openedAt }: Ending, byt
   return { path, at, by: session, openedAt, bytes };
 }
 
-function by<T extends Pick<Move | Remove, 'by' | 'at'>>({ by: session, at }: T) {
+function by({ by: session, at }: Pick<Remove, 'by' | 'at'>) {
   return { by: session, at };
 }

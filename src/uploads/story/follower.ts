@@ -50,6 +50,10 @@ export interface Follower extends RecordConsumer {
 export function createFollower(options: FollowerOptions): Follower {
   const { clock, compare, filesRoot, heard, jails, live, log, recorder } = options;
 
+  const has = ({ id }: Jail, pid: number): boolean => recorder.known(id)?.has(pid) ?? false;
+  const sessionsOf = (jail: Jail): SessionOf[] =>
+    (recorder.known(jail.id)?.sessions() ?? []).map(({ by, openedAt, born }) => ({ jail, by, openedAt, born }));
+
   function follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined {
     const { at, pid, text, born } = record;
     if (isRepeated) recorder.repeated(at);
@@ -57,10 +61,10 @@ export function createFollower(options: FollowerOptions): Follower {
       const event = readEvent(text);
       if (event.kind !== 'session-opened') return undefined;
       live(jail);
-      recorder.begin(jail, { by: { pid, address: event.address }, openedAt: at, born });
+      recorder.storyOf(jail).begin({ by: { pid, address: event.address }, openedAt: at, born });
       return undefined;
     }
-    if (!recorder.has(jail.id, pid)) return adoptAndTell(jail, record);
+    if (!has(jail, pid)) return adoptAndTell(jail, record);
     recorder.add(jail, lineOf(record));
     if (text.startsWith('session closed ')) options.ended(jail);
     return undefined;
@@ -71,8 +75,9 @@ export function createFollower(options: FollowerOptions): Follower {
     const { pid, address } = record;
     await adopt(pid, uidOf(pid));
     // It has ended since.
-    if (!recorder.has(jail.id, pid))
-      recorder.begin(jail, { by: { pid, address }, openedAt: undefined, born: undefined });
+    if (!has(jail, pid)) {
+      recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined });
+    }
     recorder.add(jail, lineOf(record));
   }
 
@@ -84,7 +89,7 @@ export function createFollower(options: FollowerOptions): Follower {
   async function adopt(pid: number, uid: number | undefined): Promise<void> {
     if (uid === undefined || uid < options.firstUid) return;
     const jail = await jails.byUid(uid);
-    if (!jail || recorder.has(jail.id, pid)) return;
+    if (!jail || has(jail, pid)) return;
     const username = jail.sftp_username;
     const address = options.addressOf(username, pid);
     // Another berth's, which has given out the same UID. One of ours whose monitor was killed is in our jail still.
@@ -93,22 +98,22 @@ export function createFollower(options: FollowerOptions): Follower {
     if (!servesSftp(pid)) return;
     live(jail);
     const session = { by: { pid, address: address ?? '' }, openedAt: undefined, born: startTimeOf(pid) };
-    recorder.begin(jail, session, writtenBy(pid, jail));
+    recorder.storyOf(jail).begin(session, writtenBy(pid, jail));
   }
 
   function endDead({ jail, by }: SessionOf): void {
-    recorder.died(jail, by.pid, clock.now());
+    recorder.known(jail.id)?.end(by.pid, clock.now(), 'died');
     options.ended(jail);
   }
 
   /** The journal of an earlier process has been followed: handles may have been closed since that nobody has heard of. */
   async function check(jail: Jail): Promise<void> {
-    const before = recorder.sessions(jail.id);
+    const before = sessionsOf(jail);
     if (before.length === 0) return;
     await heard(jail);
     for (const session of before) {
       if (!isAliveStill(session)) endDead(session);
-      else recorder.checkHandles(jail, session.by.pid, writtenBy(session.by.pid, jail), options.isGapless());
+      else recorder.storyOf(jail).checkHandles(session.by.pid, writtenBy(session.by.pid, jail), options.isGapless());
     }
     if (!options.isGapless()) compare(jail.id);
   }
@@ -118,21 +123,21 @@ export function createFollower(options: FollowerOptions): Follower {
     follow,
     restore(jail, state) {
       live(jail);
-      recorder.restore(jail, state as readonly KeptSession[]);
+      recorder.storyOf(jail).restore(state as readonly KeptSession[]);
     },
     restored: (jail) =>
       check(jail).catch((error: unknown) => log.warn({ err: error }, 'cannot look at the handles of sessions')),
     lost(jail, until) {
       log.warn({ username: jail.sftp_username }, 'lines of sshd were lost: the disk tells what happened');
-      for (const session of recorder.sessions(jail.id)) {
-        if (isAliveStill(session)) recorder.begin(jail, session, writtenBy(session.by.pid, jail));
+      for (const session of sessionsOf(jail)) {
+        if (isAliveStill(session)) recorder.storyOf(jail).begin(session, writtenBy(session.by.pid, jail));
       }
       options.lost(jail, until);
     },
     isBusy: (id) => recorder.backlog(id) > BACKLOG,
     isDecided: (id, isUrgent) => recorder.isDecided(id, isUrgent === true),
     state(jail) {
-      const kept = recorder.kept(jail.id);
+      const kept = recorder.known(jail.id)?.kept() ?? [];
       return kept.length > 0 ? kept : undefined;
     },
     failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
@@ -146,9 +151,9 @@ export function createFollower(options: FollowerOptions): Follower {
     async sweep() {
       const isOver = (session: SessionOf): boolean =>
         !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
-      const dead = recorder.allSessions().filter(isOver);
+      const dead = recorder.sessions().filter(isOver);
       await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => heard(jail)));
-      for (const session of dead) if (recorder.has(session.jail.id, session.by.pid)) endDead(session);
+      for (const session of dead) if (has(session.jail, session.by.pid)) endDead(session);
     },
   };
 }

@@ -5,27 +5,22 @@
  * Promise: what is taken is applied in its order or, when that is not possible, its directory is compared with the disk. A
  * full or busy database is waited for. An upload is on the disk before its row is.
  */
-import type { Clock, Micros } from '../../clock.ts';
+import type { Micros } from '../../clock.ts';
 import { isUnavailable } from '../../db/away.ts';
-import { compiled } from '../../db/compiled.ts';
-import { errorCode, errorMessage } from '../../errors.ts';
-import { insertTransfers } from '../../history/transfers.ts';
-import type { Log } from '../../log.ts';
-import type { Transact } from '../../webhooks/dispatcher.ts';
-import type { FilePath, IsTemporary } from '../file-path.ts';
+import { errorMessage } from '../../errors.ts';
+import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
-import type { FileStat } from '../record/file-stat.ts';
-import { type HistoryRow, logHistory, noteRows, type SessionNote } from '../record/history.ts';
-import type { Doubts } from '../record/doubts.ts';
-import { Agenda, type Look, pathsOf, type Task } from './agenda.ts';
-import { apply, type Outcome } from './apply.ts';
-import { DirectoryInTransaction, type Found } from './directory.ts';
-import { lookAt, type LookOutcome } from './look.ts';
+import { logHistory, type SessionNote } from '../record/history.ts';
+import { Agenda, type Look, type Task } from './agenda.ts';
+import type { Outcome } from './apply.ts';
+import type { WorldOfDirectory } from './directory.ts';
+import { type LookOutcome, REST_MS } from './look.ts';
 import { Lost } from './lost.ts';
 import type { Operation } from './operations.ts';
-import { PathSet } from './path-set.ts';
-import type { KeptSession, SessionOf, SessionStart } from './sessions.ts';
-import { type HeldPath, type Line, Story } from './story.ts';
+import type { SessionOf } from './sessions.ts';
+import { type Line, Story } from './story.ts';
+import type { RecorderOptions } from './world.ts';
+import { type Applied, isPassing, separated, type Taken, write } from './write.ts';
 
 /** Lines and operations of one directory before it is the next one's turn, and operations in one transaction. */
 const LINES = 64;
@@ -38,55 +33,8 @@ const NOTES = 10_000;
 
 /** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */
 const RETRY_MS = 1000;
-/** How long a file that a session writes, or that the log may yet explain, is left alone, in ms. */
-const REST_MS = 2000;
 /** Times that an operation or a look is tried. */
 const MOST_TRIES = 100;
-
-/** The directory, while it is live and at home on this node. */
-const live = compiled<{ id: string; node: string }>()((db, p) =>
-  db
-    .selectFrom('directories')
-    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])
-    .where('id', '=', p('id'))
-    .where('node', '=', p('node'))
-    .where('deleted_at', 'is', null),
-);
-
-/** What the recorder asks of the machine. */
-export interface World {
-  lstat(jail: Jail, path: FilePath): Found | undefined;
-  /** Whether that process has that file open for writing, by the kernel's word, or died and cannot be asked. */
-  isHeldBy(pid: number, inode: number): boolean;
-  /** Whether one of those processes has. */
-  isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
-  /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails. */
-  sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
-  /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
-  heard(jail: Jail): Promise<void>;
-  /** A monotonic clock, in ms. */
-  monotonic(): number;
-}
-
-export interface RecorderOptions {
-  readonly world: World;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Whose directories these are. */
-  readonly node: string;
-  readonly isTemporary: IsTemporary;
-  readonly transact: Transact;
-  /** What was closed before may not have reached the disk: the machine went down since. */
-  readonly provenFrom?: Micros | undefined;
-  /** Files that nobody can vouch for. */
-  readonly doubts: Pick<Doubts, 'has'>;
-  /** Called after each commit with what it has put into the history. */
-  recorded(rows: readonly HistoryRow[]): void;
-  /** The directory has to be compared with the disk. */
-  compare(directoryId: string): void;
-  /** There is something to do before the next turn that was planned. */
-  wake(): void;
-}
 
 /** One directory of which something is known. */
 interface Work {
@@ -95,19 +43,6 @@ interface Work {
   readonly agenda: Agenda;
   /** Who waits until a line has been read. */
   waiters: { readonly line: number; readonly resolve: () => void }[];
-}
-
-interface Taken {
-  readonly work: Work;
-  readonly tasks: readonly Task[];
-  readonly looks: readonly Look[];
-}
-
-interface Applied extends Taken {
-  readonly outcomes: readonly (Outcome | 'hold')[];
-  readonly lookOutcomes: readonly (LookOutcome | 'hold')[];
-  /** What follows the commit. */
-  readonly then: readonly (() => void)[];
 }
 
 export class Recorder {
@@ -130,9 +65,21 @@ export class Recorder {
     this.#options = options;
   }
 
-  /** A session has begun, or was there before the log was: then `writing` is what it has open. */
-  begin(jail: Jail, start: SessionStart, writing: readonly HeldPath[] = []): void {
-    this.#workOf(jail).story.begin(start, writing);
+  /** The story of a directory, which begins here if need be. */
+  storyOf(jail: Jail): Story {
+    return this.#workOf(jail).story;
+  }
+
+  /** The story of a directory, if anything is known of it. */
+  known(directoryId: string): Story | undefined {
+    return this.#works.get(directoryId)?.story;
+  }
+
+  /** The live sessions of all directories. */
+  sessions(): SessionOf[] {
+    return [...this.#works.values()].flatMap(({ jail, story }) =>
+      story.sessions().map(({ by, openedAt, born }) => ({ jail, by, openedAt, born })),
+    );
   }
 
   /** sshd said something in a session of that directory. */
@@ -140,40 +87,6 @@ export class Recorder {
     const work = this.#workOf(jail);
     work.story.add(line);
     this.#wake(work);
-  }
-
-  /** A process has gone without a word; all that it said has been read. */
-  died(jail: Jail, pid: number, at: Micros): void {
-    const work = this.#works.get(jail.id);
-    work?.story.end(pid, at, 'died');
-    if (work) this.#wake(work);
-  }
-
-  has(directoryId: string, pid: number): boolean {
-    return this.#works.get(directoryId)?.story.has(pid) ?? false;
-  }
-
-  sessions(directoryId: string): SessionOf[] {
-    const work = this.#works.get(directoryId);
-    return work ? work.story.sessions().map(({ by, openedAt, born }) => ({ jail: work.jail, by, openedAt, born })) : [];
-  }
-
-  allSessions(): SessionOf[] {
-    return [...this.#works.keys()].flatMap((id) => this.sessions(id));
-  }
-
-  /** Compares the handles of a session with what the kernel says it writes. */
-  checkHandles(jail: Jail, pid: number, writing: readonly HeldPath[], isGapless: boolean): void {
-    this.#works.get(jail.id)?.story.checkHandles(pid, writing, isGapless);
-  }
-
-  /** What a later process has to know of a directory's sessions. */
-  kept(directoryId: string): KeptSession[] {
-    return this.#works.get(directoryId)?.story.kept() ?? [];
-  }
-
-  restore(jail: Jail, kept: readonly KeptSession[]): void {
-    this.#workOf(jail).story.restore(kept);
   }
 
   /** What happened until then may be recorded already: an earlier process has followed it. */
@@ -260,9 +173,9 @@ export class Recorder {
   async turn(): Promise<number | undefined> {
     const now = this.#options.world.monotonic();
     for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
-    const taken: Taken[] = [];
+    const taken: Taken<Work>[] = [];
     let left = BATCH;
-    for (const work of [...this.#now]) {
+    for (const work of Array.from(this.#now)) {
       if (left <= 0) break;
       this.#now.delete(work);
       const each = this.#take(work, Math.min(TURN, left), now);
@@ -279,7 +192,7 @@ export class Recorder {
     return next === Infinity ? undefined : next;
   }
 
-  #take(work: Work, limit: number, now: number): Taken {
+  #take(work: Work, limit: number, now: number): Taken<Work> {
     const { story, agenda, jail } = work;
     const readOn = story.advance(LINES);
     this.#tellWaiters(work);
@@ -332,6 +245,7 @@ export class Recorder {
   /** An upload is synced before it is applied: that would only show that it has to be. */
   #happened(work: Work, operation: Operation): void {
     const task = work.agenda.add(operation);
+    this.#wake(work);
     const { isTemporary } = this.#options;
     if (operation.kind === 'put') {
       const { file, end } = operation;
@@ -341,7 +255,7 @@ export class Recorder {
     }
   }
 
-  async #record(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<void> {
+  async #record(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<void> {
     const { log, compare } = this.#options;
     try {
       for (const applied of await this.#write(taken, notes)) this.#conclude(applied);
@@ -373,76 +287,52 @@ export class Recorder {
     }
   }
 
-  async #write(taken: readonly Taken[], notes: readonly SessionNote[]): Promise<Applied[]> {
-    const { transact, clock, log, recorded, world } = this.#options;
+  async #write(taken: readonly Taken<Work>[], notes: readonly SessionNote[]): Promise<readonly Applied<Work>[]> {
+    const { transact, clock, log, recorded, world, node } = this.#options;
     const now = clock.now();
-    const repeating = { inDoubtUntil: this.#inDoubtUntil };
-    const { applied, history } = await transact(async (tx) => {
-      const all: Applied[] = [];
-      const rows: HistoryRow[] = [];
-      const destinations: string[] = [];
-      for (const each of taken) {
-        const row = await live.first(tx, { id: each.work.jail.id, node: this.#options.node });
-        // It has been deleted, or moved to another node, and nothing in it matters any more.
-        if (!row) {
-          const outcomes = each.tasks.map(() => 'done' as const);
-          all.push({ ...each, outcomes, lookOutcomes: each.looks.map(() => 'settled' as const), then: [] });
-          continue;
-        }
-        const then: (() => void)[] = [];
-        const directory = new DirectoryInTransaction(
-          tx,
-          row,
-          this.#worldOf(each.work, now),
-          {
-            look: (path, inMs) => then.push(() => this.look(each.work.jail, path, inMs)),
-            compare: () => then.push(() => this.#options.compare(each.work.jail.id)),
-            waits: (pid, path) =>
-              then.push(() => {
-                if (!each.work.story.leavesTemporary(pid)) this.look(each.work.jail, path, 0);
-              }),
+    const { applied, history } = await transact((tx) =>
+      write(tx, taken, notes, {
+        node,
+        repeating: { inDoubtUntil: this.#inDoubtUntil },
+        worldOf: (work) => this.#worldOf(work, now),
+        requestsOf: ({ jail, story }) => ({
+          look: (path, inMs) => this.look(jail, path, inMs),
+          compare: () => this.#options.compare(jail.id),
+          waits: (pid, path) => {
+            if (!story.leavesTemporary(pid)) this.look(jail, path, 0);
           },
-          repeating,
-        );
-        all.push({ ...each, ...(await applyAll(each, directory)), then });
-        await directory.files.flush();
-        for (const end of directory.matched) then.push(() => this.#lost.removeEnding(row.id, end));
-        for (const found of directory.found) then.push(() => this.#lost.removeRow(found));
-        rows.push(...directory.history);
-        destinations.push(...directory.destinations);
-      }
-      rows.push(...(await noteRows(tx, notes, repeating)));
-      await insertTransfers(
-        tx,
-        rows.map(({ row }) => row),
-      );
-      return { value: { applied: all, history: rows }, destinations };
-    });
+        }),
+        found: (directoryId, { endings, rows }) => {
+          for (const end of endings) this.#lost.removeEnding(directoryId, end);
+          for (const row of rows) this.#lost.removeRow(row);
+        },
+      }),
+    );
     if (history.length > 0) this.wroteAt = world.monotonic();
     logHistory(log, history);
     recorded(history);
     return applied;
   }
 
-  #worldOf({ jail, story }: Work, now: Micros) {
-    const { world, isTemporary } = this.#options;
+  #worldOf({ jail, story }: Work, now: Micros): WorldOfDirectory {
+    const { world, isTemporary, doubts } = this.#options;
     return {
-      lstat: (path: FilePath) => world.lstat(jail, path),
+      lstat: (path) => world.lstat(jail, path),
       isTemporary,
-      trackedAt: (path: FilePath) => story.fileAt(path),
+      trackedAt: (path) => story.fileAt(path),
       pids: () => story.pids(),
       lost: this.#lost,
-      isDoubted: (changedAt: Micros) => this.#options.doubts.has(jail.id, changedAt, now),
+      isDoubted: (changedAt) => doubts.has(jail.id, changedAt, now),
       now,
       ms: world.monotonic(),
     };
   }
 
   /** The transaction is committed. */
-  #conclude({ work, tasks, looks, outcomes, lookOutcomes, then }: Applied): void {
+  #conclude({ work, tasks, looks, outcomes, lookOutcomes, afterwards }: Applied<Work>): void {
     tasks.forEach((task, index) => this.#concludeTask(work, task, outcomes[index] ?? 'hold'));
     looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'hold'));
-    for (const next of then) next();
+    for (const next of afterwards) next();
     this.#wake(work);
   }
 
@@ -527,7 +417,7 @@ export class Recorder {
     void attempt();
   }
 
-  #giveUp({ work, tasks, looks }: Taken): void {
+  #giveUp({ work, tasks, looks }: Taken<Work>): void {
     for (const task of tasks) {
       work.agenda.done(task);
       if (task.operation.kind === 'put') work.story.applied(task.operation);
@@ -548,43 +438,4 @@ export class Recorder {
     this.#now.add(work);
     this.#options.wake();
   }
-}
-
-/** What waits holds back what is related to it, in the same transaction too. */
-async function applyAll({ tasks, looks }: Taken, directory: DirectoryInTransaction) {
-  const held = new PathSet();
-  const outcomes: (Outcome | 'hold')[] = [];
-  for (const task of tasks) {
-    const { operation } = task;
-    const isEnd = operation.kind === 'end';
-    const paths = pathsOf(operation);
-    const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
-    const outcome = isHeld ? 'hold' : await apply(task, directory);
-    if (outcome !== 'done') {
-      if (isEnd) held.addAll();
-      else held.add(paths);
-    }
-    outcomes.push(outcome);
-  }
-  const lookOutcomes: (LookOutcome | 'hold')[] = [];
-  for (const look of looks) {
-    const isHeld = held.touches([look.path]);
-    lookOutcomes.push(isHeld ? 'hold' : await lookAt(look, directory.world.trackedAt(look.path), directory));
-  }
-  return { outcomes, lookOutcomes };
-}
-
-/** Each operation and each look by itself. */
-function separated(taken: readonly Taken[]): Taken[] {
-  return taken.flatMap(({ work, tasks, looks }) => [
-    ...tasks.map((task) => ({ work, tasks: [task], looks: [] })),
-    ...looks.map((look) => ({ work, tasks: [], looks: [look] })),
-  ]);
-}
-
-/** Trouble that goes away by itself: no space, or a database that cannot be asked. */
-function isPassing(error: unknown): boolean {
-  const code = errorCode(error) ?? '';
-  if (isUnavailable(error)) return true;
-  return /^SQLITE_(FULL|BUSY|IOERR|CANTOPEN)/.test(code) || code === 'EMFILE' || code === 'ENFILE' || code === 'EIO';
 }

@@ -148,6 +148,14 @@ export class Session {
   }
 }
 
+/** What a file asks. */
+export interface Kernel {
+  /** Whether that process writes that file, or died and cannot be asked. */
+  isHeldBy(pid: number, inode: number): boolean;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+}
+
 export class File implements TrackedFile {
   /** How long after a client set times or a size their change may show, in ms. */
   static readonly SET_SHOWS_MS = 3000;
@@ -160,7 +168,7 @@ export class File implements TrackedFile {
   inode: number | undefined;
   /** When a client last set its times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;
-  readonly #kernel: { isHeldBy(pid: number, inode: number): boolean; monotonic(): number };
+  readonly #kernel: Kernel;
 
   constructor(
     path: FilePath | undefined,

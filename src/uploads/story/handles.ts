@@ -1,0 +1,220 @@
+/**
+ * The handles of one directory's sessions: opens, closes and what is set, until a file has no writer left. Then it is a put.
+ *
+ * An open is believed at once. If a refusal follows and a file is there, the kernel is asked when it matters.
+ */
+import type { Micros } from '../../clock.ts';
+import { type FilePath, filePath } from '../file-path.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import type { LogEvent } from '../log/log-line.ts';
+import { TIMER_GRAIN } from '../record/file-stat.ts';
+import type { SessionNote } from '../record/history.ts';
+import type { Ending, Operation, Put } from './operations.ts';
+import { File, type Handle, type Session } from './sessions.ts';
+import type { TrackedFiles } from './tracked-files.ts';
+
+/** sshd's complaint about a write shows that many bytes of a name (`"%.100s"` in sftp-server.c). */
+const NAME_SHOWN = 100;
+
+export interface HandlesOptions {
+  readonly directoryId: string;
+  /** What lies at the path that the line names. */
+  sight(path: FilePath): Sighting | undefined;
+  lstat(path: FilePath): Sighting | undefined;
+  isTemporary(path: FilePath): boolean;
+  /** A monotonic clock, in ms. */
+  monotonic(): number;
+  sessionOf(pid: number): Session | undefined;
+  happened(operation: Operation): void;
+  /** An upload ended whose file has no name. */
+  homeless(end: Ending): void;
+  look(path: FilePath, inMs: number): void;
+  note(note: SessionNote): void;
+  /** What was closed before may not have reached the disk. */
+  readonly provenFrom: Micros;
+}
+
+type Event<K extends LogEvent['kind']> = LogEvent & { kind: K };
+
+export class Handles {
+  readonly #options: HandlesOptions;
+  readonly #files: TrackedFiles;
+  /** Handles opened so far. */
+  #opened = 0;
+
+  constructor(options: HandlesOptions, files: TrackedFiles) {
+    this.#options = options;
+    this.#files = files;
+  }
+
+  /** Returns what a refusal would answer. */
+  open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | 'other' {
+    const path = filePath(name);
+    if (path === undefined) return 'other';
+    const creates = flags.has('CREATE');
+    const truncates = flags.has('TRUNCATE');
+    const opening = { name, path, openedAt: at, creates, truncates };
+    if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
+    const inode = this.#inodeAt(path, truncates ? at : 0);
+    const adopted = session.openBefore().find((handle) => handle.path === path && handle.inode === inode);
+    if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
+    const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
+    if (adopted && !session.openBefore().includes(adopted)) this.release(adopted, undefined, at);
+    return handle;
+  }
+
+  /** The order of the handle that was opened last. */
+  get newest(): number {
+    return this.#opened;
+  }
+
+  /** A handle that the session has. */
+  track(
+    session: Session,
+    opening: Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates'>,
+    file?: File,
+  ): Handle {
+    this.#opened += 1;
+    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false, isDoubtful: false };
+    session.add(handle);
+    file?.writers.add(handle);
+    return handle;
+  }
+
+  /** The inode of the file that was opened, unless the path is another file's by now: one that was emptied is new. */
+  #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
+    const seen = this.#options.sight(path);
+    return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
+  }
+
+  /** A handle was closed. */
+  close(session: Session, event: Event<'close'>, at: Micros): void {
+    const path = filePath(event.name);
+    if (path === undefined) return;
+    const { by } = session;
+    const handle = session.take(event.name, path);
+    // A handle that only reads says so also when the file was empty.
+    if (event.read > 0 || (handle && !handle.file)) {
+      const rows = session.reads.add({
+        event: event.forced ? 'download-dropped' : 'downloaded',
+        directoryId: this.#options.directoryId,
+        at,
+        by,
+        path: handle?.file?.path ?? path,
+        bytes: event.read,
+        openedAt: handle?.openedAt,
+      });
+      rows.forEach(this.#options.note);
+    }
+    const unheard = event.written > 0 ? { path, inode: this.#inodeAt(path, 0) } : undefined;
+    const writer = handle ?? (unheard && this.openUnheard(session, unheard));
+    if (!writer?.file) return;
+    session.forget(writer);
+    const isChanged = event.written > 0 || writer.creates || writer.truncates;
+    this.release(writer, isChanged ? this.#endOf(writer, event, at) : undefined, at);
+  }
+
+  /** A handle whose open was not heard. */
+  openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
+    const opening = { name: undefined, path, openedAt: undefined, inode, creates: false, truncates: false };
+    return this.track(session, opening, this.#files.ensure(path));
+  }
+
+  #endOf(handle: Handle, { forced, written }: Event<'close'>, at: Micros): Ending {
+    const { session, openedAt, truncates, inode, order } = handle;
+    return {
+      isComplete: !forced && !handle.isRefused,
+      at,
+      by: session.by,
+      openedAt,
+      bytes: truncates ? written : undefined,
+      written,
+      isUnwritten: written === 0 && !truncates,
+      isDoubted: order <= session.doubtedUpTo,
+      isUnproven: at < this.#options.provenFrom,
+      inode,
+      order,
+    };
+  }
+
+  /** A handle has gone. `end` is undefined when it changed nothing. */
+  release(handle: Handle, end: Ending | undefined, at: Micros): void {
+    const { file } = handle;
+    if (!file) return;
+    file.writers.delete(handle);
+    if (end) {
+      const before = file.newestEnd;
+      const newest = before && before.order > end.order ? before : end;
+      file.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
+    }
+    if (file.hasOpenWriters()) return;
+    const { newestEnd } = file;
+    file.newestEnd = undefined;
+    // The file is as the upload left it that is yet to be recorded.
+    const hasAddedNothing = newestEnd?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
+    if (!newestEnd || hasAddedNothing) return this.#files.forget(file);
+    const closed = { ...newestEnd, at: end?.at ?? at, by: end?.by ?? newestEnd.by };
+    const { path } = file;
+    if (path === undefined) {
+      this.#files.forget(file);
+      return this.#options.homeless(closed);
+    }
+    const put: Put = { kind: 'put', path, file, end: closed, isResized: false };
+    file.inode = closed.inode ?? file.inode;
+    file.puts.push(put);
+    if (this.#options.isTemporary(path)) {
+      const { session } = handle;
+      const closer = closed.by.pid === session.by.pid ? session : this.#options.sessionOf(closed.by.pid);
+      if (closer) closer.hasTemporary = true;
+    }
+    this.#options.happened(put);
+  }
+
+  /** The last request was refused, unless it was one that is not logged. */
+  refused(session: Session, status: string): void {
+    const { last } = session;
+    if (session.isComplaining || last === 'other') return;
+    if (last) {
+      // Without a file there is no handle. With one, the kernel is asked when it matters.
+      const isThere = this.#options.lstat(last.file?.path ?? last.path) !== undefined;
+      const dropped = isThere && last.file ? session.doubt(last) : last;
+      if (!dropped) return;
+      session.forget(dropped);
+      return this.release(dropped, undefined, 0);
+    }
+    // The answer to something that is not logged. A write that found only some room gets this, without a complaint.
+    if (status === 'Failure') session.doubtedUpTo = this.#opened;
+  }
+
+  /** Times or a size were set. */
+  set(session: Session, { name, isSize }: Event<'set'>): void {
+    const path = filePath(name);
+    // It may be a handle's name, whose file has another by now.
+    const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
+    const there = path === undefined ? undefined : this.#files.at(path);
+    if (there) files.add(there);
+    if (path !== undefined && ![...files].some((file) => file.path === path)) files.add(this.#files.ensure(path));
+    for (const file of files) {
+      file.setAt = this.#options.monotonic();
+      const last = file.puts.at(-1);
+      if (last && isSize) last.isResized = true;
+      if (file.path !== undefined && !file.hasOpenWriters()) {
+        this.#options.look(file.path, 2);
+        this.#options.look(file.path, File.SET_SHOWS_MS);
+      }
+    }
+  }
+}
+
+/** The end of a handle whose process died. */
+export function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
+  const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
+  return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
+}
+
+/** The server refused a write. @param start of the name that the handle was opened with. */
+export function refuseWrites(session: Session, start: string): void {
+  const exact = session.opened(start);
+  const isMeant = ({ name }: Handle): boolean => name === undefined || name.slice(0, NAME_SHOWN) === start;
+  for (const handle of exact.length > 0 ? exact : session.all().filter(isMeant)) handle.isRefused = true;
+}

@@ -1,0 +1,83 @@
+/**
+ * A rename or a removal that may yet be refused: sshd has logged it, and nobody knows whether it was done. What the session
+ * says next proves that it was, unless that is a refusal; the disk may show it before.
+ */
+import type { Micros } from '../../clock.ts';
+import type { FilePath } from '../file-path.ts';
+import type { Sighting } from '../log/journal-record.ts';
+import type { LogEvent } from '../log/log-line.ts';
+import type { Session } from './sessions.ts';
+import type { TrackedFiles } from './tracked-files.ts';
+
+/** When the disk is asked, in ms after the line was read; then the log is believed. */
+const LOOKS_MS = [0, 2, 10, 50, 200, 700];
+
+export interface ChangeOptions {
+  readonly from: FilePath;
+  /** Undefined for a removal. */
+  readonly to: FilePath | undefined;
+  readonly session: Session;
+  readonly at: Micros;
+  /** What lay at `from` and `to` when the line was read. */
+  readonly seen: readonly (Sighting | null)[] | undefined;
+}
+
+export type Verdict =
+  | 'open'
+  | 'refused'
+  /** Proved by the session's next request. */
+  | 'certain'
+  /** By what the disk shows, or by the word of the log. */
+  | 'likely';
+
+export class PendingChange {
+  readonly change: ChangeOptions;
+  /** What the session said next, once that is in the queue. */
+  answer: LogEvent | undefined;
+  readonly #since: number;
+  #looks = 0;
+
+  /** @param now by the monotonic clock, in ms. */
+  constructor(change: ChangeOptions, now: number) {
+    this.change = change;
+    this.#since = now;
+  }
+
+  /** When the disk is to be asked next, by the monotonic clock in ms. */
+  get nextLook(): number {
+    return this.#since + (LOOKS_MS[this.#looks] ?? 0);
+  }
+
+  verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
+    // A session does one thing after the other: what it asked for before was done, or a refusal would follow it.
+    if (this.answer && this.answer.kind !== 'status') return 'certain';
+    if (!this.answer && now < this.nextLook) return 'open';
+    this.#looks += 1;
+    if (this.#isShown(files, lstat)) return 'likely';
+    // The refusal may be that of an unlogged request, but nothing speaks for it.
+    if (this.answer) return 'refused';
+    return this.#looks < LOOKS_MS.length ? 'open' : 'likely';
+  }
+
+  /** Whether the disk shows that it was done. */
+  #isShown(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined): boolean {
+    const { from, to, seen } = this.change;
+    const file = files.at(from);
+    // Later requests may have changed that since.
+    const [leftThen, arrivedThen] = seen ?? [];
+    if (file?.inode !== undefined && leftThen?.ino !== file.inode && arrivedThen?.ino === file.inode) return true;
+    const left = lstat(from);
+    if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
+    // The log has a file there, and it has gone.
+    if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {
+      // The inode may be that of a file which had the name when the open was read.
+      const isLike = left !== undefined && file.puts.at(-1)?.end.bytes === left.size;
+      return !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
+    }
+    const arrived = lstat(to);
+    if (left || !arrived) return false;
+    const child = files.knownBelow(from);
+    if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
+    return !files.isAnyKnownAt(to);
+  }
+}

@@ -1,0 +1,72 @@
+/** The files that a story follows, by the paths that they have as far as the log has been read. */
+import type { FilePath } from '../file-path.ts';
+import { File, type Kernel } from './sessions.ts';
+
+export class TrackedFiles {
+  readonly #files = new Map<FilePath, File>();
+  readonly #kernel: Kernel;
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+  }
+
+  get size(): number {
+    return this.#files.size;
+  }
+
+  at(path: FilePath): File | undefined {
+    return this.#files.get(path);
+  }
+
+  ensure(path: FilePath): File {
+    const file = this.#files.get(path) ?? new File(path, this.#kernel);
+    this.#files.set(path, file);
+    return file;
+  }
+
+  /** Forgets what is not needed any more. */
+  forget(file: File): void {
+    if (file.path !== undefined && !file.isNeeded && this.#files.get(file.path) === file) this.#files.delete(file.path);
+  }
+
+  /** The file was removed or replaced: only its handles know it from here on. */
+  loseName(path: FilePath): void {
+    const file = this.#files.get(path);
+    if (!file) return;
+    this.#files.delete(path);
+    file.path = undefined;
+  }
+
+  /** A file or a folder has another name; what was there loses its own. */
+  move(from: FilePath, to: FilePath): void {
+    const moving = [...this.#files.values()].filter(({ path = '' }) => path === from || isBelow(path, from));
+    for (const [path] of this.#files) if (path === to || isBelow(path, to)) this.loseName(path);
+    for (const file of moving) {
+      const path = file.path ?? '';
+      this.#files.delete(path);
+      file.path = to + path.slice(from.length);
+      this.#files.set(file.path, file);
+    }
+  }
+
+  /** A file below a folder whose inode is known. */
+  knownBelow(folder: FilePath): { readonly path: FilePath; readonly inode: number } | undefined {
+    for (const [path, { inode }] of this.#files)
+      if (inode !== undefined && isBelow(path, folder)) return { path, inode };
+    return undefined;
+  }
+
+  /** Whether the log tells of a file at a path or below it. */
+  isAnyKnownAt(path: FilePath): boolean {
+    for (const [each, { writers, puts }] of this.#files) {
+      const isKnown = writers.size > 0 || puts.length > 0;
+      if (isKnown && (each === path || isBelow(each, path))) return true;
+    }
+    return false;
+  }
+}
+
+/** Whether `path` lies below `folder`. */
+export function isBelow(path: FilePath, folder: FilePath): boolean {
+  return path.length > folder.length && path.startsWith(folder) && path[folder.length] === '/';
+}

@@ -127,13 +127,14 @@ const claimMap = v.pipe(
   v.check((entries) => entries.length > 0, 'must be VALUE=ACCOUNT_ID:admin or :member, with commas between several'),
 );
 
+/** No settings: scripts/lib/log-sockets and the units say it. */
+const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId };
+
 const Environment = v.object({
   BERTH_STATE_DIR: v.optional(folder, '/var/lib/berth'),
   BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
   BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
-  // For `berth serve` alone: scripts/lib/log-sockets, and the units.
-  BERTH_LOG_SOCKETS: descriptors,
-  BERTH_BOOT_ID: bootId,
+  ...FROM_SUPERVISOR,
   BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
   BERTH_API_PORT: v.optional(port, '8443'),
   BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),

@@ -25,7 +25,7 @@ import {
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Micros } from '../../clock.ts';
-import { type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+import { type Base, type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
 
 /** All files together, in bytes: some five million lines. Never more than half of the free space, besides. */
 const LIMIT = 2 ** 30;
@@ -47,6 +47,14 @@ interface File {
   /** Records that the disk has not taken. */
   memory: JournalRecord[];
   hasLost: boolean;
+}
+
+/** A process, and whose session it served at that time. */
+export interface Owned {
+  readonly user: string;
+  readonly at: Micros;
+  readonly pid: number;
+  readonly address: string;
 }
 
 export interface JournalFilesOptions {
@@ -80,12 +88,15 @@ export class JournalFiles {
     return [...this.#files].map(([user, file]) => [user, endOf(file)]);
   }
 
-  /** All records that are on the disk. */
-  *records(): Generator<{ readonly user: string; readonly record: JournalRecord }> {
+  /** Whose processes are known, the oldest first for each user: those of the base, then those that wrote records. */
+  *owners(): Generator<Owned> {
     for (const user of this.#files.keys()) {
-      for (const text of readFileSync(this.#path(user), 'utf8').split('\n')) {
-        const record = readRecord(text);
-        if (record?.text !== undefined) yield { user, record };
+      const text = readFileSync(this.#path(user), 'utf8');
+      const { state = [], length } = readBase(text);
+      for (const { by } of state) yield { user, at: 0, ...by };
+      for (const line of text.slice(length).split('\n')) {
+        const record = readRecord(line);
+        if (record && !record.isGap) yield { user, at: record.at, pid: record.pid, address: record.address };
       }
     }
   }
@@ -123,7 +134,7 @@ export class JournalFiles {
   }
 
   /** Removes what comes before that position; `state` stands for it. Without a state and records the file goes. */
-  compact(user: string, position: Position, state: unknown): void {
+  compact(user: string, position: Position, state: Base['state']): void {
     const file = this.#files.get(user);
     if (!file || position > endOf(file)) return;
     const path = this.#path(user);

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../event-loop.ts';
 import type { Jail } from '../jails.ts';
-import { type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+import { type Base, type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -37,7 +37,7 @@ export interface RecordConsumer {
   /** The directory of a user, undefined when there is none. Waits until the database answers. */
   jailOf(user: string): Promise<Jail | undefined>;
   /** A journal begins with what was known at its start; called before any of its records. */
-  restore(jail: Jail, state: unknown): void;
+  restore(jail: Jail, state: NonNullable<Base['state']>): void;
   /**
    * Returns something to wait for before the next record.
    * @param isRepeated whether an earlier process may have followed it.
@@ -55,7 +55,7 @@ export interface RecordConsumer {
    */
   isDecided(directoryId: string, isUrgent?: boolean): boolean;
   /** What a later process needs to go on from here; undefined for nothing. */
-  state(jail: Jail): unknown;
+  state(jail: Jail): Base['state'];
   /** A record could not be followed. */
   failed(error: unknown): void;
 }

@@ -30,12 +30,17 @@ export interface JournalRecord {
   readonly isGap?: true | undefined;
 }
 
+/** A session that was live, with whatever else its follower keeps of it. */
+export interface BaseSession {
+  readonly by: { readonly pid: number; readonly address: string };
+}
+
 /** What is known at a position of all that came before it. */
 export interface Base {
   /** How many bytes came before, since the user's first line. */
   readonly base: number;
-  /** As whoever follows the journal has made it. */
-  readonly state: unknown;
+  /** The sessions that were live, as whoever follows the journal knows them; undefined for none. */
+  readonly state: readonly BaseSession[] | undefined;
 }
 
 /** A position counts the bytes of all records since the user's first line, also of those that a compaction removed. */

@@ -9,6 +9,7 @@ import { lstatBeneath } from '../../beneath.ts';
 import { isUsername } from '../../directories/host.ts';
 import { bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
 import { jailOf, startTimeOf } from '../processes.ts';
+import type { Owned } from './journal-files.ts';
 import type { JournalRecord, Sighting } from './journal-record.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
 
@@ -34,8 +35,8 @@ interface Owner {
 
 export interface LineOwnersOptions {
   readonly jailDir: string;
-  /** What the journal has already, in no order across users. */
-  records(): Iterable<{ readonly user: string; readonly record: Pick<JournalRecord, 'at' | 'pid' | 'address'> }>;
+  /** The processes that the journal knows already. */
+  known(): Iterable<Owned>;
 }
 
 export class LineOwners {
@@ -81,13 +82,12 @@ export class LineOwners {
 
   #readJournal(): void {
     this.#hasReadJournal = true;
-    const newest = new Map<number, number>();
-    for (const { record } of this.#options.records()) {
-      if (record.pid === 0 || (newest.get(record.pid) ?? 0) > record.at || this.#byPid.has(record.pid)) continue;
-      newest.set(record.pid, record.at);
+    const newest = new Map<number, Owned>();
+    for (const owned of this.#options.known()) {
+      if ((newest.get(owned.pid)?.at ?? 0) <= owned.at) newest.set(owned.pid, owned);
     }
-    for (const { user, record } of this.#options.records()) {
-      if (newest.get(record.pid) === record.at) this.#remember(record.pid, user, record.address);
+    for (const { pid, user, address } of newest.values()) {
+      if (!this.#byPid.has(pid)) this.#remember(pid, user, address);
     }
   }
 

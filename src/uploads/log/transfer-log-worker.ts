@@ -13,7 +13,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../clock.ts';
 import { errorMessage } from '../../errors.ts';
 import { JournalFiles } from './journal-files.ts';
-import type { JournalRecord, Position } from './journal-record.ts';
+import type { Base, JournalRecord, Position } from './journal-record.ts';
 import { type Line, LineOwners } from './line-owners.ts';
 import { MARK, readFrame } from './log-line.ts';
 
@@ -41,7 +41,7 @@ export type FromWorker =
   | { readonly kind: 'no room'; readonly reason: string };
 
 export type ToWorker =
-  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly state: unknown }
+  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly state: Base['state'] }
   | { readonly kind: 'close' };
 
 /** As long as the kernel allows (`net.core.somaxconn`): what sshd says while this thread is stopped waits there. */
@@ -88,7 +88,7 @@ const journal = new JournalFiles({
   folder: data.journal,
   failed: (error) => post({ kind: 'no room', reason: errorMessage(error) }),
 });
-const owners = new LineOwners({ jailDir: data.jailDir, records: () => journal.records() });
+const owners = new LineOwners({ jailDir: data.jailDir, known: () => journal.owners() });
 const timers = [setInterval(() => void syncJournal(), SYNC_MS), setInterval(retry, RETRY_MS)];
 let syncing: Promise<void> | undefined;
 

@@ -11,7 +11,7 @@ import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { Position } from './journal-record.ts';
+import type { Base, Position } from './journal-record.ts';
 import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
 
 /** The longest socket path that unix(7) takes, without its NUL. */
@@ -54,7 +54,7 @@ export interface TransferLog {
   /** Hands on from here on, beginning with where every journal ends now. One at a time. */
   follow(follower: JournalFollower | undefined): void;
   /** Removes what comes before that position, which `state` stands for; the journal itself when it is undefined and nothing is left. */
-  compact(user: string, position: Position, state: unknown): void;
+  compact(user: string, position: Position, state: Base['state']): void;
   /** Whether the disk does not take all of the journal now. */
   isFull(): boolean;
   /** Whether the thread runs. */

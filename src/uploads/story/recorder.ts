@@ -16,7 +16,7 @@ import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
 import { type LookOutcome, REST_MS } from './look.ts';
 import { Lost } from './lost.ts';
-import type { Operation } from './operations.ts';
+import type { Ending, Operation } from './operations.ts';
 import type { SessionOf } from './sessions.ts';
 import { type Line, Story } from './story.ts';
 import type { RecorderOptions } from './world.ts';
@@ -249,7 +249,8 @@ export class Recorder {
     const { isTemporary } = this.#options;
     if (operation.kind === 'put') {
       const { file, end } = operation;
-      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters()) this.#sync(work, task, file.path);
+      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters())
+        this.#syncPut(work, task, file.path, end);
     } else if (operation.kind === 'move' && isTemporary(operation.from) && !isTemporary(operation.to)) {
       this.#sync(work, task, operation.to);
     }
@@ -387,6 +388,17 @@ export class Recorder {
   async #heard(jail: Jail): Promise<void> {
     await this.#options.world.heard(jail);
     await this.read(jail.id);
+  }
+
+  /** What was added to a file is told by its size once the log has been heard. */
+  #syncPut(work: Work, task: Task, path: FilePath, { bytes }: Ending): void {
+    this.#prepare(work, task, async () => {
+      task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
+      if (bytes !== undefined) return;
+      const { synced } = task;
+      await this.#heard(work.jail);
+      task.seen = synced;
+    });
   }
 
   #sync(work: Work, task: Task, path: FilePath): void {

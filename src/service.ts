@@ -41,6 +41,7 @@ import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { offeredKey } from './sftp/offered-key.ts';
+import { checkJailDisk, claimJailDisk, jailDiskCheck } from './sftp/jail-disk.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
@@ -101,6 +102,7 @@ interface Ground {
   readonly clockLead: ClockLead;
   readonly log: Log;
   readonly nodes: Nodes | undefined;
+  readonly isJailDiskThere: () => boolean;
 }
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
@@ -109,7 +111,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
+  const diskId = await checkJailDisk(config);
   prepareFolders(paths);
+  if (diskId !== undefined) await claimJailDisk(paths, diskId);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
@@ -123,7 +127,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
-  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes };
+  const isJailDiskThere = jailDiskCheck(paths);
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes, isJailDiskThere };
 
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
@@ -159,6 +164,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     deniedLogins: paths.deniedLogins,
     uploads: uploads.state,
     sftpPort: config.sftp.port,
+    isJailDiskThere,
     folders: { jails: config.jailDir, state: config.stateDir },
     certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
   };
@@ -288,9 +294,13 @@ async function joinNodes(options: NodesOptions): Promise<Nodes> {
 }
 
 /** @throws {Error} that says what does not work. */
-async function health({ database, background }: Ground, uploads: Pick<Uploads, 'state'>): Promise<void> {
+async function health(
+  { database, background, isJailDiskThere }: Ground,
+  uploads: Pick<Uploads, 'state'>,
+): Promise<void> {
   await database.reads.selectFrom('accounts').select('id').limit(1).execute();
   if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
+  if (!isJailDiskThere()) throw new Error('the disk of the jails is not mounted');
   const failing = background.failing();
   if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);
 }

@@ -6,14 +6,21 @@ import { scraped } from './scraped.ts';
 
 export interface MachineSources {
   readonly sftpPort: number;
+  readonly isJailDiskThere: () => boolean;
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
   readonly certificate: string | undefined;
 }
 
-export function machineMetrics(registry: Registry, { sftpPort, folders, certificate }: MachineSources): void {
+export function machineMetrics(
+  registry: Registry,
+  { sftpPort, isJailDiskThere, folders, certificate }: MachineSources,
+): void {
   const sshd = { name: 'berth_sshd_up', help: '1 while something listens on the SFTP port.' };
   scraped(registry, Gauge, sshd, async () => Number(await listens(sftpPort)));
+
+  const disk = { name: 'berth_jails_disk_up', help: '1 while the disk of the jails is mounted.' };
+  scraped(registry, Gauge, disk, async () => Number(isJailDiskThere()));
 
   const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
     jails: await read(folders.jails),

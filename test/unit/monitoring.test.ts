@@ -52,7 +52,7 @@ function named(expression: string): string[] {
   return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''));
 }
 
-async function serving(place: Scratch, port: number | 'off', lines: string[] = [], sftpPort = 1) {
+async function serving(place: Scratch, port: number | 'off', lines: string[] = [], sftpPort = 1, isDiskThere = true) {
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.database);
   const metrics = createMetrics();
@@ -63,6 +63,7 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
     sftpPort,
+    isJailDiskThere: () => isDiskThere,
     folders: { jails: place.dir, state: place.config.stateDir },
     certificate: place.config.tls.lastGood,
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
@@ -135,6 +136,7 @@ test('while PostgreSQL is away, the scrape says so and has what the machine says
 
 test('a port that nobody listens on, the room on the disks and the end of the certificate are seen', async () => {
   using place = scratch();
+  using scratchToo = scratch();
   const sshd = createServer().listen(0, '127.0.0.1');
   await once(sshd, 'listening');
   await using running = await serving(place, 0, [], (sshd.address() as AddressInfo).port);
@@ -151,6 +153,11 @@ test('a port that nobody listens on, the room on the disks and the end of the ce
   sshd.close();
   await once(sshd, 'close');
   assert.equal(await value('berth_sshd_up'), 0);
+
+  assert.equal(await value('berth_jails_disk_up'), 1);
+  await using away = await serving(scratchToo, 0, [], 1, false);
+  const text = await (await fetch(`http://127.0.0.1:${away.server.port}/metrics`)).text();
+  assert.match(text, /^berth_jails_disk_up 0$/m);
 
   for (const folder of ['jails', 'state']) {
     const ratio = await value(`berth_disk_free_ratio{folder="${folder}"}`);

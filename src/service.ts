@@ -46,6 +46,7 @@ import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
+import { sshdCheck } from './sftp/sshd-listener.ts';
 import { addressOf, liveSessionsOf } from './sftp/sessions.ts';
 import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
@@ -163,7 +164,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     background,
     deniedLogins: paths.deniedLogins,
     uploads: uploads.state,
-    sftpPort: config.sftp.port,
+    isSshdUp: sshdCheck(paths, config.sftp.port),
     isJailDiskThere,
     folders: { jails: config.jailDir, state: config.stateDir },
     certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,

@@ -5,7 +5,8 @@ import { Gauge, type Registry } from 'prom-client';
 import { scraped } from './scraped.ts';
 
 export interface MachineSources {
-  readonly sftpPort: number;
+  /** Whether our sshd listens on its port. */
+  readonly isSshdUp: () => boolean;
   readonly isJailDiskThere: () => boolean;
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
@@ -14,10 +15,10 @@ export interface MachineSources {
 
 export function machineMetrics(
   registry: Registry,
-  { sftpPort, isJailDiskThere, folders, certificate }: MachineSources,
+  { isSshdUp, isJailDiskThere, folders, certificate }: MachineSources,
 ): void {
-  const sshd = { name: 'berth_sshd_up', help: '1 while something listens on the SFTP port.' };
-  scraped(registry, Gauge, sshd, async () => Number(await listens(sftpPort)));
+  const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
+  scraped(registry, Gauge, sshd, async () => Number(isSshdUp()));
 
   const disk = { name: 'berth_jails_disk_up', help: '1 while the disk of the jails is mounted.' };
   scraped(registry, Gauge, disk, async () => Number(isJailDiskThere()));
@@ -65,13 +66,4 @@ export function machineMetrics(
     const pem = await readFile(certificate).catch(() => undefined);
     return pem ? new X509Certificate(pem).validToDate.getTime() / 1000 : 0;
   });
-}
-
-/** Without a connection, for which sshd would come to refuse this machine (proc_net(5): 0A is LISTEN). */
-async function listens(port: number): Promise<boolean> {
-  const tables = await Promise.all(
-    ['tcp', 'tcp6'].map((name) => readFile(`/proc/self/net/${name}`, 'utf8').catch(() => '')),
-  );
-  const local = port.toString(16).toUpperCase().padStart(4, '0');
-  return tables.some((table) => new RegExp(`^ *\\d+: [\\dA-F]+:${local} [\\dA-F]+:0000 0A `, 'm').test(table));
 }

@@ -59,7 +59,7 @@ export async function* linesSince(since: Micros, signal: AbortSignal): AsyncGene
   }
 }
 
-const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
+const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID,_TRANSPORT'];
 
 async function entriesOf(args: readonly string[], timeout: number | undefined): Promise<LogLine[]> {
   const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
@@ -87,11 +87,17 @@ interface Entry {
   /** Numbers where bytes cannot be printed (systemd's JOURNAL_EXPORT_FORMATS). */
   readonly MESSAGE?: string | readonly number[] | null;
   readonly _PID?: string;
+  readonly _TRANSPORT?: string;
   readonly __REALTIME_TIMESTAMP: string;
 }
 
 function entryOf(line: string): LogLine {
-  const { MESSAGE: message, _PID: pid = '', __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
+  const { MESSAGE: message, _PID: pid = '', _TRANSPORT: by, __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
   const isText = typeof message === 'string';
-  return { at: Number(at), pid, message: isText ? message : Buffer.from(message ?? []).toString() };
+  return {
+    at: Number(at),
+    pid,
+    message: isText ? message : Buffer.from(message ?? []).toString(),
+    isSyslog: by === 'syslog',
+  };
 }

@@ -5,7 +5,8 @@
  * of algorithms, the words of a disconnect. So a client can write lines of its own. Each line here comes with the process that
  * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
  * of a right password or key after a line that may hold a client's words: sshd itself lets nobody in after such a line.
- * openssh/admit says why it refused in a process of its own, which says nothing else.
+ * openssh/admit says why it refused by syslog, in the name of the sshd process that asked it. No client can write such a
+ * line: sshd sends nothing by syslog, and what its PAM modules send begins with their names.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../clock.ts';
@@ -15,6 +16,8 @@ export interface LogLine {
   /** The process that wrote it. */
   readonly pid: string;
   readonly message: string;
+  /** Whether it came by syslog: as one message, whatever line ends it has. sshd itself writes to standard error. */
+  readonly isSyslog?: boolean;
 }
 
 export interface LoginAttempt {
@@ -68,12 +71,19 @@ export interface Attempts {
 
 /** The attempts to log in as that user. The lines are in the order in which they were written. */
 export function attemptsIn(lines: readonly LogLine[], username: string): Attempts {
-  const connections = byConnection(lines);
+  const ofHook = lines.filter(isOfHook);
+  const connections = byConnection(lines.filter((line) => !isOfHook(line)));
   const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
   const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
-  const reasons = honest.flatMap((connection) => (connection.length === 1 ? reasonsIn(connection, username) : []));
+  const alone = honest.filter(({ length }) => length === 1).flat(); // how the journal has the reasons of an earlier berth
+  const reasons = reasonsIn([...ofHook, ...alone], username);
   const all = withReasons(attempts, reasons);
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+/** Whether openssh/admit wrote it, and nobody else can have. */
+function isOfHook({ isSyslog = false, message }: LogLine): boolean {
+  return isSyslog && REASON.test(message);
 }
 
 /** Whose attempt to log in a line tells of, if it does. */

@@ -20,6 +20,9 @@ import { fileURLToPath } from 'node:url';
 import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { sshdCheck } from '../../src/sftp/sshd-listener.ts';
 import { startBerth } from '../support/berth.ts';
 import { byHand, numberByHand } from '../support/by-hand.ts';
 import { startCommand } from '../support/command-line.ts';
@@ -27,6 +30,7 @@ import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { runSshd } from '../support/sshd.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -185,6 +189,8 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       /^fail certificate: everybody can read/,
     ],
   ];
+  const isSshdUp = sshdCheck(paths, config.sftp.port);
+  assert.equal(isSshdUp(), true);
   // A running one would mend the delivery.
   await berth.stop();
   for (const [breakIt] of breakages) breakIt();
@@ -199,6 +205,19 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.ok(problems(broken.lines).every(({ remedy }) => remedy !== null));
 
   await sshd.stop();
+  assert.equal(isSshdUp(), false);
+  using other = scratch();
+  {
+    const intruder = { ...other.config, sftp: config.sftp };
+    await prepareSshd(intruder, createLog('silent'));
+    await using _taken = await runSshd(intruder);
+    assert.equal(isSshdUp(), false, 'the port is taken by another sshd');
+    const { lines } = await ask(config);
+    assert.match(
+      lines.find(({ check }) => check === 'sshd')?.text ?? '',
+      /^another sshd answers on port \d+: its host keys are not those of berth$/,
+    );
+  }
   const down = await ask(config, { clock: { now: () => systemClock().now() + 5000 * DAY } });
   assert.equal(down.status, 2);
   const said = problems(down.lines)

@@ -63,6 +63,32 @@ test('each way in and each refusal, in words', () => {
   assert.equal(found.forged, 0);
 });
 
+test('why openssh/admit refused comes by syslog, among the lines of the sshd process that asked it', () => {
+  const reasons = ['suspended', 'expired', 'not from an allowed network', 'too many connections'];
+  const written = reasons.flatMap((reason, index) => {
+    const pid = 30 + index;
+    const all = lines(
+      [pid, `Login of ${USER} from 127.0.0.1 refused: ${reason}`],
+      [pid, `Failed password for ${USER} from 127.0.0.1 port 33${pid} ssh2`],
+      [pid, `Access denied for user ${USER} by PAM account configuration [preauth]`],
+    );
+    return all.map((line, which) => ({ ...line, at: line.at + pid * 20e6, isSyslog: which === 0 }));
+  });
+  const found = attemptsIn(written, USER);
+  assert.deepEqual(
+    told(found),
+    reasons.map((reason) => `refused 127.0.0.1: right password, but ${reason}`),
+  );
+  assert.equal(found.forged, 0);
+  // The same words from a client, whom sshd quotes on standard error.
+  const forged = attemptsIn(
+    written.map((line) => ({ ...line, isSyslog: false })),
+    USER,
+  );
+  assert.deepEqual(told(forged), []);
+  assert.equal(forged.forged, reasons.length);
+});
+
 test('a user name that imitates the log is believed in nothing, however many lines it brings', () => {
   const forgeries = [
     // As sshd wrote them: the name is in the middle, line ends and all.

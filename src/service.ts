@@ -168,6 +168,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     isJailDiskThere,
     folders: { jails: config.jailDir, state: config.stateDir },
     certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
+    isCertificateRefused: api.isCertificateRefused,
   };
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;
@@ -240,7 +241,7 @@ async function openApi(
   own: Pick<AppDependencies & DashboardDependencies, 'rules' | 'webhooks' | 'files' | 'changes' | 'checkHealth'>,
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
-): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'>> {
+): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {
   const shared = {
     ...own,
     uploads: uploadList(database.reads),
@@ -283,10 +284,10 @@ async function openApi(
   parts.defer(() => other?.close(GRACE));
   parts.defer(() => closing.abort());
   const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
-  if (!first) return { ...ports, reload: () => undefined };
+  if (!first) return { ...ports, reload: () => undefined, isCertificateRefused: () => false };
   const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
-  return { ...ports, reload: follower.look };
+  return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
 }
 
 /** PostgreSQL's client takes memory that who uses SQLite need not spend. */

@@ -22,7 +22,7 @@ Examples:
     });
 }
 
-export function prepareCommand({ config }: Invocation): Command {
+export function prepareCommand({ config, environment }: Invocation): Command {
   return new Command('prepare')
     .description(
       'Check this machine, write what sshd reads and mend credentials after a power cut; repeatable, a running sshd goes on',
@@ -42,8 +42,11 @@ Examples:
       const { finishRestore } = await import('../backup/pending-restore.ts');
       const { createLog } = await import('../log.ts');
       const { prepare } = await import('../prepare.ts');
+      const { warnOfUnknown } = await import('../serve.ts');
       const settings = finishRestore(config());
-      await prepare(settings, createLog(settings.logLevel), { acceptEmpty });
+      const log = createLog(settings.logLevel);
+      warnOfUnknown(environment, log);
+      await prepare(settings, log, { acceptEmpty });
     });
 }
 
@@ -64,7 +67,7 @@ export function doctorCommand(invocation: Invocation, conclude: (status: number)
     .addHelpText('after', DOCTOR_HELP)
     .action(async (options: { readonly login?: true; readonly json?: true }) => {
       const { runDoctor } = await import('../doctor/run.ts');
-      const { config, clock, print } = invocation;
-      conclude(await runDoctor({ ...options, config, clock, print, stop: invocation.catchSignals() }));
+      const { config, environment, clock, print } = invocation;
+      conclude(await runDoctor({ ...options, config, environment, clock, print, stop: invocation.catchSignals() }));
     });
 }

@@ -11,11 +11,13 @@ export interface MachineSources {
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
   readonly certificate: string | undefined;
+  /** Whether the files hold another one that cannot be used. */
+  readonly isCertificateRefused: () => boolean;
 }
 
 export function machineMetrics(
   registry: Registry,
-  { isSshdUp, isJailDiskThere, folders, certificate }: MachineSources,
+  { isSshdUp, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
 ): void {
   const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
   scraped(registry, Gauge, sshd, async () => Number(isSshdUp()));
@@ -58,6 +60,11 @@ export function machineMetrics(
   );
 
   if (certificate === undefined) return;
+  const refused = {
+    name: 'berth_certificate_refused',
+    help: '1 while the certificate of the settings cannot be used, so that an older one is.',
+  };
+  scraped(registry, Gauge, refused, async () => Number(isCertificateRefused()));
   const expiry = {
     name: 'berth_certificate_expiry_timestamp_seconds',
     help: "When the API's certificate ends, in seconds since 1970; 0 while there is none.",

@@ -66,6 +66,7 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     isJailDiskThere: () => isUp,
     folders: { jails: place.dir, state: place.config.stateDir },
     certificate: place.config.tls.lastGood,
+    isCertificateRefused: () => !isUp,
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
   };
   const log = createLog('info', { write: (line) => void lines.push(line) });

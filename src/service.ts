@@ -33,6 +33,7 @@ import { createAccountLimit, createAddressLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
+import { lastBackup } from './last-backup.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { dueHere } from './nodes/due.ts';
@@ -166,6 +167,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     uploads: uploads.state,
     isSshdUp: sshdCheck(paths, config.sftp.port),
     isJailDiskThere,
+    lastBackup: () => lastBackup(config),
     folders: { jails: config.jailDir, state: config.stateDir },
     certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
     isCertificateRefused: api.isCertificateRefused,

@@ -7,6 +7,7 @@ import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { columns } from '../terminal.ts';
+import { checkBackups } from './checks/backups.ts';
 import { checkCertificate } from './checks/certificate.ts';
 import { checkClock } from './checks/clock.ts';
 import { checkDatabase } from './checks/database.ts';
@@ -44,6 +45,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   limits: checkLimits,
   disk: checkDisk,
   quotas: checkQuotas,
+  backups: checkBackups,
   certificate: checkCertificate,
   clock: checkClock,
   deliveries: checkDeliveries,

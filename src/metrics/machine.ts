@@ -1,12 +1,15 @@
 /** What berth needs of the machine, looked at when a scrape asks: sshd, room on the disks, the certificate. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
+import { type Micros, SECOND } from '../clock.ts';
 import { Gauge, type Registry } from 'prom-client';
 import { scraped } from './scraped.ts';
 
 export interface MachineSources {
   /** Whether our sshd listens on its port. */
   readonly isSshdUp: () => boolean;
+  /** When the last backup was made; undefined when none was. */
+  readonly lastBackup: () => Micros | undefined;
   readonly isJailDiskThere: () => boolean;
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
@@ -17,13 +20,19 @@ export interface MachineSources {
 
 export function machineMetrics(
   registry: Registry,
-  { isSshdUp, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
+  { isSshdUp, lastBackup, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
 ): void {
   const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
   scraped(registry, Gauge, sshd, async () => Number(isSshdUp()));
 
   const disk = { name: 'berth_jails_disk_up', help: '1 while the disk of the jails is mounted.' };
   scraped(registry, Gauge, disk, async () => Number(isJailDiskThere()));
+
+  const backup = {
+    name: 'berth_backup_timestamp_seconds',
+    help: 'When the last backup was made here, in seconds since 1970; 0 when none was.',
+  };
+  scraped(registry, Gauge, backup, async () => (lastBackup() ?? 0) / SECOND);
 
   const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
     jails: await read(folders.jails),

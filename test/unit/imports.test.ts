@@ -19,6 +19,7 @@ const GROUND = [
   'errors.ts',
   'event-loop.ts',
   'journal.ts',
+  'last-backup.ts',
   'last-used.ts',
   'log.ts',
   'operator-socket.ts',

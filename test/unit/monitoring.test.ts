@@ -64,6 +64,7 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     deniedLogins: join(place.dir, 'denied-logins'),
     isSshdUp: () => isUp,
     isJailDiskThere: () => isUp,
+    lastBackup: () => (isUp ? 1_795_000_000_000_000 : undefined),
     folders: { jails: place.dir, state: place.config.stateDir },
     certificate: place.config.tls.lastGood,
     isCertificateRefused: () => !isUp,
@@ -146,6 +147,7 @@ test('sshd, the disk of the jails, the room on the disks and the end of the cert
   using other = scratch();
   await using down = await serving(other, 0, [], false);
   for (const name of ['berth_sshd_up', 'berth_jails_disk_up']) {
+    assert.equal(await value('berth_backup_timestamp_seconds'), 1_795_000_000);
     assert.equal(await value(name), 1);
     assert.match(await scrape(down.server.port), new RegExp(`^${name} 0$`, 'm'));
   }

@@ -22,12 +22,12 @@ export interface LogSpan {
 }
 
 /**
- * What the processes wrote that named this user in that time, in order; undefined where the journal has nothing of berth's
+ * What the processes wrote that named this user or address in that time, in order; undefined where the journal has nothing of berth's
  * sshd.
  * @throws {Error} when the journal cannot be read.
  */
 export async function linesNaming(
-  username: string,
+  what: string,
   { since, until, limit, patience }: LogSpan,
 ): Promise<LogLine[] | undefined> {
   const entries = (args: readonly string[]) => entriesOf(args, patience);
@@ -36,7 +36,14 @@ export async function linesNaming(
   const from = [`--since=@${Math.floor(since / SECOND)}`];
   const most = limit === undefined ? [] : [`--lines=${limit}`];
   const to = until === undefined ? [] : [`--until=@${Math.ceil(until / SECOND)}`];
-  const naming = await entries([...from, ...to, ...most, `--grep=${username}`, '--case-sensitive=yes', UNIT]);
+  const naming = await entries([
+    ...from,
+    ...to,
+    ...most,
+    `--grep=${what.replaceAll(/[^\w-]/g, String.raw`\$&`)}`,
+    '--case-sensitive=yes',
+    UNIT,
+  ]);
   const pids = [...new Set(naming.map(({ pid }) => pid))];
   const lines: LogLine[] = [];
   for (let at = 0; at < pids.length; at += BATCH) {

@@ -27,7 +27,7 @@ export async function explain(
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
-  const directory = await known(database, name);
+  const directory = await directoryKnown(database, name);
   if (!directory) return explainUnknown(name, { since, limit });
   const { id, sftp_username: username } = directory;
   const found = await loginsOf(username, { since });
@@ -54,7 +54,7 @@ function fromLog(found: Logins, limit: number): Explained {
 }
 
 /** A live directory by any of its names, or one that has gone by its id or username. */
-async function known(database: Database, name: string): Promise<Known | undefined> {
+export async function directoryKnown(database: Database, name: string): Promise<Known | undefined> {
   const [live, ...others] = await directoriesNamed(database, name);
   const shown = JSON.stringify(name);
   if (others.length > 0)

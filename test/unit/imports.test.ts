@@ -108,6 +108,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'directories/json-text.ts',
     'doctor',
     'history/audit-in-words.ts',
+    'history/erase.ts',
     'listen',
     'nodes',
     'prepare.ts',

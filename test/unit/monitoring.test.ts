@@ -106,6 +106,11 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
     ]);
     assert.ok(named(rule.expr ?? '').length > 0);
   }
+  const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
+  assert.deepEqual(
+    [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name),
+    rules.map(({ alert }) => alert),
+  );
   const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
   const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
   const expressions = [...rules.map(({ expr = '' }) => expr), ...drawn];

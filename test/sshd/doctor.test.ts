@@ -228,9 +228,10 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.match(said, /^serve: berth serve does not run$/m);
   assert.match(said, /^sshd: no sshd answers on port \d+/m);
   assert.match(said, /^certificate: .*expired/m);
+  assert.match(said, /^backups: there is no backup$/m);
   // Whoever shares the database sees it, too.
   if (onPostgres) assert.match(said, /^nodes: the node \S+ is away: /m);
-  assert.equal(problems(down.lines).length, onPostgres ? 4 : 3, said);
+  assert.equal(problems(down.lines).length, onPostgres ? 5 : 4, said);
 
   const damaged = await ask(onPostgres ? { ...config, database: urlOf('nowhere') } : damagedFile(config));
   assert.deepEqual(

@@ -73,6 +73,8 @@ export interface UploadsOptions {
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   readonly transact: Transact;
+  /** False while the disk of the jails is not mounted: then nothing is recorded as removed. */
+  readonly isJailDiskThere?: (() => boolean) | undefined;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
   /** Whether the database is away; SQLite never is. */
@@ -109,7 +111,8 @@ export interface Uploads extends Settling {
 
 /** Starts to follow the transfer log. Call `coverAll` once the jails are linked to it. */
 export async function startUploads(options: UploadsOptions): Promise<Uploads> {
-  const { background, clock, database, log, transferLog, isAway = () => false } = options;
+  const { background, clock, database, log, transferLog } = options;
+  const { isAway = () => false, isJailDiskThere = () => true } = options;
   const closing = new AbortController();
   const jails = new JailQueries(database.reads, options.node);
   const held = new HeldInodes();
@@ -120,7 +123,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const barrier = new WriteBarrier();
   const loop = new Loop(log);
   const compare = (id: string): void => scanner.request(id);
-  const pidsOf = (id: string): number[] => recorder.pids(id);
+  const pidsOf = (id: string): number[] => recorder.known(id)?.pids() ?? [];
   const isRestoring = (username: string): boolean => reader.isRestoring(username);
   const handedOver = async ({ sftp_username: username }: Jail): Promise<void> => {
     const socket = transferLog.socketOf(username);
@@ -139,6 +142,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
       sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
       heard: handedOver,
+      isDiskThere: isJailDiskThere,
       monotonic: () => performance.now(),
     },
     clock,
@@ -171,7 +175,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     jails,
     watcher,
     async take(found) {
-      for (const { jail, path } of found) recorder.look(jail, path, 0);
+      for (const { jail, path, isMissing } of found) if (!isMissing || isJailDiskThere()) recorder.look(jail, path, 0);
       await drained(SCAN_BACKLOG);
     },
     tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),

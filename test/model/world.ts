@@ -74,6 +74,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (read >= written.length) resolve();
         else heard.push({ upTo: written.length, resolve });
       }),
+    isDiskThere: () => true,
     monotonic: () => time.now / 1000,
   };
   let isComparing = false;

@@ -42,6 +42,7 @@ export function recording(options: RecordingOptions) {
       isHeldByAny: async () => isHeld(),
       sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
       heard: () => wait(lag),
+      isDiskThere: () => true,
       monotonic: () => performance.now(),
     },
     clock,
@@ -69,7 +70,7 @@ export function recording(options: RecordingOptions) {
     compared,
     /** sshd says something of a session; its first line opens it. */
     say(jail: Jail, pid: number, ...texts: string[]): void {
-      if (!recorder.pids(jail.id).includes(pid)) {
+      if (!recorder.known(jail.id)?.has(pid)) {
         recorder.storyOf(jail).begin({ by: { pid, address: '127.0.0.1' }, openedAt: clock.now(), born: undefined });
       }
       for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });

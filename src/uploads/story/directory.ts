@@ -35,6 +35,8 @@ export interface Requests {
 export interface WorldOfDirectory {
   lstat(path: FilePath): Found | undefined;
   isTemporary(path: FilePath): boolean;
+  /** False while the disk of the jails is not mounted. */
+  isDiskThere(): boolean;
   /** What the story knows of a path. */
   trackedAt(path: FilePath): TrackedFile | undefined;
   /** The processes of its live sessions. */

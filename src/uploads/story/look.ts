@@ -16,6 +16,9 @@ export const REST_MS = 2000;
 /** How long a file has to be missing before its row goes, in ms: a move is two events. */
 const GONE_MS = 3000;
 
+/** Between looks while the disk is away, in ms. */
+const AWAY_MS = 10_000;
+
 export type LookOutcome =
   | 'settled'
   /** Look again then. */
@@ -69,6 +72,7 @@ async function missing(
   directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
   if (stillFor < GONE_MS) return { again: GONE_MS - stillFor };
+  if (!directory.world.isDiskThere()) return { again: AWAY_MS };
   if (!look.isUnexplained) return { wait: 'explanation' };
   const { now } = directory.world;
   // Its file was never seen, and may be where the log does not tell.

@@ -132,10 +132,6 @@ export class Recorder {
     this.#options.wake();
   }
 
-  pids(directoryId: string): number[] {
-    return this.#works.get(directoryId)?.story.pids() ?? [];
-  }
-
   /** Operations and due looks of one directory, or of all. */
   pending(directoryId?: string): number {
     const now = this.#options.world.monotonic();
@@ -319,6 +315,7 @@ export class Recorder {
     const { world, isTemporary, doubts } = this.#options;
     return {
       lstat: (path) => world.lstat(jail, path),
+      isDiskThere: () => world.isDiskThere(),
       isTemporary,
       trackedAt: (path) => story.fileAt(path),
       pids: () => story.pids(),

@@ -19,6 +19,8 @@ export interface World {
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
   /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
   heard(jail: Jail): Promise<void>;
+  /** False while the disk of the jails is not mounted: then nothing counts as removed. */
+  isDiskThere(): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
 }

@@ -118,6 +118,8 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
     return 'done';
   }
   const size = sizeByTheLog(end, row);
+  // What became of it since then is in the rows already: the API may have removed it.
+  if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
   const unseen = { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN, size_bytes: size };
   await putUpload(operation, unseen, row, directory);
   directory.requests.look(path, SOON_MS);
@@ -214,13 +216,13 @@ async function moveFile(
   const isFinal = row.state === 'waiting' && !world.isTemporary(to);
   if (isFinal && task.synced === undefined) return { wait: 'sync', path: to };
   const replaced = await files.at(to);
-  if (replaced?.uploaded_at === operation.at) {
-    // It has been done before a crash.
+  const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
+  if (isFinal && (await directory.wasAnnounced(about))) {
+    // It was done before a crash, and what became of it since then is in the rows already.
     await files.remove(row);
     return 'done';
   }
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
-  const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
   if (isFinal) {
     const values = { path: bytesOf(to), state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
     await directory.announce(about, await files.update(row, values));

@@ -84,6 +84,12 @@ export class DirectoryInTransaction {
     return found?.isFile() ? fileStat(found) : undefined;
   }
 
+  /** Whether an earlier process, or an attempt whose answer was lost, has announced that upload. */
+  async wasAnnounced(upload: Announcement): Promise<boolean> {
+    const news = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
+    return news.length === 0;
+  }
+
   /** An upload is complete: history, webhook, and the time of the directory's last upload. */
   async announce(upload: Announcement, row: FileRow | undefined): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);

@@ -5,6 +5,7 @@ import type { Log } from '../../log.ts';
 import type { Durable } from '../disk/durable.ts';
 import type { FilesRoot } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
+import { isAlive } from '../processes.ts';
 import type { Wait } from './decision.ts';
 import type { FileStat } from './file-stat.ts';
 import { REST } from './look.ts';
@@ -61,9 +62,9 @@ export async function prepare(
 /** Whether the log or the kernel knows who wrote it, or does still. */
 async function isExplained(entry: Entry, stat: FileStat | undefined, { isHeld }: PrepareOptions): Promise<boolean> {
   if (!stat) return false;
-  // A session that died without a word has its handles until somebody notices.
-  const isWritten = [...entry.writers].some(({ isDoubtful }) => !isDoubtful);
-  return isWritten || isToldElsewhere(entry, stat) || (await isHeld(entry.directory.jail.id, stat.inode));
+  // A session that died without a word has its handles until somebody notices: the file was cut off.
+  const isCut = [...entry.writers].some(({ isDoubtful, pid }) => !isDoubtful && !isAlive(pid));
+  return isCut || isToldElsewhere(entry, stat) || (await isHeld(entry.directory.jail.id, stat.inode));
 }
 
 /** Whether a look that is still to come may tell of the file: the log has its close under another name. */

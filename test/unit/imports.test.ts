@@ -85,6 +85,8 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/file-answer.ts',
     'http/observe.ts',
     'http/rate-limits.ts',
+    'http/received-bytes.ts',
+    'http/requested-path.ts',
     'http/turns.ts',
     'http/warnings.ts',
     'reports/activity.ts',

@@ -32,7 +32,7 @@ interface LinksProps {
   /** Where each leads. */
   readonly links: Readonly<Record<string, string>>;
   readonly current: string | undefined;
-  readonly class?: 'tabs';
+  readonly class?: 'tabs' | 'views';
 }
 
 export const Links: FC<LinksProps> = ({ label, links, current, class: className }) => (

@@ -47,7 +47,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/directory-files.ts',
     'uploads/settling.ts',
   ],
-  reports: ['history/audit-in-words.ts'],
+  reports: ['history/audit-in-words.ts', 'history/audit-sentences.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
   webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],

@@ -147,7 +147,7 @@ export const PasswordField: FC<Omit<FieldProps, 'type' | 'value'>> = (props) => 
 );
 
 /** For a code of the second factor. */
-export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired'>> = (props) => (
+export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired' | 'isFirst'>> = (props) => (
   <Field label="Code" name="code" autocomplete="one-time-code" {...props} />
 );
 

@@ -53,12 +53,13 @@ const Head: FC<{ title: string }> = ({ title }) => (
 const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
   const c = useRequestContext<DashboardEnv>();
   const refused = c.get('refused');
-  const word = refused ? '' : takeDone(c);
+  // With how many it was done to: `replayed.850`.
+  const [word = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
   return (
     <>
       {Object.hasOwn(done, word) && (
         <p class="notice" role="status">
-          {done[word]}
+          {done[word]?.replace('{count}', Number(count).toLocaleString('en'))}
         </p>
       )}
       <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />

@@ -3,9 +3,10 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
-import { pathOf as pathText } from '../../uploads/file-path.ts';
+import { displayName, pathOf as pathText } from '../../uploads/file-path.ts';
 import { folderPage } from '../../uploads/folders.ts';
-import type { UploadList } from '../../uploads/upload-list.ts';
+import type { UploadList, UploadRow } from '../../uploads/upload-list.ts';
+import { csvAnswer, timeCell } from '../csv.ts';
 import { FileList, FolderPath } from '../components/file-list.tsx';
 import { Field, Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
@@ -58,11 +59,28 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
     );
   });
 
+  app.get('/dashboard/directories/:id/files/export.csv', (c) =>
+    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(deps, c.get('directory').id)),
+  );
+
   app.get('/dashboard/directories/:id/files/events', async (c) => {
     const { id } = c.get('directory');
     const view = viewIn(c.req.query());
-    return deps.live(c, id, async () => (await listOf(deps, id, view)).toString());
+    return deps.live(c, { directoryId: id }, async () => (await listOf(deps, id, view)).toString());
   });
+}
+
+/** Uploads that are read at once for an export. */
+const CSV_LOT = 1000;
+
+async function* csvRows({ uploads }: FilesDependencies, directoryId: string) {
+  for (let after: UploadRow | undefined, hasMore = true; hasMore;) {
+    const rows = await uploads.list(directoryId, { limit: CSV_LOT, after });
+    for (const { id, path, size_bytes, uploaded_at } of rows)
+      yield [id, displayName(path), size_bytes, timeCell(uploaded_at)];
+    after = rows.at(-1);
+    hasMore = rows.length === CSV_LOT;
+  }
 }
 
 const TITLES: Readonly<Record<FilesView['kind'], string>> = {
@@ -78,7 +96,8 @@ const Totals: FC<{ directory: DirectoriesTable; count: number }> = ({ directory,
     {count > COUNTED_FILES
       ? `Over ${counted(COUNTED_FILES)} files`
       : `${counted(count)} ${count === 1 ? 'file' : 'files'}`}
-    , {sizeInWords(directory.storage_bytes)} in all
+    {`, ${sizeInWords(directory.storage_bytes)} in all. `}
+    <a href="files/export.csv">Export uploads as CSV</a>
   </p>
 );
 

@@ -72,7 +72,7 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
 /** A browser's own viewer of PDFs does not run in a sandbox. It runs no script of ours. */
 function fileSecurityPolicy(c: PageContext): string {
   const isPdf = c.res.headers.get('content-type') === 'application/pdf';
-  return isPdf ? "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'" : "default-src 'none'; sandbox";
+  return isPdf ? "default-src 'none'; object-src 'self'; frame-ancestors 'none'" : "default-src 'none'; sandbox";
 }
 
 function tooLarge(): never {

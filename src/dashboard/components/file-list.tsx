@@ -33,7 +33,7 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const nameOf = (path: Buffer): string =>
     view.kind === 'folder' ? clipped(displayName(baseName(pathOf(path))), NAME) : clipped(displayName(path), PATH);
   const cellsOf = (entry: Entry) => {
-    if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />, '', '', ''];
+    if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
     const { id, path, size_bytes, uploaded_at, state } = entry.file;
     const name = nameOf(path);
     const isUpload = state === 'uploaded';

@@ -106,6 +106,7 @@ export const Field: FC<FieldProps> = ({
     autofocus: isFirst === true && !errors,
     'aria-invalid': wrong ? ('true' as const) : undefined,
     'aria-describedby': about === '' ? undefined : about,
+    step: type === 'datetime-local' ? 1 : undefined,
     ...rest,
   };
   return (
@@ -122,7 +123,7 @@ export const Field: FC<FieldProps> = ({
         )}
       </label>
       {rows === undefined ? (
-        <input type={type} value={text} step={type === 'datetime-local' ? 1 : undefined} {...attributes} />
+        <input type={type} value={text} {...attributes} />
       ) : (
         <textarea rows={rows} {...attributes}>
           {text}

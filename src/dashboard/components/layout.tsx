@@ -59,13 +59,19 @@ const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, pr
     <>
       {Object.hasOwn(done, word) && (
         <p class="notice" role="status">
-          {done[word]?.replace('{count}', Number(count).toLocaleString('en'))}
+          {withCount(done[word] ?? '', Number(count))}
         </p>
       )}
       <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />
     </>
   );
 };
+
+function withCount(text: string, count: number): string {
+  return text
+    .replace('{count}', count.toLocaleString('en'))
+    .replace('deliveries', count === 1 ? 'delivery' : 'deliveries');
+}
 
 interface ProblemsProps {
   readonly problem: string | undefined;

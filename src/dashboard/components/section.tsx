@@ -23,10 +23,8 @@ export const Section: FC<PropsWithChildren<SectionProps>> = ({ title, about, id,
 export const Folding: FC<PropsWithChildren<{ title: string; isOpen: boolean }>> = ({ title, isOpen, children }) => {
   const isRefused = useRequestContext<DashboardEnv>().get('refused') !== undefined;
   return (
-    <details class="card" open={isOpen || isRefused}>
-      <summary>
-        <h2>{title}</h2>
-      </summary>
+    <details class="card folding" open={isOpen || isRefused}>
+      <summary class="button">{title}</summary>
       {children}
     </details>
   );

@@ -48,7 +48,7 @@ export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, row
                 <td
                   class={all[index]?.kind}
                   colspan={cells.length === 1 ? columns.length : undefined}
-                  data-label={all[index]?.name}
+                  data-label={index > 0 ? all[index]?.name : undefined}
                 >
                   {cell}
                 </td>

@@ -21,14 +21,19 @@ export const Text: FC<{ of: string }> = ({ of }) => (
 /** A name that is cut off where there is no room for it: whole in its title, and while it has the focus. */
 export const Name: FC<{ of: string; href?: string }> = ({ of, href }) =>
   href === undefined ? (
-    <span class="name" title={plainText(of)}>
+    <span class="name" title={titleOf(of)}>
       <Text of={of} />
     </span>
   ) : (
-    <a class="name" href={href} title={plainText(of)}>
+    <a class="name" href={href} title={titleOf(of)}>
       <Text of={of} />
     </a>
   );
+
+/** Characters of a name for which there is room everywhere. */
+const SHORT = 30;
+
+const titleOf = (name: string): string | undefined => (name.length > SHORT ? plainText(name) : undefined);
 
 /** The same where there can be no elements. */
 export function plainText(text: string): string {

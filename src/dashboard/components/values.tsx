@@ -8,11 +8,7 @@ export const Time: FC<{ at: Micros | null }> = ({ at }) => {
   if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);
   const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
-  return (
-    <time datetime={text} title={utc}>
-      {utc}
-    </time>
-  );
+  return <time datetime={text}>{utc}</time>;
 };
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -34,14 +34,8 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
     const isFull = limit !== undefined && (await storedIn(reads, accountId)).directories >= limit;
     const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
-    // Opens what is folded up around the field, as browsers do for what an address names.
-    const toNew = !isFull && !isNew && (
-      <a class="button" href="#name">
-        New directory
-      </a>
-    );
     return c.render(
-      <Layout title="Directories" done={DONE} actions={toNew}>
+      <Layout title="Directories" done={DONE}>
         {isFull ? <Full limit={limit} /> : <NewDirectory isOpen={isNew} />}
         {!isNew && <Search listing={listing} />}
         <Table
@@ -105,7 +99,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
 const Search: FC<{ listing: Listing }> = ({ listing }) => (
   <form class="toolbar" role="search">
     <input type="hidden" name="sort" value={sortOf(listing)} />
-    <Field label="Search" name="q" type="search" value={listing.search} hint="Name, username, slug or external id." />
+    <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external id" />
     <button class="plain">Search</button>
     {listing.search !== '' && <a href={DIRECTORIES}>Clear the search</a>}
   </form>

@@ -18,7 +18,8 @@ import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 
-const PAGE = 100;
+/** As many as weigh less than 60 KB. */
+const PAGE = 80;
 
 const DONE = { deleted: 'The file has been deleted.', 'all-deleted': 'The files have been deleted.' };
 

@@ -10,7 +10,7 @@ import { setQuota } from '../../../directories/quota.ts';
 import { updateBasics } from '../../../directories/update.ts';
 import { ValidationError } from '../../../errors.ts';
 import { changedFields } from '../../changed-fields.ts';
-import { MoreFields, NameField } from '../../components/directory.tsx';
+import { DirectoryState, MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
@@ -56,6 +56,9 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies)
     const obstacle = isAdmin(c) ? await quotaObstacle(shown.directory) : undefined;
     return c.render(
       <DirectoryLayout tab="Settings" done={DONE}>
+        <p>
+          <DirectoryState of={shown.directory} isFailing={false} now={rules.clock.now()} />
+        </p>
         <Settings {...shown} />
         <Access {...shown} isAdmin={isAdmin(c)} quotaObstacle={obstacle} />
         <Details directory={shown.directory} />

@@ -128,9 +128,14 @@ const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];
 const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out'];
 
 function signInFor(c: PageContext): string {
-  if (c.req.method !== 'GET' || c.req.path === '/dashboard') return '/dashboard/sign-in';
-  const { pathname, search } = new URL(c.req.url);
-  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search }).toString()}`;
+  if (c.req.path === '/dashboard') return '/dashboard/sign-in';
+  // What was posted is nothing to come back to, but the page that has the form is.
+  const from = c.req.method === 'GET' ? c.req.url : c.req.header('referer');
+  const { pathname, search, host } = URL.parse(from ?? '') ?? { pathname: '', search: '', host: '' };
+  const isOurs = host === c.req.header('host') && pathname.startsWith('/dashboard/');
+  if (c.req.method !== 'GET' && !isOurs) return '/dashboard/sign-in';
+  const ended = c.req.method === 'GET' ? {} : { ended: '' };
+  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search, ...ended }).toString()}`;
 }
 
 /** @throws {BerthError} `not_authorized` for a form that is not of this session. */

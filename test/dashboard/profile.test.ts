@@ -37,8 +37,8 @@ test('a new password takes the current one, keeps the rules, and ends the other 
     assert.ok(page.text.includes(text), text);
   for (const [current_password, password, message] of [
     ['wrong', NEW, /Your current password is wrong\./],
-    [PASSWORD, 'too short', /New password should be at least 12 character/],
-    [PASSWORD, user.email, /New password is your email/],
+    [PASSWORD, 'too short', /Use at least 12 characters\./],
+    [PASSWORD, user.email, /Your email address cannot be your password/],
   ] as const) {
     const refused = await user.post(`${PROFILE}/password`, { current_password, password });
     assert.equal(refused.status, 422);

@@ -154,7 +154,7 @@ test('why there is no answer is said in words', async () => {
   await using place = await dashboardPlace();
   const { admin, path } = place;
   for (const [url, words] of [
-    ['http://127.0.0.1:1/', /Not taken.*ECONNREFUSED/s],
+    ['http://127.0.0.1:1/', /Not accepted.*connection refused by 127\.0\.0\.1:1/s],
     ['http://10.1.2.3/', /Nothing was sent.*destination 10\.1\.2\.3 is not allowed: webhooks go to public addresses/s],
   ] as const) {
     await place.setUrl(url);

@@ -34,6 +34,7 @@ export function signInPage(
   const page = (c: PageContext) =>
     c.render(
       <NarrowLayout title="Sign in" problems={PROBLEMS}>
+        {c.req.query('ended') !== undefined && <p>Your session has ended. Sign in to continue.</p>}
         {signIn && (
           <Form action={withNext(SIGN_IN, nextPage(c))}>
             <Field label="Email" name="email" type="email" autocomplete="username" isRequired isFirst />

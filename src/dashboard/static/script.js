@@ -92,7 +92,7 @@ const summary = document.querySelector('.problem[autofocus]');
 if (summary) {
   const wrong =
     document.querySelector('[aria-invalid]') ?? document.querySelector(`form[action="${location.pathname}"]`);
-  wrong?.closest('section, form')?.scrollIntoView();
+  wrong?.closest('.field, section')?.scrollIntoView();
   summary.focus({ preventScroll: true });
 }
 document.addEventListener('click', (event) => {
@@ -137,11 +137,36 @@ document.addEventListener('submit', (event) => {
   dialog.showModal();
 });
 
-// One box that ticks all others of its form.
-document.addEventListener('change', ({ target }) => {
-  if (!target.matches?.('[data-all]')) return;
-  for (const box of all('input[type=checkbox]', target.form)) box.checked = target.checked;
+// What a form says outlives the end of its session: the sign-in page marks it, and its own page fills it in again. No secrets.
+const KEPT = 'form';
+const fillable = (form) =>
+  [...form.elements].filter(
+    ({ name, type }) => name && !name.startsWith('_') && !['hidden', 'password', 'file', 'checkbox'].includes(type),
+  );
+document.addEventListener('submit', ({ target: form }) => {
+  if (form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
+  const fields = fillable(form).map(({ name, value }) => [name, value]);
+  sessionStorage.setItem(KEPT, JSON.stringify({ path: location.pathname, action: form.action, fields }));
 });
+const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
+if (kept && location.pathname.startsWith('/dashboard/sign-in'))
+  sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, isCutOff: true }));
+else if (kept) {
+  sessionStorage.removeItem(KEPT);
+  const form =
+    kept.isCutOff && kept.path === location.pathname && all('form').find(({ action }) => action === kept.action);
+  if (form && kept.fields.length > 0) {
+    for (const [name, value] of kept.fields) {
+      const field = form.elements.namedItem(name);
+      if (field) field.value = value;
+    }
+    const words = 'You were signed out before this was saved. Check your input and save again.';
+    const notice = make('p', { className: 'notice', textContent: words });
+    notice.setAttribute('role', 'status');
+    form.before(notice);
+    notice.scrollIntoView();
+  }
+}
 
 // What was done is said once: an address that is kept or shared claims nothing.
 const here = new URL(location);

@@ -96,6 +96,9 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
     const current = names[capitalized(asked.filter.state ?? 'all')];
     const [before, after] = [placeIn(c.req.query('after')), c.req.query('after')];
+    const { deliveries, next } = await pageOf(asked.filter, before);
+    // A search by name reads too much to be repeated all the time.
+    const events = asked.filter.text === undefined ? `${PATH}/events${new URL(c.req.url).search}` : undefined;
     const mayReplay = asked.filter.state === undefined || asked.filter.state === 'failed';
     return c.render(
       <Layout title="Deliveries" done={DONE} problems={PROBLEMS}>
@@ -119,8 +122,14 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
               </p>
               <a href={`${PATH}/export.csv${addressOf(query).slice(PATH.length)}`}>Export as CSV</a>
             </div>
-            <div data-live={`${PATH}/events${new URL(c.req.url).search}`}>{await listOf(asked.filter, before)}</div>
-            <Pager of="deliveries" first={after && addressOf(query)} next={await nextOf(asked.filter, before, query)} />
+            <div data-live={events}>
+              <DeliveryList of={deliveries} />
+            </div>
+            <Pager
+              of="deliveries"
+              first={after && addressOf(query)}
+              next={next && addressOf(query, { after: `${next.at}.${next.id}` })}
+            />
             {mayReplay && failed && failed.count > 0 && <Replay count={failed} query={query} />}
           </>
         )}
@@ -128,22 +137,18 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     );
   }
 
-  async function listOf(filter: DeliveriesFilter, after: Place | undefined) {
-    const { deliveries } = await accountDeliveries(reads, filter, { after, limit: PAGE });
-    return <DeliveryList of={deliveries} />;
-  }
-
-  async function nextOf(filter: DeliveriesFilter, after: Place | undefined, query: Query) {
-    const { next } = await accountDeliveries(reads, filter, { after, limit: PAGE });
-    return next && addressOf(query, { after: `${next.at}.${next.id}` });
-  }
+  const pageOf = (filter: DeliveriesFilter, after: Place | undefined) =>
+    accountDeliveries(reads, filter, { after, limit: PAGE });
 
   app.get(PATH, page);
 
   app.get(`${PATH}/events`, async (c) => {
     const { filter } = await askedBy(c, queryIn(c.req.query()));
     const after = placeIn(c.req.query('after'));
-    return live(c, { every: EVERY_MS }, async () => renderedIn(c, await listOf(filter, after)));
+    return live(c, { every: EVERY_MS }, async () => {
+      const { deliveries } = await pageOf(filter, after);
+      return renderedIn(c, <DeliveryList of={deliveries} />);
+    });
   });
 
   app.get(`${PATH}/export.csv`, async (c) => {

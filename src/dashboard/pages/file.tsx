@@ -26,6 +26,8 @@ const PATH = `${FILES}/:upload`;
 
 /** Files that one request is about: what a page lists. */
 const MOST_SELECTED = 100;
+/** Files that one account sends at once: each holds a descriptor. */
+const AT_ONCE = 16;
 /** Rows and characters of a cell in a preview. */
 const [MOST_ROWS, MOST_CELL] = [100, 200];
 /** Bytes by which a kind of file is known. */
@@ -39,6 +41,8 @@ export interface FileDependencies {
 
 export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void {
   const { uploads, files, fileTurn } = deps;
+  /** The accounts whose files are on their way here. */
+  const coming: string[] = [];
   selectedPages(app, deps);
 
   app.get(`${PATH}/content`, async (c) => {
@@ -114,6 +118,10 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
       throw new BerthError('not_authorized', 'Reload the page and try again.');
     const { incoming, untimed } = c.env;
     const path = requestedPath(incoming.url ?? '', `${pathOf(c)}/files/`);
+    const { accountId } = c.get('user').principal;
+    if (coming.filter((each) => each === accountId).length >= AT_ONCE)
+      throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
+    coming.push(accountId);
     untimed?.();
     try {
       await files.place(targetOf(c), path, receivedBytes(incoming));
@@ -121,6 +129,8 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
       return c.text(`${error.message}.`, 409);
+    } finally {
+      coming.splice(coming.indexOf(accountId), 1);
     }
   });
 }

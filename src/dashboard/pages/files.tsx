@@ -19,7 +19,7 @@ import type { Live } from '../live.ts';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 
 /** As many as weigh less than 60 KB. */
-const PAGE = 80;
+const PAGE = 75;
 
 const DONE = { deleted: 'The file has been deleted.', 'all-deleted': 'The files have been deleted.' };
 

@@ -31,17 +31,26 @@ export interface LiveDependencies {
   readonly log: Log;
 }
 
-/** Follows the files of that directory with what `render` makes of them. */
-export type Live = (c: PageContext, directoryId: string, render: () => Promise<string>) => Promise<Response>;
+/** What a page follows. */
+export interface Followed {
+  /** Its files; undefined for a page of the whole account. */
+  readonly directoryId?: string;
+  /** In ms: how often it is looked whether something else has changed, for what nobody reports. */
+  readonly every?: number;
+}
+
+/** Sends what `render` makes of it, again and again whenever that is something else. */
+export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
 export function createLive({ database, clock, changes, closing, log }: LiveDependencies): Live {
   /** The users of the streams that are open. */
   const open: string[] = [];
 
   /** Whether the page could still be had. */
-  async function isAllowed(c: PageContext, directoryId: string): Promise<boolean> {
+  async function isAllowed(c: PageContext, directoryId: string | undefined): Promise<boolean> {
     const user = await sessionOf({ database, clock }, sessionToken(c) ?? '');
     if (!user || user.awaitsCode || user.needsSecondFactor) return false;
+    if (directoryId === undefined) return true;
     try {
       await liveDirectory(database.reads, targetOf(c, directoryId));
       return true;
@@ -51,7 +60,7 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     }
   }
 
-  return async (c, directoryId, render) => {
+  return async (c, { directoryId, every = BEAT }, render) => {
     const { outgoing } = c.env;
     const { userId } = c.get('user');
     // Before, its end would not be told.
@@ -62,10 +71,12 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     const gone = new AbortController();
     const ended = AbortSignal.any([gone.signal, closing]);
     let [isDue, wake] = [true, (): void => undefined];
-    const unwatch = changes.watch(directoryId, () => {
+    const changed = (): void => {
       isDue = true;
       wake();
-    });
+    };
+    const unwatch = directoryId === undefined ? () => undefined : changes.watch(directoryId, changed);
+    let sent = '';
     open.push(userId);
     outgoing.once('close', () => {
       open.splice(open.indexOf(userId), 1);
@@ -86,11 +97,14 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
           }
           if (isDue) {
             isDue = false;
-            await stream.writeSSE({ event: 'list', data: await render() });
+            const data = await render();
+            if (data === sent && every < BEAT) await stream.write(':\n\n');
+            else await stream.writeSSE({ event: 'list', data });
+            sent = data;
             await wait(PAUSE, undefined, { signal: ended });
           } else await stream.write(':\n\n');
           const { promise, resolve } = Promise.withResolvers<void>();
-          const timer = setTimeout(resolve, BEAT);
+          const timer = setTimeout(every < BEAT ? changed : resolve, every);
           wake = resolve;
           if (!isDue && !ended.aborted) await promise;
           clearTimeout(timer);

@@ -73,6 +73,17 @@ export interface DailyStorageTable {
   bytes: number;
 }
 
+/** What came into a directory on a day on which files came or went. */
+export interface DirectoryDaysTable {
+  directory_id: string;
+  /** Its start in UTC. */
+  day: Micros;
+  uploads: number;
+  bytes: number;
+  /** What the directory held when that day was last looked at; null when it was not. */
+  stored: number | null;
+}
+
 /** Logins that sshd refused on a day. */
 export interface DailyRefusalsTable {
   account_id: string;
@@ -106,6 +117,7 @@ export interface UserTables {
   daily_uploads: DailyUploadsTable;
   daily_storage: DailyStorageTable;
   daily_refusals: DailyRefusalsTable;
+  directory_days: DirectoryDaysTable;
   logins: LoginsTable;
   login_log: LoginLogTable;
 }

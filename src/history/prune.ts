@@ -29,7 +29,7 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
   for (const table of ['transfers', 'audit', 'logins'] as const)
     rows += await remove(table, db.selectFrom(table).select('id').where('at', '<', before).orderBy('at'));
   rows += await remove('deliveries', finishedDeliveries(db, before));
-  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals'] as const)
+  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals', 'directory_days'] as const)
     await db
       .deleteFrom(table)
       .where('day', '<', before - DAY)

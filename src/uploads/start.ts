@@ -73,6 +73,8 @@ export interface UploadsOptions {
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   readonly transact: Transact;
+  /** False while the disk of the jails is not mounted: then nothing is recorded as removed. */
+  readonly isJailDiskThere?: (() => boolean) | undefined;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
   /** Whether the database is away; SQLite never is. */
@@ -178,7 +180,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
 /** The parts, and what each tells the others. */
 function wire(options: UploadsOptions, closing: AbortSignal) {
-  const { clock, database, log, transferLog, isAway = () => false } = options;
+  const { clock, database, log, transferLog, isAway = () => false, isJailDiskThere = () => true } = options;
   const jails = new JailQueries(database.reads, options.node);
   const logJails = untilAnswered(jails, closing);
   const sessions = new Sessions();
@@ -227,7 +229,7 @@ function wire(options: UploadsOptions, closing: AbortSignal) {
     limit: options.watchLimit,
     // Whatever there is to look at would wait in memory.
     changed: (jail, path) => (isAway() ? rescan(jail.id) : ledger.touch(jail, path, REST)),
-    missing: (jail, path) => (isAway() ? rescan(jail.id) : ledger.missing(jail, path)),
+    missing: (jail, path) => (isAway() || !isJailDiskThere() ? rescan(jail.id) : ledger.missing(jail, path)),
     unclear: ({ id }) => rescan(id),
   });
   const scanner: Scanner = new Scanner({
@@ -236,8 +238,8 @@ function wire(options: UploadsOptions, closing: AbortSignal) {
     watcher,
     async take(found) {
       for (const { jail, path, isMissing } of found) {
-        if (isMissing) ledger.missing(jail, path);
-        else ledger.touch(jail, path, 0);
+        if (isMissing && isJailDiskThere()) ledger.missing(jail, path);
+        else if (!isMissing) ledger.touch(jail, path, 0);
       }
       await recorder.drained(SCAN_BACKLOG);
     },

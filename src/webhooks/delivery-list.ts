@@ -27,7 +27,7 @@ export interface DeliveryFilter {
 }
 
 /** Each in the words of the index that finds them. */
-const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
+export const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
   pending: sql`state in ('queued', 'running', 'waiting')`,
   delivered: sql`state = 'delivered'`,
   failed: sql`state = 'failed'`,

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely';
 import type { Micros } from '../clock.ts';
+import { listed } from '../db/dialect.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
@@ -45,6 +46,39 @@ export async function replay(
   });
   wake();
   return again;
+}
+
+/**
+ * Asks for a replay of those deliveries that have failed and were not replayed yet, like `replayFailed`.
+ * @returns how many.
+ * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
+ */
+export async function replayThese(
+  { database, clock, wake }: WebhookRules,
+  target: Target,
+  ids: readonly string[],
+): Promise<number> {
+  const count = await database.db.transaction().execute(async (tx) => {
+    const directory = await lockedDirectory(tx, target);
+    receiverOf(directory);
+    const now = clock.now();
+    const { numUpdatedRows } = await tx
+      .updateTable('deliveries')
+      .set({ replay_at: now })
+      .where('id', 'in', sql<string>`(${listed(tx, ids, 'text')})`)
+      .where('directory_id', '=', directory.id)
+      .where('state', '=', 'failed')
+      .where('replay_at', 'is', null)
+      .where('replayed_as', 'is', null)
+      .executeTakeFirstOrThrow();
+    const marked = Number(numUpdatedRows);
+    const details = { count: { from: null, to: marked } };
+    if (target.asker && marked > 0)
+      await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    return marked;
+  });
+  wake();
+  return count;
 }
 
 /**

@@ -55,7 +55,7 @@ test('what is set up counts when a code was right; signing in then takes a code,
   assert.ok(!kept.includes(secret));
   const wrong = await user.post(FACTOR, { secret: kept, code: '000000' });
   assert.equal(wrong.status, 422);
-  assert.match(wrong.text, /Code is wrong, or was used already/);
+  assert.match(wrong.text, /The code is wrong or has already been used\./);
   assert.ok(wrong.text.includes(`<code>${secret}</code>`), 'the same key, which the app knows by now');
   const code = codeAt(secret, clock.now());
   using other = await entered(place(berth), berth.accountId);
@@ -64,7 +64,7 @@ test('what is set up counts when a code was right; signing in then takes a code,
   const done = await user.submit(FACTOR, { secret: kept, code });
   const [, codes = ''] = /data-secret="recovery-codes">([^<]*)</.exec(done.text) ?? [];
   assert.equal(new Set(codes.split('\n')).size, 10);
-  assert.match(done.text, /shown only this once.*It is on.*You have 10 recovery codes left/s);
+  assert.match(done.text, /These codes won’t be shown again\..*It is on.*You have 10 recovery codes left/s);
   assert.doesNotMatch((await user.get(FACTOR)).text, /data-secret/);
   assert.ok(!(await isIn(elsewhere)), 'a session from before it was asked for');
   assert.equal((await user.post(FACTOR, { secret: kept, code: codeAt(secret, clock.now()) })).status, 403);
@@ -100,9 +100,9 @@ test('a recovery code gets in once, also while wrong codes make the user wait; n
   using visitor = await halfway(berth, user.email);
   const right = codeAt(secret, clock.now());
   const wrong = right === '111111' ? '222222' : '111111';
-  for (let i = 0; i < 5; i += 1) assert.match((await visitor.post(CODE, { code: wrong })).text, /Code is wrong/);
-  assert.match((await visitor.post(CODE, { code: right })).text, /Code was wrong too often: try again in 1 min/);
-  assert.match((await visitor.post(CODE, { code: 'aaaa-bbbb-cccc-dddd' })).text, /Code is wrong/);
+  for (let i = 0; i < 5; i += 1) assert.match((await visitor.post(CODE, { code: wrong })).text, /The code is wrong/);
+  assert.match((await visitor.post(CODE, { code: right })).text, /Too many wrong attempts\. Try again in 1 min\./);
+  assert.match((await visitor.post(CODE, { code: 'aaaa-bbbb-cccc-dddd' })).text, /The code is wrong/);
   const [first = '', second = ''] = recovery;
   assert.equal((await visitor.post(CODE, { code: ` ${first.toUpperCase()} ` })).status, 303);
   assert.ok(await isIn(visitor));
@@ -113,7 +113,7 @@ test('a recovery code gets in once, also while wrong codes make the user wait; n
   const renew = `${FACTOR}/recovery-codes`;
   const refused = await visitor.post(renew, { current_password: 'not this one' });
   assert.equal(refused.status, 422);
-  assert.match(refused.text, /Current password is wrong/);
+  assert.match(refused.text, /Your current password is wrong/);
   const renewed = await visitor.submit(renew, { current_password: PASSWORD });
   assert.match(renewed.text, /data-secret="recovery-codes".*You have 10 recovery codes left/s);
   assert.ok((await again.get(CODE)).headers.location?.startsWith('/dashboard/sign-in?'), 'other sign-ins have ended');
@@ -150,7 +150,7 @@ test('it is turned off with a code or the password, and not while the account as
   for (const user of [admin, member]) {
     for (const path of ['/dashboard', '/dashboard/profile', '/dashboard/account'])
       assert.equal((await user.get(path)).headers.location, FACTOR);
-    assert.match((await user.get(FACTOR)).text, /Your account asks for a second factor/);
+    assert.match((await user.get(FACTOR)).text, /Your account requires a second factor/);
   }
   assert.equal((await admin.post(require, { required: 'no' })).headers.location, FACTOR, 'not before there is one');
   const { recovery } = await enrolled(member, clock.now());

@@ -62,7 +62,7 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
 }
 
 const Password = () => (
-  <Section title="Password" about="A new one signs you out everywhere else.">
+  <Section title="Password" about="A new password signs you out everywhere else.">
     <Form action={`${PATH}/password`}>
       <PasswordField label="Current password" name="current_password" autocomplete="current-password" isRequired />
       <PasswordField label="New password" name="password" hint="At least 12 characters." isRequired />
@@ -72,7 +72,7 @@ const Password = () => (
 );
 
 const SecondFactor = ({ isOn }: { isOn: boolean }) => (
-  <Section title="Second factor" about="A code of an app on your phone, asked for when you sign in.">
+  <Section title="Second factor" about="A code from an app on your phone that you enter when you sign in.">
     <p>
       <Badge kind={isOn ? 'good' : 'quiet'} text={isOn ? 'on' : 'off'} />{' '}
       <a href={`${PATH}/second-factor`}>{isOn ? 'Recovery codes, turn off' : 'Set it up'}</a>
@@ -90,7 +90,7 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         <Text of={address} />,
         <Time at={inserted_at} />,
         <Time at={seen_at} />,
-        id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+        id === own ? 'this session' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
       ])}
     />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="End all others" />}

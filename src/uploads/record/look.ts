@@ -30,6 +30,8 @@ export interface LookOptions extends Repeating {
   livePids(directoryId: string): readonly number[];
   readonly unmatched: Unmatched;
   readonly doubts: Pick<Doubts, 'has'>;
+  /** False while the disk of the jails is not mounted: then no file counts as removed. */
+  readonly isJailDiskThere?: (() => boolean) | undefined;
 }
 
 /** A look, and what its decision is applied to. */
@@ -88,7 +90,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     seen: path === undefined ? null : progress.seen,
     synced: progress.synced,
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
-    isGone: stat === undefined && stillFor >= GONE_REST - 100,
+    isGone: stat === undefined && stillFor >= GONE_REST - 100 && (options.isJailDiskThere?.() ?? true),
     isUnexplained,
     isDoubted: stats !== undefined && options.doubts.has(id, stats.ctimeMs * 1000, now),
     isTemporary,

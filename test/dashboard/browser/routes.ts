@@ -14,6 +14,9 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard': at('/dashboard'),
   '/dashboard/directories': at('/dashboard/directories'),
   '/dashboard/directories/:id': { path: ({ directory }) => `/dashboard/directories/${directory.id}` },
+  '/dashboard/directories/:id/connect': { path: ({ directory }) => `/dashboard/directories/${directory.id}/connect` },
+  '/dashboard/directories/:id/settings': { path: ({ directory }) => `/dashboard/directories/${directory.id}/settings` },
+  '/dashboard/failing-webhooks': at('/dashboard/failing-webhooks'),
   '/dashboard/directories/:id/webhook': { path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook` },
   '/dashboard/directories/:id/webhook/deliveries': {
     path: ({ failing }) => `/dashboard/directories/${failing.id}/webhook/deliveries`,
@@ -28,6 +31,10 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/files/:upload/delete': {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/delete`,
   },
+  '/dashboard/directories/:id/files/:upload/preview': {
+    path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/preview`,
+  },
+  '/dashboard/directories/:id/files/:upload/view': null,
   '/dashboard/directories/:id/activity': { path: ({ directory }) => `/dashboard/directories/${directory.id}/activity` },
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,
@@ -45,4 +52,15 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/oidc/callback': null,
   '/dashboard/static/style.css': null,
   '/dashboard/static/script.js': null,
+  '/dashboard/static/mark.svg': null,
+  '/dashboard/deliveries': at('/dashboard/deliveries'),
+  '/dashboard/deliveries/events': null,
+  '/dashboard/deliveries/export.csv': null,
+  '/dashboard/sessions': at('/dashboard/sessions'),
+  '/dashboard/sessions/events': null,
+  '/dashboard/account/audit.csv': null,
+  '/dashboard/directories/:id/files/export.csv': null,
+  '/dashboard/directories/:id/activity/events': null,
+  '/dashboard/directories/:id/activity/export.csv': null,
+  '/dashboard/directories/:id/webhook/deliveries/events': null,
 };

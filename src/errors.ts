@@ -10,6 +10,7 @@ export type ErrorCode =
   | 'in_flight'
   | 'upload_not_found'
   | 'delivery_not_found'
+  | 'events_gone'
   | 'file_changed'
   | 'file_in_use'
   | 'file_conflict'

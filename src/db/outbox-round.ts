@@ -41,7 +41,10 @@ export interface EndedAttempt {
 
 export interface RoundRow
   extends
-    Pick<DeliveriesTable, 'id' | 'directory_id' | 'account_id' | 'destination' | 'body' | 'inserted_at' | 'attempts'>,
+    Pick<
+      DeliveriesTable,
+      'id' | 'directory_id' | 'account_id' | 'upload_id' | 'destination' | 'body' | 'inserted_at' | 'attempts'
+    >,
     Pick<DirectoriesTable, 'webhook_url'> {
   readonly webhook_secret: string | null;
   readonly next_webhook_secret: string | null;
@@ -140,7 +143,7 @@ const round = compiled<Parameters>()((_, p) => ({
           url = coalesce(o.webhook_url, d.url)
         from due left join directories o on o.id = due.directory_id, clock
         where d.id = due.id
-        returning d.id, d.directory_id, d.account_id, d.destination, d.body, d.inserted_at, d.attempts,
+        returning d.id, d.directory_id, d.account_id, d.upload_id, d.destination, d.body, d.inserted_at, d.attempts,
           o.webhook_url, o.webhook_secret, o.next_webhook_secret
       ),
       begun as (
@@ -148,7 +151,7 @@ const round = compiled<Parameters>()((_, p) => ({
       )
       select * from taken
       union all
-      select null, null, null, ripened.destination, null, null, null, null, null, null from ripened`.compile(_),
+      select null, null, null, null, ripened.destination, null, null, null, null, null, null from ripened`.compile(_),
 }));
 
 /** @returns what was claimed, and the destination of each delivery that has become due. */

@@ -10,6 +10,7 @@ import { createAccess, type Identify } from './access.ts';
 import { version } from '../version.ts';
 import type { Send } from '../webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
+import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
@@ -59,6 +60,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...publicKeyRoutes(queries, rules),
     ...accessRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
+    ...eventRoutes(rules.database),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),

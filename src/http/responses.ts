@@ -25,6 +25,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   file_in_use: 409,
   file_conflict: 409,
   quota_unavailable: 409,
+  events_gone: 410,
   body_too_large: 413,
   unsupported_media_type: 415,
   home_elsewhere: 421,

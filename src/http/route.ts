@@ -13,6 +13,7 @@ export const TAGS = {
   Access: 'Passwords, keys, suspension, networks',
   Uploads: 'The files that customers have sent',
   Files: 'The content of files, both ways',
+  Events: 'The feed of what has happened',
   Webhooks: 'What berth sends, and sending it again',
   Service: 'The service itself',
 } as const;

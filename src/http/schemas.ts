@@ -89,6 +89,19 @@ export const FileUploaded = v.pipe(
   v.title('FileUploaded'),
 );
 
+/** What stands in the feed. */
+export const Event = v.pipe(
+  v.strictObject({
+    sequence: v.pipe(Count, v.description('Its number in the account: 1, 2, 3, …')),
+    event: v.pipe(v.string(), v.description('`file.uploaded`; later versions have more.')),
+    at: Timestamp,
+    directory_id: Id,
+    upload_id: v.nullable(Id),
+    data: FileUploaded,
+  }),
+  v.title('Event'),
+);
+
 /** The two shapes of refusals (specification, "Errors"). */
 export const Problem = v.pipe(v.strictObject({ error: v.string() }), v.title('Problem'));
 

@@ -58,6 +58,7 @@ export interface Lease {
 export interface Claimed extends Lease {
   readonly directory_id: string;
   readonly account_id: string;
+  readonly upload_id: string | null;
   readonly destination: string;
   /** The directory's, now: null when it has none any more. */
   readonly webhook_url: string | null;
@@ -100,6 +101,7 @@ const due = compiled<Turn>()((db, p) =>
       'd.id',
       'd.directory_id',
       'd.account_id',
+      'd.upload_id',
       'd.destination',
       'd.body',
       'd.inserted_at',

@@ -33,7 +33,7 @@ export async function tryWebhook({ database, clock, send }: TrialRules, target: 
   const { webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
   const url = receiverOf(directory);
-  const outgoing = { id: randomUUID(), url, body, webhook_secret, next_webhook_secret };
+  const outgoing = { id: randomUUID(), upload_id: null, url, body, webhook_secret, next_webhook_secret };
   let headers: SentHeaders = [];
   const answer = await send(outgoing, now, new AbortController().signal, (sent) => (headers = sent));
   const error = answer.isForbidden ? `${answer.error}: ${GUARDED}` : answer.error;

@@ -65,6 +65,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [],
     wrongQueries: [...PAGES, 'state=x', 'state=', 'state=pending,failed'],
   },
+  'GET /api/v1/directories/:id/deliveries/:delivery_id': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/:delivery_id/replay': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/replay': {
     role: 'any',
@@ -97,6 +98,11 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
       { quota: {} },
       ...[-1, 1.5, '1', true, 2 ** 60].map((max_bytes) => ({ quota: { max_bytes } })),
     ],
+  },
+  'GET /api/v1/events': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'after=x', 'after=', 'after=-1', 'after=1.5', 'after=99999999999999999999', 'after=1'],
   },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

@@ -51,15 +51,18 @@ export function problems(pointer: string, value: unknown): string[] {
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
 }
 
-const templates = Object.keys(document.paths).map((path) => ({
-  path,
-  pattern: new RegExp(
-    `^${path
-      .replaceAll('.', '\\.')
-      .replaceAll(/\{(?:path|fingerprint)\}/g, '.+')
-      .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
-  ),
-}));
+/** Those with fewer parameters first, as OpenAPI matches them: `deliveries/replay` before `deliveries/{delivery_id}`. */
+const templates = Object.keys(document.paths)
+  .toSorted((a, b) => a.split('{').length - b.split('{').length)
+  .map((path) => ({
+    path,
+    pattern: new RegExp(
+      `^${path
+        .replaceAll('.', '\\.')
+        .replaceAll(/\{(?:path|fingerprint)\}/g, '.+')
+        .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
+    ),
+  }));
 
 /** Refusals of the HTTP server itself, of unknown paths, and of methods that a path does not have. */
 const NO_OPERATION = new Set([400, 401, 404, 405, 408, 417, 429, 431, 500, 505]);

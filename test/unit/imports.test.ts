@@ -33,7 +33,7 @@ const GROUND = [
 const ALLOWED: Record<string, readonly string[]> = {
   accounts: ['history/audit.ts'],
   doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
-  backup: ['directories/create.ts', 'sftp/paths.ts'],
+  backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: [],
   metrics: ['nodes/list.ts'],
@@ -50,7 +50,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
-  webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
+  webhooks: ['directories/target.ts', 'history/audit.ts', 'history/events.ts', 'history/kept-answers.ts'],
   uploads: [
     'directories/host.ts',
     'directories/storage-full.ts',
@@ -67,6 +67,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'accounts',
     'directories',
     'history/audit.ts',
+    'history/events.ts',
     'history/kept-answers.ts',
     'nodes/move/departure.ts',
     'uploads/announce.ts',

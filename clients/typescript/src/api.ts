@@ -192,7 +192,7 @@ export interface paths {
         };
         /**
          * List the files in a directory, newest first
-         * @description Filters narrow the list and its pages: `prefix` by what a filename begins with, `since` by the time of the upload.
+         * @description Filters narrow the list and its pages: `filename` finds the file of that name, `prefix` selects by what a filename begins with, `since` by the time of the upload.
          */
         get: operations["listUploads"];
         put?: never;
@@ -219,6 +219,26 @@ export interface paths {
          * @description The file and what is known of it, so that a receiver acknowledges what it has fetched. 409 while the file is being written, or when it is another one by now: a newer file of that name is never removed.
          */
         delete: operations["deleteUpload"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow what happens in all of the account's directories, oldest first
+         * @description For programs that ask instead of receiving webhooks: one request finds the new uploads of every directory. Remember the highest `sequence` that you have worked on, and send it as `after` the next time. An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. `data` is what the webhook of the event says, whether or not there was a webhook URL. Later versions add further values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 when some that come after `after` are kept no longer, or were lost with a backup: `error` says where to go on.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -296,6 +316,26 @@ export interface paths {
          * @description Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.
          */
         get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/deliveries/{delivery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch one delivery of a webhook
+         * @description Its id is the `webhook-id` of the requests that your receiver gets, which `webhook-signature` covers: `upload_id` leads from a verified webhook to its file.
+         */
+        get: operations["getDelivery"];
         put?: never;
         post?: never;
         delete?: never;
@@ -584,6 +624,19 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        Event: {
+            /** @description Its number in the account: 1, 2, 3, … */
+            sequence: number;
+            /** @description `file.uploaded`; later versions have more. */
+            event: string;
+            /** Format: date-time */
+            at: string;
+            /** Format: uuid */
+            directory_id: string;
+            /** Format: uuid */
+            upload_id: string | null;
+            data: components["schemas"]["FileUploaded"];
+        };
         FileUploaded: {
             /** @constant */
             event: "file.uploaded";
@@ -737,6 +790,16 @@ export interface components {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
                 "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Some of the events are kept no longer. `error` says with which number to go on. */
+        Gone: {
+            headers: {
+                "x-request-id": components["headers"]["x-request-id"];
                 [name: string]: unknown;
             };
             content: {
@@ -1768,6 +1831,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
                 after?: string;
+                /** @description The filename, whole: one upload or none. */
+                filename?: string;
                 /** @description What the filename begins with. */
                 prefix?: string;
                 /** @description The uploads of that moment and later ones. */
@@ -1905,6 +1970,65 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             421: components["responses"]["Misdirected"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description The highest `sequence` that you have worked on. Without it, the feed begins with the oldest event. */
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "sequence": 4711,
+                     *           "event": "file.uploaded",
+                     *           "at": "2026-11-20T20:50:00.123456Z",
+                     *           "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                     *           "upload_id": "5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21",
+                     *           "data": {
+                     *             "event": "file.uploaded",
+                     *             "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                     *             "external_id": "order-7",
+                     *             "filename": "in/orders.csv",
+                     *             "size_bytes": 12,
+                     *             "uploaded_at": "2026-11-20T20:50:00.123456Z",
+                     *             "directory": "acme-corp"
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Event"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2172,6 +2296,68 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The delivery.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "fdde0852-7e73-4ab5-959b-884007b21082",
+                     *         "event": "file.uploaded",
+                     *         "upload_id": "0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55",
+                     *         "state": "failed",
+                     *         "attempts": [
+                     *           {
+                     *             "at": "2026-11-20T22:16:39.401220Z",
+                     *             "status": 503,
+                     *             "error": null,
+                     *             "duration_ms": 12.41
+                     *           }
+                     *         ],
+                     *         "next_attempt_at": null,
+                     *         "url": "https://example.com/hook",
+                     *         "inserted_at": "2026-11-20T22:16:39.364712Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2597,6 +2783,11 @@ export interface operations {
                  * @example fdde0852-7e73-4ab5-959b-884007b21082
                  */
                 "webhook-id": string;
+                /**
+                 * @description The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; the `upload_id` of the delivery is the same.
+                 * @example 5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21
+                 */
+                "webhook-upload-id": string;
                 /**
                  * @description When this attempt was made, in seconds since 1970.
                  * @example 1795212999

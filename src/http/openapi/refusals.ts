@@ -45,6 +45,13 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
     examples: one('A request with this Idempotency-Key is still in progress'),
     headers: ['Retry-After'],
   },
+  410: {
+    name: 'Gone',
+    description: 'Some of the events are kept no longer. `error` says with which number to go on.',
+    examples: one(
+      'Events up to number 4711 are kept no longer: list the uploads of your directories, then go on with ?after=4711',
+    ),
+  },
   413: {
     name: 'TooLarge',
     description: 'The body is too large.',

@@ -88,11 +88,10 @@ export async function eventsAfter(
 /** Numbers events that have none, up to a batch. @returns whether there were any. */
 async function numberNew(db: Kysely<Tables>, account: string): Promise<boolean> {
   if (!(await unnumbered.first(db, { account }))) return false;
-  await db.transaction().execute((tx) => numberBatch(tx, account));
-  return true;
+  return db.transaction().execute((tx) => numberBatch(tx, account));
 }
 
-async function numberBatch(tx: Transaction<Tables>, account: string): Promise<void> {
+async function numberBatch(tx: Transaction<Tables>, account: string): Promise<boolean> {
   await tx
     .insertInto('event_sequences')
     .columns(['account_id', 'last'])
@@ -111,7 +110,7 @@ async function numberBatch(tx: Transaction<Tables>, account: string): Promise<vo
     .forUpdate()
     .executeTakeFirst();
   // The account has gone.
-  if (!sequence) return;
+  if (!sequence) return false;
   // A statement of its own: it sees what was committed before the lock was granted.
   const { numAffectedRows = 0n } = await sql`
     update events set sequence = numbered.sequence
@@ -125,6 +124,7 @@ async function numberBatch(tx: Transaction<Tables>, account: string): Promise<vo
     .set({ last: sequence.last + Number(numAffectedRows) })
     .where('account_id', '=', account)
     .execute();
+  return numAffectedRows > 0n;
 }
 
 /** So that a reader notices when events before it go that had no number yet. */

@@ -57,7 +57,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'PUT /api/v1/directories/:id/files/:path{.+}': {
     role: 'any',
     wrongBodies: [],
-    wrongPaths: ['/files/a%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
+    wrongPaths: ['/files/a%2f%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
   },
   'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/deliveries': {

@@ -294,7 +294,7 @@ export interface paths {
         get?: never;
         /**
          * Put a file there for the customer to fetch
-         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. Each component of `path` is percent-encoded on its own.
+         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.
          */
         put: operations["putFile"];
         post?: never;
@@ -496,7 +496,15 @@ export interface webhooks {
         put?: never;
         /**
          * A file has arrived
-         * @description Sent to the `webhook_url` of a directory, up to four times. Verify the signature over the raw body, answer within 5 seconds and work afterwards; the same file may be announced more than once.
+         * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
+         *
+         *     | header | |
+         *     |---|---|
+         *     | `webhook-id` | The delivery: the same at each of its attempts. |
+         *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
+         *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
+         *     | `webhook-upload-id` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; `upload_id` of the delivery says the same. |
+         *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: whoever has a request can send it again. |
          */
         post: operations["fileUploaded"];
         delete?: never;
@@ -525,6 +533,10 @@ export interface components {
             expires_at: string | null;
             allowed_networks: string[];
         };
+        AddPublicKey: {
+            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
+            public_key: string;
+        };
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
@@ -544,6 +556,26 @@ export interface components {
             metadata?: Record<string, unknown> | null;
             /** @description Most SFTP connections at a time. */
             max_connections?: number;
+        };
+        CreateDirectory: {
+            /** @description What it is called. The slug and the username derive from it, once. */
+            name: string & unknown;
+            /** @description Notes. */
+            description?: string | null;
+            /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
+            external_id?: string | null;
+            /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description Most SFTP connections at a time.
+             * @default 10
+             */
+            max_connections?: number;
+            /**
+             * @description Files older than so many days are deleted. 0 keeps them.
+             * @default 0
+             */
+            retention_days?: number;
         };
         CreatedDirectory: {
             /** Format: uuid */
@@ -649,11 +681,8 @@ export interface components {
             uploaded_at: string;
             /** @description The slug. */
             directory: string;
-            /**
-             * @description Only of a test that was asked for.
-             * @constant
-             */
-            test?: true;
+            /** @description `true` in a test that was asked for: there is no such file. Else missing. */
+            test?: boolean;
         };
         HostKey: {
             type: string;
@@ -671,39 +700,6 @@ export interface components {
             storage_bytes: number;
             /** Format: date-time */
             inserted_at: string;
-        };
-        NewDirectory: {
-            /** @description What it is called. The slug and the username derive from it, once. */
-            name: string & unknown;
-            /**
-             * @description Notes.
-             * @default null
-             */
-            description?: string | null;
-            /**
-             * @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it.
-             * @default null
-             */
-            external_id?: string | null;
-            /**
-             * @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`.
-             * @default {}
-             */
-            metadata?: Record<string, unknown> | null;
-            /**
-             * @description Most SFTP connections at a time.
-             * @default 10
-             */
-            max_connections?: number;
-            /**
-             * @description Files older than so many days are deleted. 0 keeps them.
-             * @default 0
-             */
-            retention_days?: number;
-        };
-        NewPublicKey: {
-            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
-            public_key: string;
         };
         Problem: {
             error: string;
@@ -1047,7 +1043,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    directory: components["schemas"]["NewDirectory"];
+                    directory: components["schemas"]["CreateDirectory"];
                 };
             };
         };
@@ -1616,7 +1612,7 @@ export interface operations {
                  *       "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH+BWzl2Ru6wmV10+35WnEGK45Sp1y1IIz3rpdICSSiN backup@acme"
                  *     }
                  */
-                "application/json": components["schemas"]["NewPublicKey"];
+                "application/json": components["schemas"]["AddPublicKey"];
             };
         };
         responses: {
@@ -2110,7 +2106,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "application/octet-stream": string;
                 };
             };
             /** @description Those of the range */
@@ -2124,7 +2120,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "application/octet-stream": string;
                 };
             };
             /** @description As `If-None-Match` has them */
@@ -2162,7 +2158,7 @@ export interface operations {
                  */
                 id: string;
                 /**
-                 * @description Where in the directory: names between slashes, each percent-encoded.
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
                  * @example reports/2026-11.csv
                  */
                 path: string;
@@ -2171,7 +2167,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/octet-stream": unknown;
+                "application/octet-stream": string;
             };
         };
         responses: {
@@ -2751,6 +2747,8 @@ export interface operations {
                         paths: {
                             [key: string]: unknown;
                         };
+                    } & {
+                        [key: string]: unknown;
                     };
                 };
             };
@@ -2772,33 +2770,7 @@ export interface operations {
     fileUploaded: {
         parameters: {
             query?: never;
-            header: {
-                /**
-                 * @description `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`.
-                 * @example sha256=dc75e5f58bf3a3a30e4ef5f0c1ac2a01f2ca46bd8a17af35b36b56d3b3c3b1d1
-                 */
-                "x-service-signature": string;
-                /**
-                 * @description The delivery: the same at each of its attempts.
-                 * @example fdde0852-7e73-4ab5-959b-884007b21082
-                 */
-                "webhook-id": string;
-                /**
-                 * @description The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; the `upload_id` of the delivery is the same.
-                 * @example 5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21
-                 */
-                "webhook-upload-id": string;
-                /**
-                 * @description When this attempt was made, in seconds since 1970.
-                 * @example 1795212999
-                 */
-                "webhook-timestamp": string;
-                /**
-                 * @description As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced.
-                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-                 */
-                "webhook-signature": string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };

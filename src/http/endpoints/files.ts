@@ -87,7 +87,7 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. Each component of `path` is percent-encoded on its own.',
+        'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.',
       body: 'bytes',
       answer: {
         status: 201,

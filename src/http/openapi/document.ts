@@ -20,7 +20,8 @@ Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"
 
 Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. Later versions add operations and fields, and remove none.`;
 
-export function openapi(routes: readonly Described[], version: string): object {
+/** @param origin where it is served: generated clients ask there unless they are told otherwise. */
+export function openapi(routes: readonly Described[], version: string, origin: string): object {
   const schemas = schemaSet();
   const paths: Record<string, Record<string, object>> = {};
   for (const described of routes) {
@@ -37,8 +38,7 @@ export function openapi(routes: readonly Described[], version: string): object {
       description: ABOUT,
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
-    // From this document: right behind a proxy that puts a prefix before the path, too.
-    servers: [{ url: '../..', description: 'The berth that this document is from' }],
+    servers: [{ url: origin, description: 'The berth that this document is from' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ apiKey: [] }],
     paths,
@@ -117,6 +117,9 @@ function queryParameters(query: GenericSchema | undefined, schemas: SchemaSet): 
   }));
 }
 
+/** Generators make a file or a stream of it. */
+const BYTES = { type: 'string', format: 'binary' };
+
 type Body = NonNullable<Operation['body']>;
 
 function isJson(body: Operation['body']): body is Exclude<Body, 'bytes'> {
@@ -124,7 +127,7 @@ function isJson(body: Operation['body']): body is Exclude<Body, 'bytes'> {
 }
 
 function requestContent(body: Body, schemas: SchemaSet): object {
-  if (!isJson(body)) return { 'application/octet-stream': {} };
+  if (!isJson(body)) return { 'application/octet-stream': { schema: BYTES } };
   return { 'application/json': { schema: schemas.add(body.schema), example: body.example } };
 }
 
@@ -139,7 +142,7 @@ function answers({ method, operation: { query, answer } }: Described, schemas: S
       ...(method === 'POST' ? (['Idempotency-Replayed'] as const) : []),
     ),
     ...(schema && { content: { 'application/json': { schema: schemas.add(schema), example } } }),
-    ...(content && { content: { [content]: {} } }),
+    ...(content && { content: { [content]: { schema: BYTES } } }),
   };
   const more = Object.entries(others).map(([other, words]) => [
     other,

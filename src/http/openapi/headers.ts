@@ -42,7 +42,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
     example: 'SHA256:uNiVztksCsDhcc0u9e8BrrFXVUGGBRvh6GrQAZ1jQeI',
   },
   path: {
-    description: 'Where in the directory: names between slashes, each percent-encoded.',
+    description: 'Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.',
     schema: { type: 'string', minLength: 1 },
     example: 'reports/2026-11.csv',
   },

@@ -11,6 +11,8 @@ export type ErrorCode =
   | 'upload_not_found'
   | 'delivery_not_found'
   | 'events_gone'
+  | 'file_not_found'
+  | 'precondition_failed'
   | 'file_changed'
   | 'file_in_use'
   | 'file_conflict'

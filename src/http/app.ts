@@ -62,7 +62,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
     ...eventRoutes(rules.database),
     ...hostKeyRoutes(deps.hostKeys),
-    ...fileRoutes(queries, deps.files, deps.fileTurn),
+    ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
     ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
   ];

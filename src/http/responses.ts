@@ -19,6 +19,8 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   in_flight: 409,
   upload_not_found: 404,
   delivery_not_found: 404,
+  file_not_found: 404,
+  precondition_failed: 412,
   user_not_found: 404,
   last_admin: 409,
   file_changed: 409,

@@ -5,7 +5,7 @@
 import type { GenericSchema } from 'valibot';
 import type { Endpoint } from './access.ts';
 
-import type { HeaderName } from './openapi/headers.ts';
+import type { HeaderName, RequestHeaderName } from './openapi/headers.ts';
 
 /** The sections of the reference, in their order. */
 export const TAGS = {
@@ -30,6 +30,8 @@ export interface Operation {
   readonly open?: true;
   /** An object schema: the parameters behind the question mark. */
   readonly query?: GenericSchema;
+  /** Headers of the request that it reads, beside those of all. */
+  readonly accepts?: readonly RequestHeaderName[];
   /** JSON with a real example, or the bytes of a file. */
   readonly body?: { readonly schema: GenericSchema; readonly example: unknown; readonly isOptional?: true } | 'bytes';
   readonly answer: {

@@ -26,6 +26,15 @@ export function filesHere(
       await check(jail);
       return own.content(jail, uploadId);
     },
+    async contentAt(jail, path) {
+      await check(jail);
+      return own.contentAt(jail, path);
+    },
+    removeAt: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.removeAt(target, ...about);
+      }),
     remove: (target, ...about) =>
       gate.through(target.id, async () => {
         await check(target);

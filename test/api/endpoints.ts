@@ -54,6 +54,13 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/uploads/:upload_id/content': { role: 'any', wrongBodies: [] },
   'DELETE /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/directories/:id/files': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'after=', 'after=a%20b'],
+  },
+  'GET /api/v1/directories/:id/files/:path{.+}': { role: 'any', wrongBodies: [], wrongPaths: ['/files/a//b'] },
+  'DELETE /api/v1/directories/:id/files/:path{.+}': { role: 'any', wrongBodies: [], wrongPaths: ['/files/a//b'] },
   'PUT /api/v1/directories/:id/files/:path{.+}': {
     role: 'any',
     wrongBodies: [],

@@ -6,7 +6,7 @@ import type { GenericSchema } from 'valibot';
 import type { Operation, Route } from '../route.ts';
 import { TAGS } from '../route.ts';
 import { Problem, ValidationProblems } from '../schemas.ts';
-import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS } from './headers.ts';
+import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS, REQUEST_HEADERS } from './headers.ts';
 import { type SchemaSet, schemaSet } from './json-schema.ts';
 import { type Refusal, REFUSALS, sharedRefusals } from './refusals.ts';
 import { webhooks } from './webhooks.ts';
@@ -61,11 +61,12 @@ export function openapi(routes: readonly Described[], version: string, origin: s
 
 function operationOf(described: Described, path: string, schemas: SchemaSet): object {
   const { method, operation } = described;
-  const { id, tag, summary, description, role, open, query, body, refusals } = operation;
+  const { id, tag, summary, description, role, open, query, accepts = [], body, refusals } = operation;
   const statuses = [...sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) }), ...refusals];
   const parameters = [
     ...pathParameters(path),
     ...queryParameters(query, schemas),
+    ...accepts.map((name) => ({ name, ...REQUEST_HEADERS[name] })),
     ...(method === 'POST' ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
   ];
   const words = [description, role && `Needs a key with the ${role} role.`].filter((text) => text !== undefined);

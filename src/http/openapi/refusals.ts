@@ -52,6 +52,11 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
       'Events up to number 4711 are kept no longer: list the uploads of your directories, then go on with ?after=4711',
     ),
   },
+  412: {
+    name: 'PreconditionFailed',
+    description: '`If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one.',
+    examples: one('There is another file by now'),
+  },
   413: {
     name: 'TooLarge',
     description: 'The body is too large.',

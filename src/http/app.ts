@@ -29,6 +29,7 @@ import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal } from './responses.ts';
 import type { Route } from './route.ts';
 import type { Turn } from './turns.ts';
+import { mindingQuery } from './unknown-names.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies {
@@ -84,8 +85,8 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.get(HEALTH.path, health(deps.checkHealth, log));
   app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
-  for (const { method, path, endpoint } of routes) {
-    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
+  for (const { method, path, endpoint, operation } of routes) {
+    app.on(method, path, authorized(mindingQuery(method === 'POST' ? repeatable(endpoint) : endpoint, operation)));
   }
 
   app.notFound(async (c) => {

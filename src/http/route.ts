@@ -26,6 +26,8 @@ export interface Operation {
   readonly description?: string;
   /** The role that it needs; any other key gets 403. */
   readonly role?: 'admin';
+  /** The specification has it, with its statuses and bodies. */
+  readonly isSpecified?: true;
   /** Needs no key. */
   readonly open?: true;
   /** An object schema: the parameters behind the question mark. */

@@ -15,6 +15,7 @@ import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 
 /** Without a limit in the request: each has up to four attempts, and there may be very many. */
 const LIMIT = 100;
@@ -74,7 +75,9 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
 
   const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    const { since } = checked(Since, await readFields(c.env.incoming));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(Since.entries, fields);
+    const { since } = checked(Since, fields);
     const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
     return answer(await replayFailed(rules, target, since, keep(answer)));
   };

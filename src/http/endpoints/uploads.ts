@@ -59,6 +59,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
   return [
     route('GET', '/api/v1/directories/:id/uploads', list, {
       id: 'listUploads',
+      isSpecified: true,
       tag: 'Uploads',
       summary: 'List the files in a directory, newest first',
       description:

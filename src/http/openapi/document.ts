@@ -18,7 +18,7 @@ const ABOUT = `Hands out SFTP directories, and tells by webhook when a file has 
 
 Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"errors": {"name": ["can't be blank"]}}\`. What is no HTTP request that can be answered by an endpoint gets 400, 408, 417, 431 or 505 with the first; an unknown path 404, a method that a path does not have 405.
 
-Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. Later versions add operations and fields, and remove none.`;
+Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. A field or a query parameter that an operation does not know gets 422, or in the operations of the first version a \`Warning\` header. Later versions add operations and fields, and remove none.`;
 
 /** @param origin where it is served: generated clients ask there unless they are told otherwise. */
 export function openapi(routes: readonly Described[], version: string, origin: string): object {
@@ -61,8 +61,10 @@ export function openapi(routes: readonly Described[], version: string, origin: s
 
 function operationOf(described: Described, path: string, schemas: SchemaSet): object {
   const { method, operation } = described;
-  const { id, tag, summary, description, role, open, query, accepts = [], body, refusals } = operation;
-  const statuses = [...sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) }), ...refusals];
+  const { id, tag, summary, description, role, open, query, accepts = [], body, refusals, isSpecified } = operation;
+  const shared = sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) });
+  // Unknown names (unknown-names.ts).
+  const statuses = [...shared, ...(isSpecified || open ? [] : [422]), ...refusals];
   const parameters = [
     ...pathParameters(path),
     ...queryParameters(query, schemas),
@@ -132,13 +134,14 @@ function requestContent(body: Body, schemas: SchemaSet): object {
   return { 'application/json': { schema: schemas.add(body.schema), example: body.example } };
 }
 
-function answers({ method, operation: { query, answer } }: Described, schemas: SchemaSet): object {
+function answers({ method, operation: { query, isSpecified, answer } }: Described, schemas: SchemaSet): object {
   const { status, description, schema, example, content, headers = [], others = {} } = answer;
   const isPaged = query !== undefined && 'entries' in query && Object.hasOwn(query.entries as object, 'after');
   const main = {
     description,
     headers: headersOf(
       ...headers,
+      ...(isSpecified ? (['Warning'] as const) : []),
       ...(isPaged ? (['Link'] as const) : []),
       ...(method === 'POST' ? (['Idempotency-Replayed'] as const) : []),
     ),

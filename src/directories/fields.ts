@@ -41,7 +41,7 @@ const metadata = v.pipe(
 /** The scheme in any case: JSON Schema's patterns have no flags. */
 const HTTP = /^[Hh][Tt][Tt][Pp][Ss]?:\/\//;
 
-const webhookUrl = v.pipe(
+export const webhookUrl = v.pipe(
   v.nullable(
     v.pipe(
       v.string(INVALID),
@@ -51,7 +51,7 @@ const webhookUrl = v.pipe(
       ...atMost(2048),
     ),
   ),
-  v.description('Where webhooks go. `null` turns them off.'),
+  v.description("Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none."),
 );
 
 const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));

@@ -16,6 +16,7 @@ import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
+import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
 import { accessRoutes } from './endpoints/access.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
@@ -65,6 +66,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
+    ...accountWebhookRoutes(rules, deps.mayReach),
     ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
   ];
 }

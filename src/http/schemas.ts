@@ -146,6 +146,8 @@ export const TestOutcome = v.pipe(
   v.title('TestOutcome'),
 );
 
+export const AccountWebhook = v.pipe(v.strictObject({ url: Text, secret: Text }), v.title('AccountWebhook'));
+
 /** A webhook secret, and whether `x-service-signature` is made with it. */
 export const WebhookSecret = v.pipe(
   v.strictObject({ secret: v.string(), active: v.boolean() }),

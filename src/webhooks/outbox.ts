@@ -9,6 +9,7 @@ import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { presentTime } from '../db/shared.ts';
 import { insertEvent, type NewEvent } from '../history/events.ts';
+import { receiverUrl } from './receiver-of.ts';
 
 export interface UploadEvent {
   readonly directory: Pick<DirectoriesTable, 'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url'>;
@@ -41,14 +42,14 @@ const insert = compiled<DeliveriesTable>()((db, p) =>
 );
 
 /**
- * Puts each upload into its account's feed, and enqueues a webhook where its directory has a URL.
+ * Puts each upload into its account's feed, and enqueues a webhook where its directory or its account has a URL.
  * @returns the destination of each of them, for the transaction (`dispatcher.ts`).
  */
 export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<string[]> {
   const destinations: string[] = [];
   for (const event of events) {
     await insertEvent(tx, feedEvent(event));
-    const { webhook_url: url } = event.directory;
+    const url = await receiverUrl(tx, event.directory);
     if (!url) continue;
     const delivery = deliveryFor(event, url);
     await enqueueNow(tx, delivery);

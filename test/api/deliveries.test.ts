@@ -165,7 +165,11 @@ test('what is pending, unknown or of another directory is not replayed, nor is a
     ['/webhook/test', undefined],
   ] as const) {
     const answer = await place.ask('POST', path, json);
-    assert.deepEqual([answer.status, answer.json], [422, { errors: { webhook_url: ["can't be blank"] } }], path);
+    assert.deepEqual(
+      [answer.status, answer.json],
+      [422, { errors: { webhook_url: ['is not set: give the directory or the account a webhook URL first'] } }],
+      path,
+    );
   }
   assert.equal((await place.deliveries()).length, 2);
 });

@@ -106,6 +106,17 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
       ...[-1, 1.5, '1', true, 2 ** 60].map((max_bytes) => ({ quota: { max_bytes } })),
     ],
   },
+  'GET /api/v1/webhook': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/webhook': {
+    role: 'admin',
+    right: { url: 'https://example.com/hook' },
+    wrongBodies: [{}, { url: 'ftp://x' }, { url: 7 }, { url: null, more: 1 }],
+  },
+  'POST /api/v1/webhook/secret': {
+    role: 'admin',
+    right: { activate: false },
+    wrongBodies: [[null], { activate: 'yes' }, { secret: 'short' }],
+  },
   'GET /api/v1/events': {
     role: 'any',
     wrongBodies: [],

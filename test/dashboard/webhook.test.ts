@@ -163,7 +163,7 @@ test('why there is no answer is said in words', async () => {
   await place.setUrl(null);
   const none = await admin.post(`${path}/test`);
   assert.equal(none.status, 422);
-  assert.match(none.text, /Webhook URL can&#39;t be blank/);
+  assert.match(none.text, /Webhook URL is not set: give the directory or the account a webhook URL first/);
 });
 
 test('whatever a receiver answers, it is text, and not much of it', async () => {

@@ -4,6 +4,7 @@ import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
 import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/audit-in-words.ts';
+import { accountWebhook } from '../../directories/account-webhook.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -11,16 +12,19 @@ import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Facts, Size, Time } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, isAdmin } from '../environment.ts';
+import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired } from '../queries/account.ts';
 import { storedIn } from '../queries/overview.ts';
 
+import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-webhook.tsx';
+
 const PATH = '/dashboard/account';
 const PAGE = 50;
 
 const DONE = {
+  webhook: WEBHOOK_SAVED,
   yes: 'Everybody needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
@@ -28,7 +32,7 @@ const DONE = {
 export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database; clock: Clock }): void {
   const { reads } = rules.database;
 
-  app.get(PATH, async (c) => {
+  async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
     const { directory: wanted = '', before = '' } = c.req.query();
     const directory = await directoryMeant(reads, accountId, wanted);
@@ -51,6 +55,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
             }}
           />
         </Section>
+        <DefaultWebhook webhook={await accountWebhook(reads, accountId)} mayChange={isAdmin(c)} />
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
@@ -66,7 +71,10 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
         </Section>
       </Layout>,
     );
-  });
+  }
+
+  app.get(PATH, page);
+  accountWebhookForm(app, rules, page);
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';

@@ -72,11 +72,13 @@ export async function eventsAfter(
   { after: seen, limit }: { readonly after: number; readonly limit: number },
 ): Promise<NumberedEvent[]> {
   const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
+  // Before the events are read: whatever was given out by then can be read.
+  const given = await lastNumber(reads, account);
   let events = await read();
   while (events.length < limit && (await numberNew(db, account))) events = await read();
   const [first] = events;
   if (seen === 0 || first?.sequence === seen + 1) return events;
-  const last = first ? first.sequence - 1 : await lastNumber(reads, account);
+  const last = first ? first.sequence - 1 : given;
   if (last > seen) {
     const advice = `list the uploads of your directories, then go on with ?after=${last}`;
     throw new BerthError('events_gone', `Events up to number ${last} are kept no longer: ${advice}`);

@@ -6,7 +6,8 @@ import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
-import { createAccess, type Identify } from './access.ts';
+import { createAccess, type Endpoint, type Identify } from './access.ts';
+import { compressed } from './compression.ts';
 import { version } from '../version.ts';
 import type { Send } from '../webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
@@ -85,10 +86,16 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
 
   app.get(HEALTH.path, health(deps.checkHealth, log));
-  app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));
+  const openapiJson = showOpenapi(described(routes), version);
+  app.get(
+    OPENAPI.path,
+    open(async (c) => compressed(c.env.incoming, openapiJson(c))),
+  );
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
   for (const { method, path, endpoint, operation } of routes) {
-    app.on(method, path, authorized(mindingQuery(method === 'POST' ? repeatable(endpoint) : endpoint, operation)));
+    const minding = mindingQuery(method === 'POST' ? repeatable(endpoint) : endpoint, operation);
+    const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
+    app.on(method, path, authorized(answer));
   }
 
   app.notFound(async (c) => {

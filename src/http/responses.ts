@@ -70,5 +70,9 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
 }
 
 export function json(body: string, status = 200, headers?: Record<string, string>): Response {
-  return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } });
+  const length = String(Buffer.byteLength(body));
+  return new Response(body, {
+    status,
+    headers: { 'content-type': 'application/json', 'content-length': length, ...headers },
+  });
 }

@@ -15,10 +15,14 @@ export function filesHere(
 ): DirectoryFiles {
   /** @throws {BerthError} `home_elsewhere`. */
   async function check({ id }: { readonly id: string }): Promise<void> {
-    const { node = here } =
-      (await reads.selectFrom('directories').select('node').where('id', '=', id).executeTakeFirst()) ?? {};
-    if (node !== here)
-      throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: ask berth there`);
+    const found = await reads
+      .selectFrom('directories')
+      .select(['node', 'sftp_host'])
+      .where('id', '=', id)
+      .executeTakeFirst();
+    const { node = here, sftp_host: host } = found ?? {};
+    if (node === here) return;
+    throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: send this to berth on ${host}`);
   }
 
   return {

@@ -121,8 +121,12 @@ test('422 for what is no boolean, no time and no network; nothing changes', asyn
       '*',
       '1.2.3.4/8/8',
       '::ffff:1.2.3.4/129',
-    ].map((text): [object, object] => [{ allowed_networks: [text] }, { allowed_networks: [`${text} is invalid`] }]),
+    ].map((text): [object, object] => [
+      { allowed_networks: [text] },
+      { allowed_networks: [`${text === '' ? 'an empty text' : text} is invalid`] },
+    ]),
     [{ allowed_networks: [long] }, { allowed_networks: ['a network is invalid'] }],
+    [{ allowed_networks: ['', ' '] }, { allowed_networks: ['an empty text is invalid', 'an empty text is invalid'] }],
     [
       { allowed_networks: ['10.1.2.3/8', '2001:db8::1/32', '::ffff:10.1.2.3/104'] },
       {

@@ -72,7 +72,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [],
     wrongQueries: [...PAGES, 'state=x', 'state=', 'state=pending,failed'],
   },
-  'GET /api/v1/directories/:id/deliveries/:delivery_id': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/:delivery_id/replay': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/replay': {
     role: 'any',

@@ -264,7 +264,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/directories/{id}/uploads/{upload_id}/content": {
+    "/api/v1/directories/{id}/files": {
         parameters: {
             query?: never;
             header?: never;
@@ -272,10 +272,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Fetch the file of an upload
-         * @description Streamed, whatever its size. A single `Range` is honoured, with `If-Range` too; `If-None-Match` saves what the caller has. 409 while the file is being written, or when it is another one by now. Should it change on the way, the connection ends before `Content-Length` bytes have come.
+         * List the files in a directory by their paths
+         * @description What the customer has uploaded, and what was put there. Files that are being written, whose connection died, or that still have a temporary name are left out.
          */
-        get: operations["getUploadContent"];
+        get: operations["listFiles"];
         put?: never;
         post?: never;
         delete?: never;
@@ -291,12 +291,40 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Fetch the file at a path
+         * @description An upload, or one that was put there. Otherwise as the content of an upload.
+         */
+        get: operations["getFile"];
         /**
          * Put a file there for the customer to fetch
-         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.
+         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It replaces what is there, an upload as well, which a `Warning` header then names; with `If-None-Match: *` it gets 412 instead, and with `If-Match` it replaces only the file of that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is held against the body. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.
          */
         put: operations["putFile"];
+        post?: never;
+        /**
+         * Remove the file at a path
+         * @description An upload, or one that was put there. With `If-Match` only while it is the file of that `ETag`. 409 while it is being written.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/uploads/{upload_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch the file of an upload
+         * @description Streamed, whatever its size. A single `Range` is honoured, with `If-Range` too; `If-None-Match` saves what the caller has. 409 while the file is being written, or when it is another one by now. Should it change on the way, the connection ends before `Content-Length` bytes have come.
+         */
+        get: operations["getUploadContent"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -398,6 +426,54 @@ export interface paths {
          * @description Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.
          */
         post: operations["announceUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch the account's webhook
+         * @description `secret` is `null` until there was a URL.
+         */
+        get: operations["getAccountWebhook"];
+        /**
+         * Set where the webhooks of all directories go that have no URL of their own
+         * @description They are signed with the `secret` of this webhook; `directory_id` in the body says which directory it is. A directory with a `webhook_url` of its own is signed with its own secret, and this one has no part in it. `null` turns it off.
+         *
+         *     Needs a key with the admin role.
+         */
+        put: operations["setAccountWebhook"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret of the account's webhook, in two steps
+         * @description As for the secret of a directory.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["renewAccountWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -533,6 +609,14 @@ export interface components {
             expires_at: string | null;
             allowed_networks: string[];
         };
+        AccountWebhook: {
+            url: string | null;
+            secret: string | null;
+        };
+        AccountWebhookFields: {
+            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
+            url: ((string & unknown) | null) & unknown;
+        };
         AddPublicKey: {
             /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
             public_key: string;
@@ -548,7 +632,7 @@ export interface components {
             name?: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Where webhooks go. `null` turns them off. */
+            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
             webhook_url?: ((string & unknown) | null) & unknown;
             /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
             external_id?: string | null;
@@ -701,6 +785,23 @@ export interface components {
             /** Format: date-time */
             inserted_at: string;
         };
+        ListedFile: {
+            /** @description Bytes that are not UTF-8 show as U+FFFD. */
+            path: string;
+            size_bytes: number;
+            /**
+             * @description `placed`: the API has put it there, and the customer has not changed it.
+             * @enum {string}
+             */
+            state: "uploaded" | "placed";
+            /**
+             * Format: uuid
+             * @description Of an upload; else `null`.
+             */
+            upload_id: string | null;
+            /** Format: date-time */
+            modified_at: string;
+        };
         Problem: {
             error: string;
         };
@@ -794,6 +895,16 @@ export interface components {
         };
         /** @description Some of the events are kept no longer. `error` says with which number to go on. */
         Gone: {
+            headers: {
+                "x-request-id": components["headers"]["x-request-id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one. */
+        PreconditionFailed: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
                 [name: string]: unknown;
@@ -982,6 +1093,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
@@ -1122,6 +1234,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1184,6 +1297,7 @@ export interface operations {
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -1297,6 +1411,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1387,6 +1502,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1581,6 +1697,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1688,6 +1805,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1741,6 +1859,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1850,6 +1969,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
@@ -1927,6 +2047,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1966,6 +2087,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2070,9 +2192,314 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listFiles: {
+        parameters: {
+            query?: {
+                /** @description What the path begins with. */
+                prefix?: string;
+                limit?: number;
+                /** @description Where the page before ended, from its `Link` header. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "path": "reports/2026-11.csv",
+                     *           "size_bytes": 48211,
+                     *           "state": "placed",
+                     *           "upload_id": null,
+                     *           "modified_at": "2026-11-22T09:30:00.123456Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ListedFile"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Which part of the file.
+                 * @example bytes=0-1023
+                 */
+                Range?: string;
+                /**
+                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @example *
+                 */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its bytes */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Those of the range */
+            206: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description As `If-None-Match` has them */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            416: components["responses"]["RangeNotSatisfiable"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @example "2k9-c1x2y3z"
+                 */
+                "If-Match"?: string;
+                /**
+                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @example *
+                 */
+                "If-None-Match"?: string;
+                /**
+                 * @description The MD5 of the body, in base64.
+                 * @example XUFAKrxLKna5cZ2REBfFkg==
+                 */
+                "Content-MD5"?: string;
+                /**
+                 * @description A checksum of the body: `md5`, `sha-256` or `sha-512`, in base64.
+                 * @example sha-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=
+                 */
+                Digest?: string;
+                /**
+                 * @description The same in the form of RFC 9530.
+                 * @example sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:
+                 */
+                "Content-Digest"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is there, in the place of another one */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "path": "reports/2026-11.csv",
+                     *         "size_bytes": 48211
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            path: string;
+                            size_bytes: number;
+                        };
+                    };
+                };
+            };
+            /** @description It is there */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "path": "reports/2026-11.csv",
+                     *         "size_bytes": 48211
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            path: string;
+                            size_bytes: number;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @example "2k9-c1x2y3z"
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has gone */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     getUploadContent: {
@@ -2142,93 +2569,10 @@ export interface operations {
             409: components["responses"]["Conflict"];
             416: components["responses"]["RangeNotSatisfiable"];
             421: components["responses"]["Misdirected"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    putFile: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /**
-                 * @description The directory.
-                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
-                 */
-                id: string;
-                /**
-                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
-                 * @example reports/2026-11.csv
-                 */
-                path: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/octet-stream": string;
-            };
-        };
-        responses: {
-            /** @description It is there, in the place of another one */
-            200: {
-                headers: {
-                    "x-request-id": components["headers"]["x-request-id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": {
-                     *         "path": "reports/2026-11.csv",
-                     *         "size_bytes": 48211
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        data: {
-                            path: string;
-                            size_bytes: number;
-                        };
-                    };
-                };
-            };
-            /** @description It is there */
-            201: {
-                headers: {
-                    "x-request-id": components["headers"]["x-request-id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": {
-                     *         "path": "reports/2026-11.csv",
-                     *         "size_bytes": 48211
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        data: {
-                            path: string;
-                            size_bytes: number;
-                        };
-                    };
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            415: components["responses"]["UnsupportedMediaType"];
-            421: components["responses"]["Misdirected"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
-            507: components["responses"]["StorageFull"];
         };
     };
     listDeliveries: {
@@ -2354,6 +2698,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2553,6 +2898,157 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    getAccountWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "url": "https://example.com/hook",
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccountWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setAccountWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://example.com/hook"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AccountWebhookFields"];
+            };
+        };
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "url": "https://example.com/hook",
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccountWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    renewAccountWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "activate": false
+                 *     }
+                 */
+                "application/json": {
+                    /** @default false */
+                    activate?: boolean;
+                    secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The secret, and whether it is in use */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ",
+                     *         "active": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WebhookSecret"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     testWebhook: {

@@ -17,7 +17,7 @@ Examples:
   berth directory create Acme --account ID --external-id cust-42 --webhook https://example.com/hook --public-key id.pub`;
 
 interface Options extends CommonOptions, FieldOptions {
-  readonly account: string;
+  readonly account?: string;
   readonly retentionDays?: number;
   readonly webhook?: string;
   readonly publicKey?: string;
@@ -26,7 +26,7 @@ interface Options extends CommonOptions, FieldOptions {
 export function createCommand(invocation: Invocation): Command {
   return withFields(new Command('create').description('Create a directory, live at once, and show its password'))
     .argument('<name>', 'what it is called')
-    .requiredOption('--account <id>', 'whose it is')
+    .option('--account <id>', 'whose it is; may be left out when there is one account')
     .option('--retention-days <days>', 'remove files after so many days; 0 keeps them', integer(0, 36_500))
     .option('--webhook <url>', 'where its uploads are announced')
     .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
@@ -35,8 +35,7 @@ export function createCommand(invocation: Invocation): Command {
     .action(async (name: string, options: Options) => {
       const key = options.publicKey === undefined ? undefined : readKey(options.publicKey);
       const accounts = await withDatabase(invocation.config(), listAccounts);
-      if (!accounts.some(({ id }) => id === options.account)) throw unknownAccount(options.account);
-      const ask = asking(invocation, options.account);
+      const ask = asking(invocation, accountOf(accounts, options.account));
       const fields = { name, ...fieldsOf(options), ...retention(options) };
       const created = await ask<ShownDirectory>('POST', '/directories', { directory: fields });
       const changes = [
@@ -49,6 +48,14 @@ export function createCommand(invocation: Invocation): Command {
         throw new OperatorError(`the directory ${created.data.id} was made, but not all was set: ${failure.message}`);
       }
     });
+}
+
+function accountOf(accounts: readonly { readonly id: string }[], given: string | undefined): string {
+  const [only, ...others] = accounts;
+  if (given === undefined && only && others.length === 0) return only.id;
+  if (given === undefined) throw new OperatorError('say whose it is with --account: see berth account list');
+  if (!accounts.some(({ id }) => id === given)) throw unknownAccount(given);
+  return given;
 }
 
 function retention({ retentionDays }: Options): object {

@@ -103,7 +103,8 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       },
       refusals: [404, 422],
     }),
-    route('GET', '/api/v1/directories/:id/deliveries/:delivery_id', show, {
+    // `replay` beside it is no id.
+    route('GET', '/api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}', show, {
       id: 'getDelivery',
       tag: 'Webhooks',
       summary: 'Fetch one delivery of a webhook',

@@ -75,7 +75,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   421: {
     name: 'Misdirected',
     description: 'With several nodes: the files of this directory are on another one, which has to be asked.',
-    examples: one('The files of this directory are on sftp-2: ask berth there'),
+    examples: one('The files of this directory are on sftp-2: send this to berth on sftp2.example.com'),
   },
   422: {
     name: 'Unprocessable',

@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(made, err)
 	}
 	put, err := client.PutFileWithBodyWithResponse(
-		ctx, made.JSON201.Data.Id, "out/x", "application/octet-stream", strings.NewReader("go"),
+		ctx, made.JSON201.Data.Id, "out/x", nil, "application/octet-stream", strings.NewReader("go"),
 	)
 	if err != nil || put.JSON201 == nil {
 		log.Fatal(put, err)

@@ -41,7 +41,7 @@ import type { Depart } from './nodes/move/departure.ts';
 import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
-import { offeredKey } from './sftp/offered-key.ts';
+import { offeredKeys } from './sftp/offered-keys.ts';
 import { checkJailDisk, claimJailDisk, jailDiskCheck } from './sftp/jail-disk.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
@@ -230,8 +230,7 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, roundPause
       metrics.transfers(rows);
       changes.committed(rows);
       for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
-        const key = offeredKey(paths, username);
-        if (key) keysUsed.note(`${id} ${key.fingerprint}`, key.at);
+        for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
       }
     },
   });

@@ -23,7 +23,7 @@ export async function announce(
     const { path, size_bytes: sizeBytes, uploaded_at: uploadedAt } = await uploadOf(tx, directory.id, uploadId);
     const now = clock.now();
     const event = { directory, uploadId, filename: displayName(path), sizeBytes, uploadedAt };
-    const row = await enqueueDue(tx, deliveryFor(event, receiverOf(directory), now), clock);
+    const row = await enqueueDue(tx, deliveryFor(event, (await receiverOf(tx, directory)).url, now), clock);
     const details = { upload_id: { from: null, to: uploadId }, delivery_id: { from: null, to: row.id } };
     if (target.asker) await insertAudit(tx, target.asker, { action: 'announce', at: now, directory, details });
     const shown = deliveryOf(row);

@@ -27,6 +27,8 @@ const REASON_LENGTH = 500;
 
 export interface Outgoing extends Signed {
   readonly url: string;
+  /** The upload that it is about; null for a test, and for a file that was replaced before it got a row. */
+  readonly upload_id: string | null;
 }
 
 export interface Answer {
@@ -88,7 +90,11 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       }
       const { body } = delivery;
       // Got itself would end a request only a turn of the event loop after its body: until then no other could have its socket.
-      const headers = { ...signatureHeaders(delivery, at), 'content-length': String(body.length) };
+      const headers = {
+        ...signatureHeaders(delivery, at),
+        ...(delivery.upload_id !== null && { 'webhook-upload-id': delivery.upload_id }),
+        'content-length': String(body.length),
+      };
       const request = client.stream(delivery.url, { headers }).end(body);
       if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
       return outcome(request, { started, at, signal });

@@ -25,15 +25,14 @@ const FILE = { filename: 'test.txt', sizeBytes: 0 };
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
     const found = await liveDirectory(tx, target);
-    receiverOf(found);
+    const receiver = await receiverOf(tx, found);
     if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });
-    return found;
+    return { ...found, ...receiver };
   });
   const now = clock.now();
-  const { webhook_secret, next_webhook_secret } = directory;
+  const { url, webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
-  const url = receiverOf(directory);
-  const outgoing = { id: randomUUID(), url, body, webhook_secret, next_webhook_secret };
+  const outgoing = { id: randomUUID(), upload_id: null, url, body, webhook_secret, next_webhook_secret };
   let headers: SentHeaders = [];
   const answer = await send(outgoing, now, new AbortController().signal, (sent) => (headers = sent));
   const error = answer.isForbidden ? `${answer.error}: ${GUARDED}` : answer.error;

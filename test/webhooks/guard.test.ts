@@ -19,6 +19,7 @@ const OUTGOING = {
   body: Buffer.from('{}'),
   webhook_secret: 'secret',
   next_webhook_secret: null,
+  upload_id: null,
 };
 
 interface Setting {

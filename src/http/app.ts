@@ -82,8 +82,9 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   app.get(HEALTH.path, health(deps.checkHealth, log));
   app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
-  for (const { method, path, endpoint } of routes) {
-    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
+  for (const { method, path, endpoint, operation } of routes) {
+    const isJson = operation.body !== undefined && operation.body !== 'bytes';
+    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint, isJson));
   }
 
   app.notFound(async (c) => {

@@ -6,6 +6,7 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
+import { verifyAsker } from '../accounts/asker.ts';
 import type { Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
@@ -147,6 +148,7 @@ export async function requireSecondFactor(
 ): Promise<void> {
   const at = clock.now();
   await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const { numUpdatedRows } = await tx
       .updateTable('accounts')
       .set({ second_factor_required_at: isRequired ? at : null })

@@ -81,7 +81,13 @@ export async function sessionOf(
     await database.db.updateTable('user_sessions').set(seen).where('id', '=', sessionId).execute();
   }
   return {
-    principal: { accountId, keyId: userKeyId(email), role, plan },
+    principal: {
+      accountId,
+      keyId: userKeyId(email),
+      role,
+      plan,
+      credential: { kind: 'session', id: sessionId, userId, role },
+    },
     userId,
     email,
     accountName,
@@ -114,12 +120,6 @@ export async function openSession(
   };
   await tx.insertInto('user_sessions').values(row).execute();
   return token;
-}
-
-/** Whether a user has that session still. */
-export async function hasSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
-  const one = db.selectFrom('user_sessions').select('id').where('id', '=', sessionId).where('user_id', '=', userId);
-  return (await one.executeTakeFirst()) !== undefined;
 }
 
 /** Ends one session of a user. @returns whether there was one. */

@@ -1,5 +1,6 @@
 /** Sends one webhook that is marked as a test, and tells what its receiver said: no retries, nothing kept. */
 import { randomUUID } from 'node:crypto';
+import { verifyAsker } from '../accounts/asker.ts';
 import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
@@ -24,6 +25,7 @@ const FILE = { filename: 'test.txt', sizeBytes: 0 };
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const found = await liveDirectory(tx, target);
     receiverOf(found);
     if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });

@@ -35,7 +35,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
   backup: ['directories/create.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
-  history: [],
+  history: ['accounts/asker.ts'],
   metrics: ['nodes/list.ts'],
   nodes: [
     'directories/homes.ts',
@@ -50,8 +50,9 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: ['history/audit-in-words.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
-  webhooks: ['directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
+  webhooks: ['accounts/asker.ts', 'directories/target.ts', 'history/audit.ts', 'history/kept-answers.ts'],
   uploads: [
+    'accounts/asker.ts',
     'directories/host.ts',
     'directories/storage-full.ts',
     'directories/target.ts',

@@ -50,7 +50,7 @@ export function keyUri(secret: string, email: string): string {
 /** How a user signs in, and how many recovery codes are left. */
 export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
   const user = reads.selectFrom('users').select(['password_hash', 'totp_secret']).where('id', '=', userId);
-  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow();
+  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow(removed);
   const codes = await reads.selectFrom('recovery_codes').select('hash').where('user_id', '=', userId).execute();
   return { hasPassword: password_hash !== null, isOn: totp_secret !== null, recoveryCodes: codes.length };
 }
@@ -205,7 +205,7 @@ async function trying<T>(tries: Tries, userId: string, code: string, work: () =>
 /** @throws {ValidationError} when it is no code of the user's, or was taken before. */
 async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
   const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
-  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow();
+  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow(removed);
   if (secret === null) throw wrongCode();
   const text = plain(code);
   const step = stepOf(secret, text, now);
@@ -237,6 +237,11 @@ async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Pro
 /** As people type it: in groups, in capitals. */
 function plain(code: string): string {
   return code.replaceAll(/[\s-]/g, '').toLowerCase();
+}
+
+/** Somebody has removed the user since the request was let in. */
+function removed(): BerthError {
+  return new BerthError('not_authorized', 'Your user was removed, so nothing was changed.');
 }
 
 function wrongCode(): ValidationError {

@@ -4,7 +4,7 @@ import { jsxRenderer } from 'hono/jsx-renderer';
 import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
-import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
+import { type ClientAddress, clientNetwork, clientSite } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
 import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
@@ -93,7 +93,11 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   const passwords = createPasswords();
   const entry = { database, clock, passwords };
-  const signIn = createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() });
+  const signIn = createSignIn({
+    ...entry,
+    networkOf: { network: clientNetwork, site: clientSite },
+    limits: attemptLimits(),
+  });
   signInPage(app, database, {
     signIn: hasPasswordLogin ? signIn : undefined,
     companyLogin: companyLogin && COMPANY_LOGIN,

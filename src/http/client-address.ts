@@ -42,6 +42,14 @@ export function clientNetwork(address: string): string {
   return `${groups.join(':')}::/64`;
 }
 
+/** The larger part that some clients have all of: the first 48 bits of an IPv6 address, an IPv4 address. */
+export function clientSite(address: string): string {
+  const parsed = parse(address);
+  if (!(parsed instanceof ipaddr.IPv6)) return address;
+  const groups = parsed.parts.slice(0, 3).map((group) => group.toString(16));
+  return `${groups.join(':')}::/48`;
+}
+
 /** Not proxy-addr's own test, which knows no /0. */
 function within(cidrs: readonly string[]): (address: string | undefined) => boolean {
   const trusted = cidrs.map((cidr) => ipaddr.parseCIDR(cidr));

@@ -39,7 +39,15 @@ const EMAIL_LIMIT = 254;
 
 const NewUser = v.object({
   email: v.config(
-    v.pipe(v.string(orBlank), v.trim(), filled, ...atMost(EMAIL_LIMIT), v.rfcEmail(INVALID), v.toLowerCase()),
+    v.pipe(
+      v.string(orBlank),
+      v.trim(),
+      filled,
+      ...atMost(EMAIL_LIMIT),
+      v.rfcEmail(INVALID),
+      v.regex(/^[!-~]+$/, INVALID),
+      v.toLowerCase(),
+    ),
     { abortPipeEarly: true },
   ),
   role: v.picklist(['admin', 'member'], INVALID),
@@ -75,9 +83,16 @@ export async function userById(reads: Kysely<Tables>, accountId: string, id: str
   return users(reads).where('id', '=', id).where('account_id', '=', accountId).executeTakeFirst();
 }
 
-/** Whoever has that email, in any account. */
-export async function userByEmail(reads: Kysely<Tables>, email: string): Promise<User | undefined> {
-  return users(reads).where('email', '=', email.trim().toLowerCase()).executeTakeFirst();
+/** The users of that email, one of an account at most. */
+export async function usersByEmail(reads: Kysely<Tables>, email: string): Promise<User[]> {
+  const folded = foldedEmail(email);
+  return folded === undefined ? [] : users(reads).where('email', '=', folded).orderBy('account_id').execute();
+}
+
+/** As emails are compared. Undefined for one that is not ASCII: other letters fold into those of ASCII (U+212A into k). */
+export function foldedEmail(given: string): string | undefined {
+  const text = given.trim();
+  return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
 /**

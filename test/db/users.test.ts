@@ -202,7 +202,7 @@ test('a clock that jumps locks nobody out: not forward, not back', async () => {
   for (const jump of [3650, -7300, 3650, -1, 1]) {
     place.clock.advance(jump * DAY);
     const entered = await place.signIn({ email: user.email, password: PASSWORD }, VISIT);
-    assert.ok(entered && (await sessionOf(place, entered.token, VISIT)));
+    assert.ok(entered && 'token' in entered && (await sessionOf(place, entered.token, VISIT)));
     const link = await resetPassword(place, user.id, { asker: operator(await accountOf(place)) });
     assert.ok(await setPasswordByLink(place, { token: link, password: PASSWORD }, REQUEST));
   }

@@ -25,7 +25,8 @@ import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { byApiKey } from './http/access.ts';
 import { firstPair, followCertificate, type TlsPair } from './http/certificate.ts';
-import { clientAddress, fromProxy } from './http/client-address.ts';
+import { clientAddress, fromProxy, proxyAddress } from './http/client-address.ts';
+import { connectionLimits } from './http/connections.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { withMoves } from './http/moves.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
@@ -266,8 +267,13 @@ async function openApi(
   const visited = { clientAddress: address, addressLimit, closing: closing.signal, background };
   const pages = await dashboardOf(config, { ...shared, ...visited }, parts);
   const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
-  const listening = { nameRequest, tls: first ? (first.pair ?? 'pending') : 'proxy' } as const;
   const { own: place } = config.dashboard;
+  const listening = {
+    nameRequest,
+    tls: first ? (first.pair ?? 'pending') : 'proxy',
+    isProxy: proxyAddress(config.trustedProxies),
+    connections: connectionLimits(dashboard && place ? 2 : 1),
+  } as const;
   const both = dashboard && !place ? besideApi(app, dashboard) : app;
   const server = await startHttpServer({ ...listening, ...config.api, app: both });
   parts.defer(() => server.close(GRACE));

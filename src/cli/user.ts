@@ -161,9 +161,7 @@ function resetCommand(invocation: Invocation): Command {
       });
       printLink(invocation, settings, reset, json);
       if (reset.disabled_at !== null)
-        invocation.stderr(
-          `berth: ${reset.email} is disabled: the link works after berth user enable ${reset.email}\n`,
-        );
+        invocation.stderr(`berth: ${reset.email} is disabled: the link works after berth user enable ${reset.email}\n`);
     });
 }
 

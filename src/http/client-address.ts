@@ -23,8 +23,13 @@ export function clientAddress(trusted: readonly string[]): ClientAddress {
 
 /** Whether a request came straight from one of those proxies. */
 export function fromProxy(trusted: readonly string[]): (incoming: IncomingMessage) => boolean {
-  const isProxy = within(trusted);
+  const isProxy = proxyAddress(trusted);
   return ({ socket }) => isProxy(socket.remoteAddress);
+}
+
+/** Whether an address is that of one of those proxies. */
+export function proxyAddress(trusted: readonly string[]): (address: string | undefined) => boolean {
+  return within(trusted);
 }
 
 export function isLoopback(address: string | undefined): boolean {

@@ -1,12 +1,15 @@
 /** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/db/schema.ts';
 import type { Waits } from '../../src/http/server.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -182,4 +185,41 @@ test('silent connections take no more than half of the descriptors: all else goe
   const open = readdirSync(`/proc/${serve.pid}/fd`).length;
   assert.ok(open < 350, `${open} of 400 are open`);
   assert.equal(await create('meanwhile'), 201);
+});
+
+test('keep-alive connections from everywhere keep out nobody with a key, whether new or connected before', async () => {
+  using place = scratch();
+  const { config, environment } = await fixedPorts(place);
+  await using serve = await startServe(config, environment, { by: ['prlimit', '--nofile=400'] });
+  const key = await issueKey(config);
+  using before = clientOf(config, key);
+  const list = async (client: ApiClient): Promise<number> => (await client.send('GET', '/directories')).status;
+  assert.equal(await list(before), 200);
+  using idle = new DisposableStack();
+  const ca = readFileSync(config.tls.cert);
+  const open: TLSSocket[] = [];
+  const flood = async (count: number, addressOf: (i: number) => string): Promise<void> => {
+    for (let i = 0; i < count; i += 50) {
+      const some = Array.from({ length: 50 }, (_, j) => {
+        const socket = connectTls({ port: config.api.port, host: '127.0.0.1', localAddress: addressOf(i + j), ca });
+        idle.defer(() => socket.destroy());
+        return socket.on('error', () => undefined).resume();
+      });
+      await Promise.all(
+        some.map(async (socket) => {
+          // Closed at once, perhaps.
+          await Promise.race([once(socket, 'secureConnect'), once(socket, 'close')]).catch(() => undefined);
+          socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+        }),
+      );
+      open.push(...some);
+    }
+  };
+  for (const addressOf of [() => '127.0.0.9', (i: number) => `127.0.1.${i % 100}`]) {
+    await flood(500, addressOf);
+    await until('there is an end to them', () => open.filter(({ closed }) => !closed).length <= 200);
+    using fresh = clientOf(config, key);
+    for (const client of [fresh, before]) assert.equal(await list(client), 200);
+    assert.ok(readdirSync(`/proc/${serve.pid}/fd`).length < 350);
+  }
 });

@@ -35,7 +35,8 @@ const REFUSALS: Readonly<Record<Refusal, string>> = {
     'Your company’s login knows you, but gives you no access here. Ask whoever looks after it for a group that may use berth.',
   'no-account': 'Your company’s account here does not exist any more. Ask whoever runs this berth.',
   disabled: 'Your user is disabled. Ask an admin of your account.',
-  'other-account': 'You are a user of another account here, which your groups no longer lead to. Ask whoever runs this berth.',
+  'other-account':
+    'You are a user of another account here, which your groups no longer lead to. Ask whoever runs this berth.',
   'other-person':
     'Your email belongs to somebody else whom your company’s login knows. Ask an admin of your account to remove that user.',
 };

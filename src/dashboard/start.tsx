@@ -107,7 +107,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
-  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
+  const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);

@@ -36,6 +36,8 @@ export interface SignedIn {
   readonly email: string;
   readonly accountName: string;
   readonly sessionId: string;
+  /** When the password, the code or the company's login let this session in. */
+  readonly signedInAt: Micros;
   /** The password was right, and a code has to follow before anything else. */
   readonly awaitsCode: boolean;
   /** The account asks for a second factor, and this user has none yet. */
@@ -92,6 +94,7 @@ export async function sessionOf(
     email,
     accountName,
     sessionId,
+    signedInAt: found.inserted_at,
     awaitsCode: found.awaits_code === 1,
     needsSecondFactor: found.second_factor_required_at !== null && found.totp_secret === null,
   };

@@ -1,10 +1,12 @@
 /** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/db/schema.ts';
@@ -17,6 +19,8 @@ import { until } from '../support/poll.ts';
 import { answersIn, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A hundredth of what the service waits, about. */
 const WAITS: Waits = {
@@ -187,6 +191,13 @@ test('silent connections take no more than half of the descriptors: all else goe
   assert.equal(await create('meanwhile'), 201);
 });
 
+/** What the supervisor of `scripts/start` and of the image learns. */
+function supervisorsView(environment: Record<string, string>): string {
+  const script = 'for part in say settings supervise; do . "scripts/lib/$part.sh"; done; health_status';
+  const env = { PATH: process.env['PATH'], ...environment };
+  return execFileSync('bash', ['-c', script], { cwd: PROJECT, env, encoding: 'utf8' });
+}
+
 test('keep-alive connections from everywhere keep out nobody with a key, whether new or connected before', async () => {
   using place = scratch();
   const { config, environment } = await fixedPorts(place);
@@ -201,7 +212,9 @@ test('keep-alive connections from everywhere keep out nobody with a key, whether
   const flood = async (count: number, addressOf: (i: number) => string): Promise<void> => {
     for (let i = 0; i < count; i += 50) {
       const some = Array.from({ length: 50 }, (_, j) => {
-        const socket = connectTls({ port: config.api.port, host: '127.0.0.1', localAddress: addressOf(i + j), ca });
+        const from = { host: '127.0.0.1', localAddress: addressOf(i + j) };
+        const plain = connect({ port: config.api.port, ...from }).on('error', () => undefined);
+        const socket = connectTls({ socket: plain, host: '127.0.0.1', ca });
         idle.defer(() => socket.destroy());
         return socket.on('error', () => undefined).resume();
       });
@@ -221,5 +234,6 @@ test('keep-alive connections from everywhere keep out nobody with a key, whether
     using fresh = clientOf(config, key);
     for (const client of [fresh, before]) assert.equal(await list(client), 200);
     assert.ok(readdirSync(`/proc/${serve.pid}/fd`).length < 350);
+    assert.equal(supervisorsView(environment), '200\n');
   }
 });

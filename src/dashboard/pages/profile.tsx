@@ -53,7 +53,7 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
   app.post(`${PATH}/password`, (c) =>
     submitted(c, page, async ({ current_password = '', password = '' }) => {
       const { userId: id, email } = c.get('user');
-      await prove(deps, id, { code: '', current_password });
+      await prove(deps, { userId: id, ...c.get('user').principal }, { code: '', current_password });
       await setPassword(deps, { id, email }, password, changeOf(c));
       return `${PATH}?done=password`;
     }),

@@ -186,7 +186,7 @@ function openWebhooks(
   parts: AsyncDisposableStack,
 ): { dispatcher: Dispatcher; send: Send } {
   const { allow, ca, retryDelays } = config.webhooks;
-  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version);
+  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version, log);
   parts.defer(close);
   const observe = metrics.attempt;
   return {

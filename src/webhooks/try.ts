@@ -17,7 +17,7 @@ export interface Trial {
   readonly answer: Answer;
 }
 
-const GUARDED = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+const GUARDED = 'webhooks go to public addresses only, unless the operator of this berth allows others';
 
 /** What the body says of a file that is not there. */
 const FILE = { filename: 'test.txt', sizeBytes: 0 };

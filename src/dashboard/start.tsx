@@ -50,7 +50,7 @@ export interface DashboardDependencies {
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined where it is the dashboard's own. */
   readonly apiHost: string | undefined;
-  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin'>;
+  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
@@ -76,7 +76,7 @@ export function isDashboard(target: string): boolean {
 
 export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
   const { rules, log, environment, apiHost } = deps;
-  const { hasPasswordLogin, companyLogin } = deps.settings;
+  const { hasPasswordLogin, companyLogin, url } = deps.settings;
   const { database, clock } = rules;
   const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
   app.onError((error, c) => errorPage(error, c, log));
@@ -102,7 +102,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
     signIn: hasPasswordLogin ? signIn : undefined,
     companyLogin: companyLogin && COMPANY_LOGIN,
   });
-  if (companyLogin) companyLoginPages(app, companyLogin, { database, clock, log });
+  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
   linkPage(app, entry);
 
   // Pages for those who are not signed in stand before this line.

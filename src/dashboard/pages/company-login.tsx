@@ -43,7 +43,7 @@ const REFUSALS: Readonly<Record<Refusal, string>> = {
 
 export function companyLoginPages(
   app: Hono<DashboardEnv>,
-  settings: CompanyLogin,
+  { url, ...settings }: CompanyLogin & { readonly url?: string | undefined },
   { database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log },
 ): void {
   const provider = openIdProvider(settings);
@@ -52,10 +52,10 @@ export function companyLoginPages(
 
   app.get(COMPANY_LOGIN, async (c) => {
     try {
-      const { url, ...begun } = await provider.begin(callbackOf(c).href);
+      const { url: there, ...begun } = await provider.begin(callbackOf(c, url).href);
       const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
       setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: LIFE });
-      return c.redirect(url, 303);
+      return c.redirect(there, 303);
     } catch (error) {
       return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
     }
@@ -69,7 +69,7 @@ export function companyLoginPages(
       return page(c, 400, 'This was begun in another browser, too long ago, or is done already. Begin again.');
     let claims: Claims;
     try {
-      claims = await provider.finish(callbackOf(c), journey);
+      claims = await provider.finish(callbackOf(c, url), journey);
     } catch (error) {
       return failed(c, error, 403, 'Your company’s login did not confirm who you are. Begin again.');
     }
@@ -86,9 +86,9 @@ export function companyLoginPages(
   }
 }
 
-/** This request's address as the browser has it, which behind a proxy only `Host` tells; always https. */
-function callbackOf(c: PageContext): URL {
-  const url = new URL(CALLBACK, `https://${c.req.header('host')}`);
+/** This request's address as the browser has it: what is configured, or else what `Host` says; always https. */
+function callbackOf(c: PageContext, configured?: string): URL {
+  const url = new URL(CALLBACK, configured ?? `https://${c.req.header('host')}`);
   url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
   return url;
 }

@@ -6,6 +6,7 @@ import type { CreateDependencies } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
 import { type ClientAddress, clientNetwork, clientSite } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
+import { rawPath } from '../http/raw-path.ts';
 import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { MayReach } from '../http/warnings.ts';
@@ -78,7 +79,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   const { rules, log, environment, apiHost } = deps;
   const { hasPasswordLogin, companyLogin, url } = deps.settings;
   const { database, clock } = rules;
-  const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
+  const app = new Hono<DashboardEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
   app.notFound(notFoundPage);
 

@@ -26,6 +26,7 @@ import { createRepeatable } from './idempotency.ts';
 import type { ApiEnv } from './observe.ts';
 import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal } from './responses.ts';
+import { rawPath } from './raw-path.ts';
 import type { Route } from './route.ts';
 import type { Turn } from './turns.ts';
 import type { MayReach } from './warnings.ts';
@@ -77,7 +78,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const routes = routesOf(deps);
   const repeatable = createRepeatable({ ...rules, clockLead, log });
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
-  const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
+  const app = new Hono<ApiEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
 
   app.get(HEALTH.path, health(deps.checkHealth, log));
   app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));

@@ -86,6 +86,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/file-answer.ts',
     'http/observe.ts',
     'http/rate-limits.ts',
+    'http/raw-path.ts',
     'http/turns.ts',
     'http/warnings.ts',
     'reports/activity.ts',

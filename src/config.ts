@@ -34,7 +34,7 @@ export interface Config {
   readonly environment: 'live' | 'test';
   /** Requests per account and clock minute. */
   readonly rateLimit: number;
-  /** Requests without a valid key per client address (IPv6: /64) and minute. */
+  /** Requests for what needs no key, without one, per client address (IPv6: /64) and minute. */
   readonly unauthenticatedRateLimit: number;
   /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly string[];

@@ -39,12 +39,16 @@ export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
 
-/**
- * Whose request it is, undefined when nobody may know.
- * @param isAgain whether the request was counted before.
- * @throws {BerthError} `rate_limited`.
- */
-export type Identify = (env: ApiEnv['Bindings'], isAgain?: boolean) => Promise<Principal | undefined>;
+export interface Identify {
+  /**
+   * Whose request it is, undefined when nobody may know. Each counts against its account.
+   * @param isAgain whether the request was counted before.
+   * @throws {BerthError} `rate_limited`.
+   */
+  (env: ApiEnv['Bindings'], isAgain?: boolean): Promise<Principal | undefined>;
+  /** Counts a request that needs no key and has none. @throws {BerthError} `rate_limited`. */
+  countStranger(env: ApiEnv['Bindings']): void;
+}
 
 export interface KeyDependencies {
   readonly authenticate: Authenticate;
@@ -62,12 +66,9 @@ export function byApiKey({
   addressLimit,
   clientAddress,
 }: KeyDependencies): Identify {
-  /**
-   * The principal of a request, undefined without a valid key. Each request counts against its account or, without one,
-   * its client's address, never both: neither a flood nor a neighbour behind the same address costs an account anything.
-   * @throws {BerthError} `rate_limited`.
-   */
-  return async ({ incoming, notes }, isAgain = false) => {
+  // A request counts against its account or its client's address, never both: neither a flood nor a neighbour behind the
+  // same address costs an account anything.
+  const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
     const key = apiKeyOf(incoming);
     const principal = key === undefined ? undefined : await authenticate(key);
     if (isAgain) return principal;
@@ -75,9 +76,17 @@ export function byApiKey({
       notes.principal = principal;
       lastUsed.note(principal.keyId);
       await rateLimit.take(principal.accountId);
-    } else addressLimit.take(clientAddress(incoming));
+    }
     return principal;
   };
+  return Object.assign(identify, {
+    countStranger: ({ incoming }: ApiEnv['Bindings']) => addressLimit.take(clientAddress(incoming)),
+  });
+}
+
+/** For what needs no key: a request that has one counts against its account all the same. */
+export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Promise<void> {
+  if (!(await identify(env))) identify.countStranger(env);
 }
 
 export function createAccess(identify: Identify) {
@@ -109,7 +118,7 @@ export function createAccess(identify: Identify) {
   function open(endpoint: (c: Context<ApiEnv>) => Response | Promise<Response>) {
     return async (c: Context<ApiEnv>): Promise<Response> => {
       c.env.notes.route = routePath(c);
-      await identify(c.env);
+      await countOpen(identify, c.env);
       return endpoint(c);
     };
   }

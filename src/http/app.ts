@@ -6,7 +6,7 @@ import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
-import { createAccess, type Identify } from './access.ts';
+import { countOpen, createAccess, type Identify } from './access.ts';
 import { version } from '../version.ts';
 import type { Send } from '../webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
@@ -89,7 +89,7 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   }
 
   app.notFound(async (c) => {
-    await identify(c.env);
+    await countOpen(identify, c.env);
     // Routes know one method each: a path that another method has is not unknown (RFC 9110, sections 9.3.7 and 15.5.6).
     // Hono answers HEAD by the route of GET.
     const isRoute = (method: string): boolean =>

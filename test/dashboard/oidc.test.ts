@@ -66,8 +66,8 @@ test("an email that is not ASCII is nobody's, whatever it folds into", async () 
   );
   assertRefused((await come(here, { ...ALICE, email: '\u212Ain@example.com' })).answer, 403, /no confirmed email/);
   using admin = await signedIn(here.place, COMPANY);
-  const invited = await admin.post('/dashboard/team', { email: '\u212Ain@example.org', role: 'member' });
-  assert.match(invited.text, /Email is invalid/);
+  const refused = await admin.post('/dashboard/team', { email: '\u212Ain@example.org', role: 'member' });
+  assert.match(refused.text, /Email is invalid/);
 });
 
 test('the provider is told the address that is configured, not what Host says', async () => {

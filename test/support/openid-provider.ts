@@ -76,7 +76,7 @@ function forge(response: ServerResponse): void {
   response.end = (body: unknown) =>
     end(
       String(body).replace(/("id_token":"[^"]*\.)([\w-]+)"/, (_, start: string, signature: string) => {
-        return `${start}${[...signature].toReversed().join('')}"`;
+        return `${start}${Array.from(signature).toReversed().join('')}"`;
       }),
     );
 }

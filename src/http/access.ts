@@ -100,14 +100,17 @@ export function createAccess(identify: Identify) {
   /**
    * Wraps an endpoint so that only identified accounts whose plan includes the API reach it. A stranger is refused before
    * the body is read, so that nobody without a key makes the server hold one. Once it has come, the key is looked up again.
-   * @param readsBody whether the endpoint takes a body of at most 64 KiB.
+   * @param readsBody whether the endpoint will read a body of at most 64 KiB.
    */
-  function authorized<Path extends string>(endpoint: Endpoint<Path>, readsBody: boolean) {
+  function authorized<Path extends string>(
+    endpoint: Endpoint<Path>,
+    readsBody: (incoming: IncomingMessage) => boolean,
+  ) {
     return async (c: Context<ApiEnv, Path>): Promise<Response> => {
       c.env.notes.route = routePath(c);
       const principal = await admitted(c.env);
       const { incoming } = c.env;
-      if (!readsBody && incoming.headers['idempotency-key'] === undefined) return endpoint(c, principal, keepNothing);
+      if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
       // The endpoint meets what is wrong with it, in its turn.
       await readBody(incoming).catch(() => undefined);
       return endpoint(c, await admitted(c.env, true), keepNothing);

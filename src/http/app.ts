@@ -1,4 +1,5 @@
 /** The API's routes. The endpoints of each topic get what they need here, and nothing more. */
+import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
@@ -85,7 +86,10 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
   for (const { method, path, endpoint, operation } of routes) {
     const isJson = operation.body !== undefined && operation.body !== 'bytes';
-    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint, isJson));
+    const isPost = method === 'POST';
+    const readsBody = ({ headers }: IncomingMessage): boolean =>
+      isJson || (isPost && headers['idempotency-key'] !== undefined);
+    app.on(method, path, authorized(isPost ? repeatable(endpoint) : endpoint, readsBody));
   }
 
   app.notFound(async (c) => {

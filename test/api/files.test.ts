@@ -64,6 +64,9 @@ test('a path is taken byte for byte', async () => {
     ]);
     assert.equal(readFileSync(bytes, 'utf8'), 'data', asked);
   }
+  const large = 'x'.repeat(100_000);
+  assert.equal((await files.put('keyed', large, { 'idempotency-key': 'k' })).status, 201, 'a key of POST is none here');
+  assert.equal(readFileSync(join(files.root, 'keyed'), 'utf8'), large);
   assert.equal((await files.put('a?b', 'new')).status, 200, 'what is behind the question mark is no part of it');
   assert.equal(readFileSync(join(files.root, 'a'), 'utf8'), 'new');
 });

@@ -98,6 +98,28 @@ test('connections that never speak TLS, stop within it, or send nothing after it
   assert.deepEqual(api.errors(), []);
 });
 
+test('who has no key is answered before the body is read; one with a key is, when it is there', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { waits: WAITS });
+  const body = JSON.stringify({ directory: { name: 'Acme' } });
+  for (const [key, statuses] of [
+    [`svc_live_${'x'.repeat(40)}`, [401]],
+    [api.tenant.key, []],
+  ] as const) {
+    using connection = await rawConnection(api);
+    const length = `Content-Length: ${body.length}\r\n`;
+    connection.write(`${HEAD}Authorization: Bearer ${key}\r\n${length}\r\n${body.slice(0, -1)}`);
+    await sleep(150);
+    assert.deepEqual(
+      answersIn(connection.received()).map(({ status }) => status),
+      statuses,
+    );
+    if (statuses.length > 0) continue;
+    connection.write(body.slice(-1));
+    await until('it is made', () => connection.received().startsWith('HTTP/1.1 201 '));
+  }
+});
+
 test('a client that does not read its answers is cut off', async () => {
   using place = scratch();
   await using api = await hosted(place, { waits: WAITS });

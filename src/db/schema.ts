@@ -305,6 +305,12 @@ export interface ClockTable {
   lead: Micros;
 }
 
+/** How much is kept for each account's Idempotency-Keys. */
+export interface KeptAnswerTotalsTable {
+  account_id: string;
+  bytes: number;
+}
+
 export interface Tables extends UserTables, NodeTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
@@ -324,5 +330,6 @@ export interface Tables extends UserTables, NodeTables {
   audit: AuditTable;
   placements: PlacementsTable;
   kept_answers: KeptAnswersTable;
+  kept_answer_totals: KeptAnswerTotalsTable;
   clock: ClockTable;
 }

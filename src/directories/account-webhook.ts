@@ -4,6 +4,7 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
+import { verifyAsker } from '../accounts/asker.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -86,6 +87,7 @@ function changed(
 ): Promise<AccountWebhook> {
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
+      await verifyAsker(tx, asker);
       if (!(await lockedAccount(tx, asker.accountId)))
         throw new BerthError('unauthenticated', 'Invalid or missing API key');
       const { after, details } = await change(tx, (await rowOf(tx, asker.accountId)) ?? NONE);

@@ -10,7 +10,7 @@ import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
 import { type Batches, removeInBatches } from './batches.ts';
 import { numberBefore } from './events.ts';
-import { ANSWER_LIFE } from './kept-answers.ts';
+import { ANSWER_LIFE, recountKept } from './kept-answers.ts';
 
 export interface PruningOptions {
   readonly database: Database;
@@ -41,7 +41,7 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
     .selectFrom('kept_answers')
     .select('id')
     .where('inserted_at', '<', now - ANSWER_LIFE);
-  await remove('kept_answers', answers.orderBy('inserted_at'));
+  if ((await remove('kept_answers', answers.orderBy('inserted_at'))) > 0) await recountKept(db);
 }
 
 /** Attempts go with their delivery (on delete cascade). What is still to be sent stays, however old. */

@@ -39,7 +39,8 @@ function readOffered(file: string): string {
   let fd: number | undefined;
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    if (!fstatSync(fd).isFile()) return '';
+    const stats = fstatSync(fd);
+    if (!stats.isFile() || stats.size > LARGEST) return '';
     const buffer = Buffer.alloc(LARGEST);
     return buffer.toString('latin1', 0, readSync(fd, buffer, 0, LARGEST, 0));
   } catch (error) {

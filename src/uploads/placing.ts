@@ -9,6 +9,7 @@ import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../beneath.ts';
 import { type Clock, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -132,6 +133,7 @@ async function announce({ database, clock }: PlacingOptions, target: Target, pat
   const at = clock.now();
   const of = { directory_id: target.id, inode };
   await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await liveDirectory(tx, target);
     await tx
       .deleteFrom('placements')

@@ -8,6 +8,7 @@
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
 import type { Kysely, Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -154,6 +155,7 @@ async function forget(
   upload: RecordedUpload,
   asker: Asker | undefined,
 ): Promise<HistoryRow[]> {
+  await verifyAsker(tx, asker);
   const at = clock.now();
   const files = new Files(tx, directory.id);
   const path = pathOf(upload.path);

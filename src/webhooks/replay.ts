@@ -3,6 +3,7 @@
  * old row and its attempts stay as they are.
  */
 import { sql } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import type { Micros } from '../clock.ts';
 import { listed } from '../db/dialect.ts';
 import { BerthError, ValidationError } from '../errors.ts';
@@ -25,6 +26,7 @@ export async function replay(
   answer?: KeptAnswer<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
     const old = await tx
       .selectFrom('deliveries')
@@ -94,6 +96,7 @@ export async function replayFailed(
   answer?: KeptAnswer<{ count: number }>,
 ): Promise<{ count: number }> {
   const asked = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
     const now = clock.now();

@@ -11,7 +11,8 @@ import type { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
-import { errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
+import type { Log } from '../log.ts';
 import { DestinationError, type GuardedAgents } from './destination-guard.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
@@ -71,7 +72,8 @@ export interface Sender {
   close(): void;
 }
 
-export function createSender(agents: GuardedAgents, version: string): Sender {
+/** @param log learns where a name leads that webhooks may not go to. */
+export function createSender(agents: GuardedAgents, version: string, log?: Log): Sender {
   const client = got.extend({
     method: 'POST',
     agent: { http: agents.http, https: agents.https },
@@ -97,6 +99,10 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       };
       const request = client.stream(delivery.url, { headers }).end(body);
       if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
+      request.once('error', ({ cause }) => {
+        if (!(cause instanceof DestinationError)) return;
+        log?.info({ delivery_id: delivery.id, destination: cause.detail }, 'a webhook may not go there');
+      });
       return outcome(request, { started, at, signal });
     },
     close() {
@@ -185,8 +191,12 @@ function since(started: number): Micros {
   return Math.round((performance.now() - started) * 1000);
 }
 
-/** With several addresses tried, Node's own error has no text; each of them says what happened. */
+/**
+ * With several addresses tried, Node's own error has no text; each of them says what happened. A failed connection is named
+ * without its address, which may be one of the operator's network that is opened to webhooks.
+ */
 function reasonOf(error: Error): string {
-  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error;
-  return errorMessage(cause) || error.name;
+  const cause: unknown = error.cause instanceof AggregateError ? error.cause.errors[0] : (error.cause ?? error);
+  const isConnect = cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
+  return (isConnect ? `connect ${errorCode(cause)}` : errorMessage(cause)) || error.name;
 }

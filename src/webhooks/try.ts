@@ -1,5 +1,6 @@
 /** Sends one webhook that is marked as a test, and tells what its receiver said: no retries, nothing kept. */
 import { randomUUID } from 'node:crypto';
+import { verifyAsker } from '../accounts/asker.ts';
 import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
@@ -16,7 +17,7 @@ export interface Trial {
   readonly answer: Answer;
 }
 
-const GUARDED = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+const GUARDED = 'webhooks go to public addresses only, unless the operator of this berth allows others';
 
 /** What the body says of a file that is not there. */
 const FILE = { filename: 'test.txt', sizeBytes: 0 };
@@ -24,6 +25,7 @@ const FILE = { filename: 'test.txt', sizeBytes: 0 };
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const found = await liveDirectory(tx, target);
     const receiver = await receiverOf(tx, found);
     if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });

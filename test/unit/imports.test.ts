@@ -36,7 +36,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
-  history: [],
+  history: ['accounts/asker.ts'],
   metrics: ['nodes/list.ts'],
   nodes: [
     'directories/homes.ts',
@@ -51,8 +51,15 @@ const ALLOWED: Record<string, readonly string[]> = {
   reports: ['history/audit-in-words.ts', 'history/audit-sentences.ts'],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
-  webhooks: ['directories/target.ts', 'history/audit.ts', 'history/events.ts', 'history/kept-answers.ts'],
+  webhooks: [
+    'accounts/asker.ts',
+    'directories/target.ts',
+    'history/audit.ts',
+    'history/events.ts',
+    'history/kept-answers.ts',
+  ],
   uploads: [
+    'accounts/asker.ts',
     'directories/host.ts',
     'directories/storage-full.ts',
     'directories/target.ts',
@@ -89,6 +96,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/file-answer.ts',
     'http/observe.ts',
     'http/rate-limits.ts',
+    'http/raw-path.ts',
     'http/received-bytes.ts',
     'http/requested-path.ts',
     'http/turns.ts',

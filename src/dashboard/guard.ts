@@ -94,13 +94,17 @@ export function findSession({ database, clock, userLimit, addressLimit }: Sessio
     const [token, visit] = [sessionToken(c), c.get('visit')];
     // A page that follows what happens keeps no session alive.
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
-    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
-    if (token === undefined || !user) {
+    const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
+    if (token === undefined || !first) {
       addressLimit.take(visit.address);
       return next();
     }
-    c.env.notes.principal = user.principal;
-    userLimit.take(user.userId);
+    c.env.notes.principal = first.principal;
+    userLimit.take(first.userId);
+    // A form may come long after its headers: whose session it is now, decides.
+    if (c.req.method === 'POST') await c.req.parseBody();
+    const user = c.req.method === 'POST' ? await sessionOf({ database, clock }, token) : first;
+    if (!user) return next();
     c.set('user', user);
     c.set('csrf', csrfToken(token));
     return next();

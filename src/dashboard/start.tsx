@@ -4,8 +4,9 @@ import { jsxRenderer } from 'hono/jsx-renderer';
 import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
-import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
+import { type ClientAddress, clientNetwork, clientSite } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
+import { rawPath } from '../http/raw-path.ts';
 import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { MayReach } from '../http/warnings.ts';
@@ -56,7 +57,7 @@ export interface DashboardDependencies {
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined where it is the dashboard's own. */
   readonly apiHost: string | undefined;
-  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin'>;
+  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
@@ -82,9 +83,9 @@ export function isDashboard(target: string): boolean {
 
 export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
   const { rules, log, environment, apiHost } = deps;
-  const { hasPasswordLogin, companyLogin } = deps.settings;
+  const { hasPasswordLogin, companyLogin, url } = deps.settings;
   const { database, clock } = rules;
-  const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
+  const app = new Hono<DashboardEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
   app.notFound(notFoundPage);
 
@@ -100,17 +101,21 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   const passwords = createPasswords();
   const entry = { database, clock, passwords };
-  const signIn = createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() });
+  const signIn = createSignIn({
+    ...entry,
+    networkOf: { network: clientNetwork, site: clientSite },
+    limits: attemptLimits(),
+  });
   signInPage(app, database, {
     signIn: hasPasswordLogin ? signIn : undefined,
     companyLogin: companyLogin && COMPANY_LOGIN,
   });
-  if (companyLogin) companyLoginPages(app, companyLogin, { database, clock, log });
+  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
   linkPage(app, entry);
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
-  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
+  const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);

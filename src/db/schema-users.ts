@@ -9,7 +9,7 @@ export type Role = 'admin' | 'member';
 export interface UsersTable {
   id: string;
   account_id: string;
-  /** In lower case, and one user's alone. */
+  /** ASCII in lower case, and one user's alone within the account. */
   email: string;
   role: Role;
   /** Null until a link was used to set one, and for those who come by their company's login alone. */
@@ -55,6 +55,20 @@ export interface RecoveryCodesTable {
   user_id: string;
   /** SHA-256, as hex. */
   hash: string;
+}
+
+/** From where a user has signed in (`users/known-networks.ts`). */
+export interface UserNetworksTable {
+  user_id: string;
+  network: string;
+  seen_at: Micros;
+}
+
+/** Codes that were wrong in a row, and until when the next one has to wait. */
+export interface CodeTriesTable {
+  user_id: string;
+  count: number;
+  until: Micros;
 }
 
 /** What came in on a day, by the rows of `transfers` that say `uploaded`. */
@@ -114,6 +128,8 @@ export interface UserTables {
   user_links: UserLinksTable;
   user_sessions: UserSessionsTable;
   recovery_codes: RecoveryCodesTable;
+  user_networks: UserNetworksTable;
+  code_tries: CodeTriesTable;
   daily_uploads: DailyUploadsTable;
   daily_storage: DailyStorageTable;
   daily_refusals: DailyRefusalsTable;

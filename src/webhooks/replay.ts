@@ -3,6 +3,7 @@
  * old row and its attempts stay as they are.
  */
 import { sql } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import type { Micros } from '../clock.ts';
 import { listed } from '../db/dialect.ts';
 import { BerthError, ValidationError } from '../errors.ts';
@@ -25,6 +26,7 @@ export async function replay(
   answer?: KeptAnswer<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
     const old = await tx
       .selectFrom('deliveries')
@@ -36,7 +38,8 @@ export async function replay(
     if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
     if (old.finished_at === null) throw new ValidationError({ delivery_id: ['is still pending'] });
     const now = clock.now();
-    const row = await enqueueDue(tx, replayOf(old, receiverOf(directory), now), clock);
+    const { url } = await receiverOf(tx, directory);
+    const row = await enqueueDue(tx, replayOf(old, url, now), clock);
     await tx.updateTable('deliveries').set({ replayed_as: row.id, replay_at: null }).where('id', '=', old.id).execute();
     const details = { delivery_id: { from: old.id, to: row.id } };
     if (target.asker) await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
@@ -60,7 +63,7 @@ export async function replayThese(
 ): Promise<number> {
   const count = await database.db.transaction().execute(async (tx) => {
     const directory = await lockedDirectory(tx, target);
-    receiverOf(directory);
+    await receiverOf(tx, directory);
     const now = clock.now();
     const { numUpdatedRows } = await tx
       .updateTable('deliveries')
@@ -93,8 +96,9 @@ export async function replayFailed(
   answer?: KeptAnswer<{ count: number }>,
 ): Promise<{ count: number }> {
   const asked = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
-    receiverOf(directory);
+    await receiverOf(tx, directory);
     const now = clock.now();
     const { numUpdatedRows } = await tx
       .updateTable('deliveries')

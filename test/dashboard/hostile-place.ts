@@ -54,6 +54,7 @@ const user: Sent = { by: 'user' };
 /** Every form, with fields that would be taken. */
 export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/sign-in': { by: 'anybody', fields: { email: 'a@example.com', password: 'x' } },
+  '/dashboard/sign-in/account': { by: 'anybody', fields: { user: 'x' } },
   '/dashboard/link/:token': { by: 'anybody', fields: { password: 'x'.repeat(20), repeated: 'x'.repeat(20) } },
   '/dashboard/sign-in/code': user,
   '/dashboard/sign-out': user,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBerth, type TestBerth } from '../support/berth.ts';
-import { type Visitor, visitorOf } from '../support/dashboard.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { type SetClock, setClock } from '../support/set-clock.ts';
 import { codeAt, enrolled, entered, FACTOR, onDatabase, PASSWORD } from '../support/users.ts';
@@ -37,6 +37,37 @@ const audited = (berth: TestBerth) =>
     const rows = await reads.selectFrom('audit').select(['key_id', 'changes']).orderBy('id').execute();
     return rows.map(({ key_id, changes }) => `${key_id} ${changes}`);
   });
+
+test('a stolen session sets up no second factor: the password is asked for, but just after signing in', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  const { berth, clock } = await started(files);
+  await using _ = berth;
+  using user = await entered(place(berth), berth.accountId);
+  assert.doesNotMatch((await user.get(FACTOR)).text, /Current password/);
+  clock.advance(301_000_000);
+  const page = await user.get(FACTOR);
+  assert.match(page.text, /Current password/);
+  const [, secret = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(page.text) ?? [];
+  const [, kept = ''] = /name="secret" value="([^"]*)"/.exec(page.text) ?? [];
+  const code = codeAt(secret, clock.now());
+  for (const current_password of ['', 'wrong']) {
+    const refused = await user.post(FACTOR, { secret: kept, code, current_password });
+    assert.equal(refused.status, 422);
+    assert.match(refused.text, /Current password is wrong/);
+    assert.ok(refused.text.includes(`<code>${secret}</code>`));
+  }
+  const done = await user.submit(FACTOR, { secret: kept, code, current_password: PASSWORD });
+  assert.match(done.text, /It is on/);
+
+  using guest = await signedIn(place(berth), berth.accountId);
+  const old = await guest.get(FACTOR);
+  const [, key = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(old.text) ?? [];
+  const [, sealed = ''] = /name="secret" value="([^"]*)"/.exec(old.text) ?? [];
+  clock.advance(301_000_000);
+  const withoutPassword = await guest.post(FACTOR, { secret: sealed, code: codeAt(key, clock.now()) });
+  assert.equal(withoutPassword.status, 403, 'who has no password signs in again');
+  assert.match(withoutPassword.text, /Sign out and in again/);
+});
 
 test('what is set up counts when a code was right; signing in then takes a code, and makes a new session', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });

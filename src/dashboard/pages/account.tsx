@@ -5,6 +5,7 @@ import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
 import { changesInWords, changesOf } from '../../history/audit-in-words.ts';
 import { fingerprintsIn, type KeyNames, auditSentence } from '../../history/audit-sentences.ts';
+import { accountWebhook } from '../../directories/account-webhook.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -13,11 +14,13 @@ import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, counted, Facts, Size, Time } from '../components/values.tsx';
 import { csvAnswer, timeCell } from '../csv.ts';
-import { askerOf, type DashboardEnv, isAdmin } from '../environment.ts';
+import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
 import { storedIn } from '../queries/overview.ts';
+
+import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
 const PAGE = 50;
@@ -26,6 +29,7 @@ const CSV_LOT = 500;
 const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes'.split(',');
 
 const DONE = {
+  webhook: WEBHOOK_SAVED,
   yes: 'Everybody needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
@@ -33,7 +37,7 @@ const DONE = {
 export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database; clock: Clock }): void {
   const { reads } = rules.database;
 
-  app.get(PATH, async (c) => {
+  async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
     const { directory: wanted = '', before = '' } = c.req.query();
     const directory = await directoryMeant(reads, accountId, wanted);
@@ -58,6 +62,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
             }}
           />
         </Section>
+        <DefaultWebhook webhook={await accountWebhook(reads, accountId)} mayChange={isAdmin(c)} />
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
@@ -74,7 +79,10 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
         </Section>
       </Layout>,
     );
-  });
+  }
+
+  app.get(PATH, page);
+  accountWebhookForm(app, rules, page);
 
   app.get(`${PATH}/audit.csv`, (c) => csvAnswer('audit', CSV_HEADER, csvRows(c.get('user').principal.accountId)));
 

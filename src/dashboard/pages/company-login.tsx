@@ -34,14 +34,15 @@ const REFUSALS: Readonly<Record<Refusal, string>> = {
     'Your company’s login knows you but gives you no access here. Ask its administrator for a group that may use berth.',
   'no-account': 'Your company’s account no longer exists here. Ask the operator of this server.',
   disabled: 'Your user is disabled. Ask an admin of your account.',
-  'other-account': 'Your email belongs to a user of another account here. Ask the operator of this server.',
+  'other-account':
+    'You are a user of another account here, which your groups no longer lead to. Ask the operator of this server.',
   'other-person':
     'Your email address belongs to another person in your company’s login. Ask an admin of your account to remove that user.',
 };
 
 export function companyLoginPages(
   app: Hono<DashboardEnv>,
-  settings: CompanyLogin,
+  { url, ...settings }: CompanyLogin & { readonly url?: string | undefined },
   { database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log },
 ): void {
   const provider = openIdProvider(settings);
@@ -50,10 +51,10 @@ export function companyLoginPages(
 
   app.get(COMPANY_LOGIN, async (c) => {
     try {
-      const { url, ...begun } = await provider.begin(callbackOf(c).href);
+      const { url: there, ...begun } = await provider.begin(callbackOf(c, url).href);
       const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
       setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: LIFE });
-      return c.redirect(url, 303);
+      return c.redirect(there, 303);
     } catch (error) {
       return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
     }
@@ -71,7 +72,7 @@ export function companyLoginPages(
       );
     let claims: Claims;
     try {
-      claims = await provider.finish(callbackOf(c), journey);
+      claims = await provider.finish(callbackOf(c, url), journey);
     } catch (error) {
       return failed(c, error, 403, 'Your company’s login did not confirm who you are. Start again.');
     }
@@ -88,9 +89,9 @@ export function companyLoginPages(
   }
 }
 
-/** This request's address as the browser has it, which behind a proxy only `Host` tells; always https. */
-function callbackOf(c: PageContext): URL {
-  const url = new URL(CALLBACK, `https://${c.req.header('host')}`);
+/** This request's address as the browser has it: what is configured, or else what `Host` says; always https. */
+function callbackOf(c: PageContext, configured?: string): URL {
+  const url = new URL(CALLBACK, configured ?? `https://${c.req.header('host')}`);
   url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
   return url;
 }

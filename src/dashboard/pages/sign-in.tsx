@@ -12,6 +12,7 @@ import { type DashboardEnv, type PageContext, visitorOf } from '../environment.t
 import { submitted } from '../form.ts';
 import { clearSession } from '../session-cookie.ts';
 import { nextPage, startSession, withNext } from '../start-session.ts';
+import { askForAccount, chooseAccountPage } from './choose-account.tsx';
 
 const SIGN_IN = '/dashboard/sign-in';
 const CODE = `${SIGN_IN}/code`;
@@ -62,9 +63,11 @@ export function signInPage(
     submitted(c, page, async ({ email = '', password = '' }) => {
       const entered = await signIn({ email, password }, c.get('visit'));
       if (!entered) throw new ValidationError({ entry: [INVALID] });
+      if ('choice' in entered) return askForAccount(c, entered.choice, nextPage(c));
       return startSession(c, database, entered, nextPage(c));
     }),
   );
+  chooseAccountPage(app, signIn, database);
 }
 
 /** The second step, after which the session is a new one. */

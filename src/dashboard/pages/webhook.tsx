@@ -3,7 +3,6 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeDependencies } from '../../directories/change.ts';
 import { updateBasics } from '../../directories/update.ts';
-import { ValidationError } from '../../errors.ts';
 import type { Turn } from '../../http/turns.ts';
 import { type MayReach, unreachable } from '../../http/warnings.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
@@ -98,7 +97,6 @@ export function webhookPages(
   app.get(`${PATH}/test`, (c) => c.redirect(`${pathOf(c)}/webhook`, 303));
   app.post(`${PATH}/test`, (c) =>
     submitted(c, page, async () => {
-      if (c.get('directory').webhook_url === null) throw new ValidationError({ webhook_url: ["can't be blank"] });
       const target = targetOf(c);
       await testTurn(target.accountId, c.env.outgoing);
       const trial = await tryWebhook(rules, target);

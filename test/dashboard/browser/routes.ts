@@ -46,6 +46,8 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/profile': at('/dashboard/profile'),
   '/dashboard/profile/second-factor': at('/dashboard/profile/second-factor'),
   '/dashboard/sign-in': { ...at('/dashboard/sign-in'), as: 'nobody' },
+  // Leads back to the sign-in page unless there is something to choose (`sign-in.test.ts`).
+  '/dashboard/sign-in/account': null,
   '/dashboard/sign-in/code': { ...at('/dashboard/sign-in/code'), as: 'without code' },
   '/dashboard/link/:token': { path: ({ linkToken }) => `/dashboard/link/${linkToken}`, as: 'nobody' },
   '/dashboard/oidc': null,

@@ -10,8 +10,7 @@
 # is mounted, so SYS_ADMIN is not needed. Who gives powers one by one (--cap-drop ALL --cap-add ...) gives these:
 # Powers: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SYS_CHROOT, SYS_PTRACE
 # A container may not raise net.core.somaxconn itself: without --sysctl (which --network host does not allow) it says so, and
-# sessions wait earlier when berth is stuck. `docker stop` ends all sessions,
-# and berth hears how.
+# sessions wait earlier when berth is stuck. `docker stop` ends all sessions, and berth hears how.
 
 FROM node:24-trixie-slim AS build
 WORKDIR /build

@@ -38,7 +38,7 @@ export interface Config {
   readonly environment: 'live' | 'test';
   /** Requests per account and clock minute. */
   readonly rateLimit: number;
-  /** Requests without a valid key per client address (IPv6: /64) and minute. */
+  /** Requests for what needs no key, without one, per client address (IPv6: /64) and minute. */
   readonly unauthenticatedRateLimit: number;
   /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly string[];
@@ -60,6 +60,8 @@ export interface Config {
     readonly isOn: boolean;
     /** An address of its own; undefined: the API's. */
     readonly own: { readonly host: string; readonly port: number } | undefined;
+    /** Where browsers find it, without a path; undefined: as each request's `Host` says. */
+    readonly url: string | undefined;
     /** Whether people may sign in with a password. Links of the command line let them in all the same. */
     readonly hasPasswordLogin: boolean;
     readonly companyLogin: CompanyLogin | undefined;
@@ -121,6 +123,14 @@ const descriptors = v.optional(
   '',
 );
 const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
+const publicUrl = v.pipe(
+  v.string(),
+  v.check(
+    (text) => /^https:\/\/[^/?#@]+\/?$/.test(text) && URL.canParse(text),
+    'must be an https:// address without a path',
+  ),
+  v.transform((text) => new URL(text).origin),
+);
 const claimMap = v.pipe(
   v.string(),
   v.transform(parseClaimMap),
@@ -171,6 +181,7 @@ const Environment = v.object({
   BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_DASHBOARD_HOST: v.optional(v.string()),
   BERTH_DASHBOARD_PORT: v.optional(port),
+  BERTH_DASHBOARD_URL: v.optional(publicUrl),
   BERTH_PASSWORD_LOGIN: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
   BERTH_OIDC_ISSUER: v.optional(issuer),
   BERTH_OIDC_CLIENT_ID: v.optional(v.string()),
@@ -251,6 +262,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
         env.BERTH_DASHBOARD_PORT === undefined
           ? undefined
           : { host: env.BERTH_DASHBOARD_HOST ?? env.BERTH_API_HOST, port: env.BERTH_DASHBOARD_PORT },
+      url: env.BERTH_DASHBOARD_URL,
       hasPasswordLogin: env.BERTH_PASSWORD_LOGIN === 'on',
       companyLogin: env.BERTH_OIDC_ISSUER === undefined ? undefined : companyLogin(env),
     },

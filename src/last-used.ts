@@ -52,7 +52,7 @@ export function createLastUsed({ database, clock, background, of: { name, write 
     }
   });
   return {
-    note: (key, at = clock.now()) => void used.set(key, at),
+    note: (key, at = clock.now()) => void used.set(key, Math.max(at, used.get(key) ?? 0)),
     flush: loop.run,
     async close() {
       await loop.run();

@@ -26,7 +26,9 @@ import { createRowRemoval } from './directories/row-removal.ts';
 import { type AppDependencies, createApp } from './http/app.ts';
 import { byApiKey } from './http/access.ts';
 import { firstPair, followCertificate, type TlsPair } from './http/certificate.ts';
-import { clientAddress, fromProxy } from './http/client-address.ts';
+import { clientAddress, fromProxy, proxyAddress } from './http/client-address.ts';
+import { connectionLimits } from './http/connections.ts';
+import { NoCertificateError } from './http/health.ts';
 import { observed, requestNames } from './http/observe.ts';
 import { withMoves } from './http/moves.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
@@ -42,7 +44,7 @@ import type { Depart } from './nodes/move/departure.ts';
 import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
-import { offeredKey } from './sftp/offered-key.ts';
+import { offeredKeys } from './sftp/offered-keys.ts';
 import { checkJailDisk, claimJailDisk, jailDiskCheck } from './sftp/jail-disk.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
@@ -202,7 +204,7 @@ function openWebhooks(
   parts: AsyncDisposableStack,
 ): { dispatcher: Dispatcher; send: Send } {
   const { allow, ca, retryDelays } = config.webhooks;
-  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version);
+  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version, log);
   parts.defer(close);
   const observe = metrics.attempt;
   return {
@@ -239,8 +241,7 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recordi
       metrics.transfers(rows);
       changes.committed(rows);
       for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
-        const key = offeredKey(paths, username);
-        if (key) keysUsed.note(`${id} ${key.fingerprint}`, key.at);
+        for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
       }
     },
   });
@@ -276,7 +277,13 @@ async function openApi(
   });
   const nameRequest = requestNames(fromProxy(config.trustedProxies));
   const asked = { log, observe: metrics.request };
-  const ofOperators = createApp({ ...shared, identify: byOperator(database.reads) });
+  /** What the port lacks, if anything: supervisors ask on root's socket, which no stranger can fill. */
+  let obstacle: Error | undefined = new Error('the API does not listen yet');
+  const checkHealth = async (): Promise<void> => {
+    if (obstacle) throw obstacle;
+    await own.checkHealth();
+  };
+  const ofOperators = createApp({ ...shared, checkHealth, identify: byOperator(database.reads) });
   const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
@@ -285,8 +292,13 @@ async function openApi(
   const visited = { clientAddress: address, addressLimit, closing: closing.signal, background };
   const pages = await dashboardOf(config, { ...shared, ...visited }, parts);
   const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
-  const listening = { nameRequest, tls: first ? (first.pair ?? 'pending') : 'proxy' } as const;
   const { own: place } = config.dashboard;
+  const listening = {
+    nameRequest,
+    tls: first ? (first.pair ?? 'pending') : 'proxy',
+    isProxy: proxyAddress(config.trustedProxies),
+    connections: connectionLimits(dashboard && place ? 2 : 1),
+  } as const;
   const both = dashboard && !place ? besideApi(app, dashboard) : app;
   const server = await startHttpServer({ ...listening, ...config.api, app: both });
   parts.defer(() => server.close(GRACE));
@@ -294,9 +306,13 @@ async function openApi(
   const other = dashboard && place && (await startHttpServer({ ...listening, ...place, settings, app: dashboard.app }));
   parts.defer(() => other?.close(GRACE));
   parts.defer(() => closing.abort());
+  obstacle = first && !first.pair ? new NoCertificateError() : undefined;
   const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
   if (!first) return { ...ports, reload: () => undefined, isCertificateRefused: () => false };
-  const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
+  const use = (pair: TlsPair): void => {
+    [server, other].forEach((each) => each?.useCertificate(pair));
+    obstacle = undefined;
+  };
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
   return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
 }

@@ -1,6 +1,9 @@
 // A receiver of berth's webhooks: checks each, answers at once, and works afterwards.
 //
 //	WEBHOOK_SECRET=… PORT=9000 go run .
+//
+// WEBHOOK_SECRET is the secret of the account's webhook. WEBHOOK_SECRETS has those of directories with one of their own, as
+// JSON: {"<directory id>": "<secret>"}.
 package main
 
 import (
@@ -25,6 +28,8 @@ type event struct {
 	DirectoryID string `json:"directory_id"`
 	Filename    string `json:"filename"`
 	SizeBytes   int64  `json:"size_bytes"`
+	// A test tells of a file that is not there.
+	Test bool `json:"test"`
 }
 
 const (
@@ -33,11 +38,13 @@ const (
 )
 
 func main() {
-	secret := os.Getenv("WEBHOOK_SECRET")
-	if secret == "" {
-		log.Fatal("WEBHOOK_SECRET is not set")
+	shared, secrets := os.Getenv("WEBHOOK_SECRET"), map[string]string{}
+	if err := json.Unmarshal([]byte(cmp.Or(os.Getenv("WEBHOOK_SECRETS"), "{}")), &secrets); err != nil {
+		log.Fatal("WEBHOOK_SECRETS: ", err)
 	}
-	key := signingKey(secret)
+	if shared == "" && len(secrets) == 0 {
+		log.Fatal("neither WEBHOOK_SECRET nor WEBHOOK_SECRETS is set")
+	}
 	jobs := make(chan event, 1000)
 	go func() {
 		for job := range jobs {
@@ -52,15 +59,18 @@ func main() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		// Over the raw body: JSON that was parsed and written again has other bytes.
+		// What the body says counts only when the signature fits that directory's secret.
 		var job event
-		if !isSigned(body, r.Header, key) || json.Unmarshal(body, &job) != nil {
+		isRead := json.Unmarshal(body, &job) == nil
+		secret := cmp.Or(secrets[job.DirectoryID], shared)
+		// Over the raw body: JSON that was parsed and written again has other bytes.
+		if !isRead || secret == "" || !isSigned(body, r.Header, signingKey(secret)) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
 		// berth waits for 5 s, and repeats what was not answered by then.
 		w.WriteHeader(http.StatusNoContent)
-		if _, isKnown := taken.LoadOrStore(r.Header.Get("Webhook-Id"), true); !isKnown {
+		if _, isKnown := taken.LoadOrStore(r.Header.Get("Webhook-Id"), true); !isKnown && !job.Test {
 			jobs <- job
 		}
 	})

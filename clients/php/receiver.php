@@ -3,25 +3,37 @@
  * A receiver of berth's webhooks: checks each, answers at once, and works afterwards.
  *
  *     WEBHOOK_SECRET=… php -S 0.0.0.0:9000 receiver.php      (to try it; PHP-FPM in earnest)
+ *
+ * WEBHOOK_SECRET is the secret of the account's webhook. WEBHOOK_SECRETS has those of directories with one of their own, as
+ * JSON: {"<directory id>": "<secret>"}.
  */
 declare(strict_types=1);
 
 const LARGEST = 1 << 20;
 const TOLERANCE = 300;
 
-$secret = getenv('WEBHOOK_SECRET') ?: throw new RuntimeException('WEBHOOK_SECRET is not set');
+$shared = getenv('WEBHOOK_SECRET') ?: null;
+$secrets = json_decode(getenv('WEBHOOK_SECRETS') ?: '{}', true, flags: JSON_THROW_ON_ERROR);
+if ($shared === null && $secrets === []) {
+    throw new RuntimeException('neither WEBHOOK_SECRET nor WEBHOOK_SECRETS is set');
+}
 // Over the raw body: JSON that was parsed and written again has other bytes.
 $body = (string) file_get_contents('php://input', length: LARGEST);
 $id = $_SERVER['HTTP_WEBHOOK_ID'] ?? '';
-if (!isSigned($body, $id, signingKey($secret))) {
+// What the body says counts only when the signature fits that directory's secret.
+$event = json_decode($body, true);
+$directory = is_array($event) ? ($event['directory_id'] ?? '') : '';
+$secret = (is_string($directory) ? ($secrets[$directory] ?? null) : null) ?? $shared;
+if (!is_array($event) || $secret === null || !isSigned($body, $id, signingKey($secret))) {
     http_response_code(401);
     exit;
 }
 $isNew = take($id);
 // berth waits for 5 s, and repeats what was not answered by then.
 answer(204);
-if ($isNew) {
-    work(json_decode($body, true, flags: JSON_THROW_ON_ERROR));
+// A test tells of a file that is not there.
+if ($isNew && !($event['test'] ?? false)) {
+    work($event);
 }
 
 /** Whether webhook-signature is right (Standard Webhooks) and webhook-timestamp near this machine's clock. */

@@ -15,9 +15,10 @@ class WebhookError(ValueError):
     """The request is not from berth, or it is too old. Its message says which check failed."""
 
 
-def verify_webhook(raw_body: bytes, headers, secret: str, tolerance: float = 300) -> dict:
+def verify_webhook(raw_body: bytes, headers, secret, tolerance: float = 300) -> dict:
     """Return the event of a webhook whose webhook-signature is right (Standard Webhooks).
 
+    secret is one for all, or a function that is given the id of the directory and returns its secret, or None.
     headers is any mapping, or anything else that has items(). webhook-id is signed, too, and the same at each attempt:
     drop what you have had. tolerance says how far webhook-timestamp may be from this machine's clock, in seconds.
     Raises WebhookError: answer 401.
@@ -30,12 +31,26 @@ def verify_webhook(raw_body: bytes, headers, secret: str, tolerance: float = 300
     if not re.fullmatch("[0-9]{1,12}", timestamp) or abs(time.time() - int(timestamp)) > tolerance:
         raise WebhookError("webhook-timestamp is too far from the clock")
     signed = f"{given['webhook-id']}.{timestamp}.".encode() + raw_body
-    expected = b"v1," + base64.b64encode(hmac.new(_signing_key(secret), signed, hashlib.sha256).digest())
+    expected = b"v1," + base64.b64encode(hmac.new(_signing_key(_secret_for(raw_body, secret)), signed, hashlib.sha256).digest())
     # There are two while a secret is being replaced.
     signatures = given["webhook-signature"].encode().split(b" ")
     if not any([hmac.compare_digest(signature, expected) for signature in signatures]):
         raise WebhookError("no signature fits the secret")
     return json.loads(raw_body)
+
+
+def _secret_for(raw_body: bytes, secret) -> str:
+    """What the body says counts only when the signature fits that directory's secret."""
+    if not callable(secret):
+        return secret
+    try:
+        directory = str(json.loads(raw_body)["directory_id"])
+    except (ValueError, TypeError, LookupError):
+        directory = ""
+    found = secret(directory)
+    if found is None:
+        raise WebhookError("there is no secret for this directory")
+    return found
 
 
 def verify(raw_body: bytes, header: str, secret: str) -> bool:

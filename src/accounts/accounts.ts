@@ -36,8 +36,8 @@ export async function createAccount(
 }
 
 /** All accounts but those that are being deleted, oldest first. */
-export async function listAccounts(database: Database): Promise<AccountsTable[]> {
-  return database.db
+export async function listAccounts({ reads }: Pick<Database, 'reads'>): Promise<AccountsTable[]> {
+  return reads
     .selectFrom('accounts')
     .selectAll()
     .where('deleted_at', 'is', null)

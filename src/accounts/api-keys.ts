@@ -10,6 +10,7 @@ import { BerthError, OperatorError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import type { UsedKeys } from '../last-used.ts';
 import { checked, INVALID } from '../validation.ts';
+import { verifyAsker } from './asker.ts';
 import { GivenName, lockedAccount, requireAccount, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 import { allowsApi } from './plans.ts';
@@ -48,6 +49,7 @@ export async function createKey(
     created_by: asker?.keyId ?? null,
   };
   await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const account = await lockedAccount(tx, accountId);
     if (!account) throw unknownAccount(accountId);
     if (asker?.accountId !== undefined && !allowsApi(account.plan))
@@ -106,6 +108,7 @@ export async function revokeKey(
   asker?: KeyAsker,
 ): Promise<ApiKey> {
   return database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
     if (!key || (asker?.accountId ?? key.account_id) !== key.account_id)
       throw new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`);

@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely';
 import { compiled } from '../db/compiled.ts';
 import type { Plan, Role, Tables } from '../db/schema.ts';
+import type { Credential } from './asker.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
 
 export interface Principal {
@@ -9,6 +10,8 @@ export interface Principal {
   readonly keyId: string;
   readonly role: Role;
   readonly plan: Plan;
+  /** What a change verifies again; root's commands have none. */
+  readonly credential?: Credential;
 }
 
 /** The principal of a key, or undefined when it was never issued, is revoked, belongs to the other environment or to an account that is being deleted. */
@@ -25,5 +28,9 @@ const byHash = compiled<{ hash: string }>()((db, p) =>
 );
 
 export function createAuthenticate(reads: Kysely<Tables>, environment: Environment): Authenticate {
-  return async (key) => (isWellFormedKey(key, environment) ? byHash.first(reads, { hash: hashKey(key) }) : undefined);
+  return async (key) => {
+    if (!isWellFormedKey(key, environment)) return undefined;
+    const found = await byHash.first(reads, { hash: hashKey(key) });
+    return found && { ...found, credential: { kind: 'api-key', id: found.keyId, role: found.role } };
+  };
 }

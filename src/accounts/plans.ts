@@ -1,5 +1,6 @@
 /** What each plan allows (specification, "Limits" and "Authentication" 6). */
 import type { Plan } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
 
 export const PLANS = ['free', 'starter', 'pro', 'business'] as const satisfies readonly Plan[];
 
@@ -13,4 +14,13 @@ export const DIRECTORY_LIMITS: Readonly<Record<Plan, number | undefined>> = {
 
 export function allowsApi(plan: Plan): boolean {
   return plan === 'pro' || plan === 'business';
+}
+
+/** @throws {BerthError} `plan_required` on a plan without the API. */
+export function requireApi(plan: Plan): void {
+  if (allowsApi(plan)) return;
+  throw new BerthError(
+    'plan_required',
+    'API access requires a Pro or Business plan. Change the plan of the account to use it.',
+  );
 }

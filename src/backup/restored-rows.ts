@@ -4,6 +4,7 @@ import { forgottenInode } from '../db/forgotten-inodes.ts';
 import type { Database } from '../db/open.ts';
 import { skipUids } from '../db/shared.ts';
 import { FIRST_UID } from '../directories/create.ts';
+import { skipNumbers } from '../history/events.ts';
 import { randomText } from '../random-text.ts';
 
 /** More UIDs than can have been given out since the backup. The range holds 2,600 times as many. */
@@ -25,6 +26,7 @@ export interface RestoredRows {
  * - Sessions and links of the dashboard's users do not come to life again: they may have ended since.
  * - UIDs and usernames given out after the backup are unknown here and must not be given out again: a part of the range is
  *   skipped.
+ * - So are numbers of events: a reader who is further than the backup hears of it.
  *
  * - The clock: the time since the backup has really passed.
  *
@@ -52,6 +54,8 @@ export async function adaptRestored({ db }: Database, node: string): Promise<Res
       .execute();
     const username = `restored-${randomText('abcdefghijklmnopqrstuvwxyz0123456789', 16)}`;
     await skipUids(tx, FIRST_UID, SKIPPED_UIDS, username);
+
+    await skipNumbers(tx);
 
     const live = await here.select('sftp_username').where('deleted_at', 'is', null).execute();
     const { files } = await tx

@@ -5,6 +5,7 @@ import { PLANS } from '../accounts/plans.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
 import { shortTime } from '../terminal.ts';
 import { deleteCommand } from './account-delete.ts';
+import { accountWebhookCommand } from './account-webhook.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { sayingRefusals } from './refusals.ts';
@@ -71,5 +72,5 @@ export function accountCommand(invocation: Invocation): Command {
       print(json ? JSON.stringify(STYLE.json(account)) : `Account ${account.id} is on the ${account.plan} plan`);
     });
 
-  return command.addCommand(deleteCommand(invocation));
+  return command.addCommand(accountWebhookCommand(invocation)).addCommand(deleteCommand(invocation));
 }

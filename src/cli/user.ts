@@ -17,8 +17,8 @@ import {
   setDisabled,
   setRole,
   type User,
-  userByEmail,
   type UserChange,
+  usersByEmail,
 } from '../users/users.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
@@ -36,6 +36,10 @@ Examples:
 
 interface Json {
   readonly json?: true;
+}
+
+interface Named extends Json {
+  readonly account?: string;
 }
 
 function stateOf({ disabled_at, has_password }: User): string {
@@ -121,8 +125,8 @@ function setRoleCommand(invocation: Invocation): Command {
   return changeCommand('set-role', 'Change what a user may do, and end the sessions')
     .addArgument(new Argument('<role>').choices(ROLES))
     .addHelpText('after', '\nExample:\n  berth user set-role ann@example.com member')
-    .action((email: string, role: Role, { json }: Json) =>
-      changed(invocation, email, json, 'set-role', (database, user, change) =>
+    .action((email: string, role: Role, { account, json }: Named) =>
+      changed(invocation, { email, account }, json, 'set-role', (database, user, change) =>
         setRole({ database, clock: invocation.clock }, user.id, role, change),
       ),
     );
@@ -132,8 +136,8 @@ function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisa
   const description = isDisabled ? 'Keep a user out, and end the sessions' : 'Let a user in again';
   return changeCommand(name, description)
     .addHelpText('after', `\nExample:\n  berth user ${name} ann@example.com`)
-    .action((email: string, { json }: Json) =>
-      changed(invocation, email, json, name, (database, user, change) =>
+    .action((email: string, { account, json }: Named) =>
+      changed(invocation, { email, account }, json, name, (database, user, change) =>
         setDisabled({ database, clock: invocation.clock }, user.id, isDisabled, change),
       ),
     );
@@ -147,10 +151,10 @@ function resetCommand(invocation: Invocation): Command {
       'after',
       '\nExamples:\n  berth user reset ann@example.com\n  berth user reset ann@example.com --second-factor',
     )
-    .action(async (email: string, { secondFactor, json }: { secondFactor?: true } & Json) => {
+    .action(async (email: string, { account, secondFactor, json }: { secondFactor?: true } & Named) => {
       const settings = config();
       const reset = await withDatabase(settings, async (database) => {
-        const user = await namedUser(database, email);
+        const user = await namedUser(database, { email, account });
         const by = changeOf(invocation, user, 'reset');
         // In this order: what is left of an interrupted command is not the password alone.
         const token = await resetPassword({ database, clock }, user.id, by);
@@ -164,21 +168,25 @@ function resetCommand(invocation: Invocation): Command {
 }
 
 function changeCommand(name: string, description: string): Command {
-  return new Command(name).description(description).argument('<email>').option('--json', 'print JSON');
+  return new Command(name)
+    .description(description)
+    .argument('<email>')
+    .option('--account <id>', 'the account of the user, where the email is one of several')
+    .option('--json', 'print JSON');
 }
 
 /** Makes the change, and prints the user as it is then. */
 async function changed(
   invocation: Invocation,
-  email: string,
+  named: { readonly email: string; readonly account?: string | undefined },
   json: true | undefined,
   step: string,
   change: (database: Database, user: User, by: UserChange) => Promise<void>,
 ): Promise<void> {
   const user = await withDatabase(invocation.config(), async (database) => {
-    const found = await namedUser(database, email);
+    const found = await namedUser(database, named);
     await sayingRefusals(() => change(database, found, changeOf(invocation, found, step)));
-    return namedUser(database, email);
+    return namedUser(database, { email: found.email, account: found.account_id });
   });
   const { role } = user;
   invocation.print(
@@ -186,10 +194,16 @@ async function changed(
   );
 }
 
-async function namedUser({ db }: Pick<Database, 'db'>, email: string): Promise<User> {
-  const user = await userByEmail(db, email);
+async function namedUser(
+  { db }: Pick<Database, 'db'>,
+  { email, account }: { readonly email: string; readonly account?: string | undefined },
+): Promise<User> {
+  const all = await usersByEmail(db, email);
+  const [user, ...others] = account === undefined ? all : all.filter(({ account_id }) => account_id === account);
   if (!user) throw new OperatorError(`there is no user ${JSON.stringify(email)}: see berth user list`);
-  return user;
+  if (others.length === 0) return user;
+  const accounts = all.map(({ account_id }) => account_id).join(', ');
+  throw new OperatorError(`several accounts have a user ${JSON.stringify(email)}: add --account, one of ${accounts}`);
 }
 
 function askerOf({ environment }: Invocation, accountId: string, step: string): UserChange['asker'] {

@@ -1,10 +1,14 @@
-/** The stylesheet and the script: files of `static/`, read once, with a tag that changes with them. */
+/** The stylesheet, the script and the mark: files of `static/`, read once, with a tag that changes with them. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Hono } from 'hono';
 import type { DashboardEnv } from './environment.ts';
 
-const TYPES = { 'style.css': 'text/css; charset=utf-8', 'script.js': 'text/javascript; charset=utf-8' } as const;
+const TYPES = {
+  'style.css': 'text/css; charset=utf-8',
+  'script.js': 'text/javascript; charset=utf-8',
+  'mark.svg': 'image/svg+xml',
+} as const;
 
 /** By way of `src/`, which an installation has beside what was compiled. */
 const FOLDER = new URL('../../src/dashboard/static/', import.meta.url);

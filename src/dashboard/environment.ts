@@ -43,8 +43,8 @@ export function visitorOf(c: PageContext): SignedIn | undefined {
 
 /** Who asks for a change, as the audit names it. */
 export function askerOf(c: PageContext): Asker {
-  const { accountId, keyId } = c.get('user').principal;
-  return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}` };
+  const { accountId, keyId, credential } = c.get('user').principal;
+  return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}`, credential };
 }
 
 export function isAdmin(c: PageContext): boolean {

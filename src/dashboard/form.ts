@@ -1,5 +1,6 @@
 /** What a form says, and where it leads. */
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { type Micros, parseMicros } from '../clock.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import type { FormFields, PageContext, Refused } from './environment.ts';
 
@@ -43,6 +44,11 @@ function refusalOf(error: unknown): [ContentfulStatusCode, Omit<Refused, 'given'
   if (!(error instanceof BerthError) || !known) throw error;
   const [status, sentence = `${error.message}.`] = known;
   return [status, { problem: sentence }];
+}
+
+/** A time as a browser sends it, in UTC; undefined for an empty field, and for what is no time. */
+export function timeIn(text = ''): Micros | undefined {
+  return text === '' ? undefined : parseMicros(`${text}${text.length === 16 ? ':00' : ''}Z`);
 }
 
 /** An empty field stands for no text. */

@@ -2,7 +2,6 @@
  * What stands before every page: headers, the size and the type of forms, where they come from, and the session. Pages
  * that need no session come first (`start.ts`).
  */
-import { timingSafeEqual } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { csrf } from 'hono/csrf';
@@ -18,6 +17,7 @@ import type { ClientAddress } from '../http/client-address.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
 import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
+import { isFormOf } from './form-token.ts';
 import { clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
@@ -61,9 +61,18 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     c.env.notes.route ??= routePath(c, -1);
     if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
     // A client's file is nothing of ours, whatever a browser makes of it.
-    if (c.res.headers.has('content-disposition')) c.header('content-security-policy', "default-src 'none'; sandbox");
+    if (c.res.headers.has('content-disposition')) c.header('content-security-policy', fileSecurityPolicy(c));
   };
-  return [known, headers, bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge }), sameOrigin, formsOnly];
+  const limited = bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge });
+  // A file that is put into a directory (`pages/file.tsx`) is no form, and of any size.
+  const limit: Handler = (c, next) => (c.req.method === 'PUT' ? next() : limited(c, next));
+  return [known, headers, limit, sameOrigin, formsOnly];
+}
+
+/** A browser's own viewer of PDFs does not run in a sandbox. It runs no script of ours. */
+function fileSecurityPolicy(c: PageContext): string {
+  const isPdf = c.res.headers.get('content-type') === 'application/pdf';
+  return isPdf ? "default-src 'none'; object-src 'self'; frame-ancestors 'none'" : "default-src 'none'; sandbox";
 }
 
 function tooLarge(): never {
@@ -85,13 +94,17 @@ export function findSession({ database, clock, userLimit, addressLimit }: Sessio
     const [token, visit] = [sessionToken(c), c.get('visit')];
     // A page that follows what happens keeps no session alive.
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
-    const user = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
-    if (token === undefined || !user) {
+    const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
+    if (token === undefined || !first) {
       addressLimit.take(visit.address);
       return next();
     }
-    c.env.notes.principal = user.principal;
-    userLimit.take(user.userId);
+    c.env.notes.principal = first.principal;
+    userLimit.take(first.userId);
+    // A form may come long after its headers: whose session it is now, decides.
+    if (c.req.method === 'POST') await c.req.parseBody();
+    const user = c.req.method === 'POST' ? await sessionOf({ database, clock }, token) : first;
+    if (!user) return next();
     c.set('user', user);
     c.set('csrf', csrfToken(token));
     return next();
@@ -119,19 +132,23 @@ const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];
 const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out'];
 
 function signInFor(c: PageContext): string {
-  if (c.req.method !== 'GET' || c.req.path === '/dashboard') return '/dashboard/sign-in';
-  const { pathname, search } = new URL(c.req.url);
-  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search }).toString()}`;
+  if (c.req.path === '/dashboard') return '/dashboard/sign-in';
+  // What was posted is nothing to come back to, but the page that has the form is.
+  const from = c.req.method === 'GET' ? c.req.url : c.req.header('referer');
+  const { pathname, search, host } = URL.parse(from ?? '') ?? { pathname: '', search: '', host: '' };
+  const isOurs = host === c.req.header('host') && pathname.startsWith('/dashboard/');
+  if (c.req.method !== 'GET' && !isOurs) return '/dashboard/sign-in';
+  const ended = c.req.method === 'GET' ? {} : { ended: '' };
+  return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search, ...ended }).toString()}`;
 }
 
 /** @throws {BerthError} `not_authorized` for a form that is not of this session. */
 async function checkForm(c: PageContext): Promise<void> {
   const { _csrf: sent } = await c.req.parseBody();
-  const [given, expected] = [Buffer.from(typeof sent === 'string' ? sent : ''), Buffer.from(c.get('csrf'))];
-  if (given.length !== expected.length || !timingSafeEqual(given, expected))
+  if (!isFormOf(c, typeof sent === 'string' ? sent : ''))
     throw new BerthError(
       'not_authorized',
-      'This form is not of your session any more. Go back, reload the page and try again.',
+      'You signed in again after opening this form. Reload the page and try again.',
     );
 }
 

@@ -13,12 +13,12 @@ import { liveDirectory } from '../directories/target.ts';
 import { BerthError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
-import { sessionOf } from '../users/sessions.ts';
+import { sessionOf, type SignedIn } from '../users/sessions.ts';
 import { type PageContext, targetOf } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
 
-/** Streams at once of a user, who has some tabs, and in all. */
-const [OF_USER, IN_ALL] = [6, 200];
+/** Streams at once of a user, who has some tabs, of an account, and in all. */
+const [OF_USER, OF_ACCOUNT, IN_ALL] = [6, 30, 200];
 /** Between two looks at the session while nothing happens, and at least between two parts, in ms. */
 const [BEAT, PAUSE] = [10_000, 1000];
 
@@ -31,17 +31,32 @@ export interface LiveDependencies {
   readonly log: Log;
 }
 
-/** Follows the files of that directory with what `render` makes of them. */
-export type Live = (c: PageContext, directoryId: string, render: () => Promise<string>) => Promise<Response>;
+/** What a page follows. */
+export interface Followed {
+  /** Its files; undefined for a page of the whole account. */
+  readonly directoryId?: string;
+  /** In ms: how often it is looked whether something else has changed, for what nobody reports. */
+  readonly every?: number;
+}
+
+/** Sends what `render` makes of it, again and again whenever that is something else. */
+export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
 export function createLive({ database, clock, changes, closing, log }: LiveDependencies): Live {
-  /** The users of the streams that are open. */
-  const open: string[] = [];
+  /** Whose streams are open. */
+  const open: SignedIn[] = [];
+
+  function isOver(user: SignedIn): boolean {
+    const ofAccount = open.filter(({ principal }) => principal.accountId === user.principal.accountId);
+    const own = ofAccount.filter(({ userId }) => userId === user.userId);
+    return open.length >= IN_ALL || ofAccount.length >= OF_ACCOUNT || own.length >= OF_USER;
+  }
 
   /** Whether the page could still be had. */
-  async function isAllowed(c: PageContext, directoryId: string): Promise<boolean> {
+  async function isAllowed(c: PageContext, directoryId: string | undefined): Promise<boolean> {
     const user = await sessionOf({ database, clock }, sessionToken(c) ?? '');
     if (!user || user.awaitsCode || user.needsSecondFactor) return false;
+    if (directoryId === undefined) return true;
     try {
       await liveDirectory(database.reads, targetOf(c, directoryId));
       return true;
@@ -51,24 +66,25 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     }
   }
 
-  return async (c, directoryId, render) => {
+  return async (c, { directoryId, every = BEAT }, render) => {
     const { outgoing } = c.env;
-    const { userId } = c.get('user');
+    const user = c.get('user');
     // Before, its end would not be told.
     if (!outgoing.socket) await once(outgoing, 'socket');
-    const isOver = open.length >= IN_ALL || open.filter((each) => each === userId).length >= OF_USER;
     // Says to an EventSource that it need not try again (HTML, section 9.2.3).
-    if (isOver || outgoing.destroyed || closing.aborted) return c.body(null, 204);
+    if (isOver(user) || outgoing.destroyed || closing.aborted) return c.body(null, 204);
     const gone = new AbortController();
     const ended = AbortSignal.any([gone.signal, closing]);
     let [isDue, wake] = [true, (): void => undefined];
-    const unwatch = changes.watch(directoryId, () => {
+    const changed = (): void => {
       isDue = true;
       wake();
-    });
-    open.push(userId);
+    };
+    const unwatch = directoryId === undefined ? () => undefined : changes.watch(directoryId, changed);
+    let sent = '';
+    open.push(user);
     outgoing.once('close', () => {
-      open.splice(open.indexOf(userId), 1);
+      open.splice(open.indexOf(user), 1);
       unwatch();
       gone.abort();
     });
@@ -86,11 +102,14 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
           }
           if (isDue) {
             isDue = false;
-            await stream.writeSSE({ event: 'list', data: await render() });
+            const data = await render();
+            if (data === sent && every < BEAT) await stream.write(':\n\n');
+            else await stream.writeSSE({ event: 'list', data });
+            sent = data;
             await wait(PAUSE, undefined, { signal: ended });
           } else await stream.write(':\n\n');
           const { promise, resolve } = Promise.withResolvers<void>();
-          const timer = setTimeout(resolve, BEAT);
+          const timer = setTimeout(every < BEAT ? changed : resolve, every);
           wake = resolve;
           if (!isDue && !ended.aborted) await promise;
           clearTimeout(timer);

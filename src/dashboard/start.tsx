@@ -4,8 +4,9 @@ import { jsxRenderer } from 'hono/jsx-renderer';
 import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
-import { type ClientAddress, clientNetwork } from '../http/client-address.ts';
+import { type ClientAddress, clientNetwork, clientSite } from '../http/client-address.ts';
 import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
+import { rawPath } from '../http/raw-path.ts';
 import type { Turn } from '../http/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { MayReach } from '../http/warnings.ts';
@@ -19,22 +20,28 @@ import { createSignIn } from '../users/sign-in.ts';
 import { createTries } from '../users/tries.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
+import { noteDone } from './done.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
 import { createLive } from './live.ts';
+import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
 import { accountPage } from './pages/account.tsx';
 import { activityPage } from './pages/activity.tsx';
 import { apiKeysPage } from './pages/api-keys.tsx';
 import { COMPANY_LOGIN, companyLoginPages } from './pages/company-login.tsx';
 import { directoriesPage } from './pages/directories.tsx';
 import { directoryPage } from './pages/directory.tsx';
+import { connectPage } from './pages/directory/connect.tsx';
+import { settingsPage } from './pages/directory/settings.tsx';
 import { errorPage, notFoundPage } from './pages/error.tsx';
+import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
 import { profilePage } from './pages/profile.tsx';
 import { secondFactorPage } from './pages/second-factor.tsx';
+import { sessionsPage } from './pages/sessions.tsx';
 import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
 import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
@@ -50,7 +57,7 @@ export interface DashboardDependencies {
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined where it is the dashboard's own. */
   readonly apiHost: string | undefined;
-  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin'>;
+  readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
@@ -76,9 +83,9 @@ export function isDashboard(target: string): boolean {
 
 export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
   const { rules, log, environment, apiHost } = deps;
-  const { hasPasswordLogin, companyLogin } = deps.settings;
+  const { hasPasswordLogin, companyLogin, url } = deps.settings;
   const { database, clock } = rules;
-  const app = new Hono<DashboardEnv>({ getPath: ({ url }) => new URL(url).pathname });
+  const app = new Hono<DashboardEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
   app.notFound(notFoundPage);
 
@@ -86,6 +93,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
   app.use('/dashboard/link/*', hidingLink);
   app.use(...everyRequest(deps.clientAddress));
+  app.use(noteDone);
   serveAssets(app);
 
   const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
@@ -93,30 +101,40 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
 
   const passwords = createPasswords();
   const entry = { database, clock, passwords };
-  const signIn = createSignIn({ ...entry, networkOf: clientNetwork, limits: attemptLimits() });
+  const signIn = createSignIn({
+    ...entry,
+    networkOf: { network: clientNetwork, site: clientSite },
+    limits: attemptLimits(),
+  });
   signInPage(app, database, {
     signIn: hasPasswordLogin ? signIn : undefined,
     companyLogin: companyLogin && COMPANY_LOGIN,
   });
-  if (companyLogin) companyLoginPages(app, companyLogin, { database, clock, log });
+  if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
   linkPage(app, entry);
 
   // Pages for those who are not signed in stand before this line.
   app.use(requireSession);
-  const secondFactor = { ...entry, tries: createTries(() => performance.now()) };
+  const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
   overviewPage(app, rules);
+  failingWebhooksPage(app, database);
   directoriesPage(app, rules);
   app.use('/dashboard/directories/:id/*', withDirectory(database.reads));
-  directoryPage(app, rules, deps.hostKeys);
-  filesPage(app, { ...deps, reads: database.reads, live: createLive({ ...deps, database, clock }) });
-  activityPage(app, { ...deps, database, clock });
+  directoryPage(app, { ...deps, clock, reads: database.reads });
+  connectPage(app, rules, deps.hostKeys);
+  settingsPage(app, rules);
+  const live = createLive({ ...deps, database, clock });
+  filesPage(app, { ...deps, reads: database.reads, live });
+  activityPage(app, { ...deps, database, clock, live });
   filePages(app, deps);
-  webhookPages(app, { ...deps, rules: { ...rules, ...deps.webhooks } });
+  webhookPages(app, { ...deps, live, rules: { ...rules, ...deps.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);
   userPage(app, rules);
+  sessionsPage(app, { ...deps, database, clock, live });
+  accountDeliveriesPage(app, { rules: { ...rules, ...deps.webhooks }, live });
   accountPage(app, rules);
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);

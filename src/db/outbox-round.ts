@@ -41,7 +41,10 @@ export interface EndedAttempt {
 
 export interface RoundRow
   extends
-    Pick<DeliveriesTable, 'id' | 'directory_id' | 'account_id' | 'destination' | 'body' | 'inserted_at' | 'attempts'>,
+    Pick<
+      DeliveriesTable,
+      'id' | 'directory_id' | 'account_id' | 'upload_id' | 'destination' | 'body' | 'inserted_at' | 'attempts'
+    >,
     Pick<DirectoriesTable, 'webhook_url'> {
   readonly webhook_secret: string | null;
   readonly next_webhook_secret: string | null;
@@ -137,18 +140,22 @@ const round = compiled<Parameters>()((_, p) => ({
           state = 'running',
           attempts = d.attempts + 1,
           due_at = clock.now + ${p('lease')}::bigint,
-          url = coalesce(o.webhook_url, d.url)
-        from due left join directories o on o.id = due.directory_id, clock
+          url = coalesce(o.webhook_url, w.url, d.url)
+        from due
+        left join directories o on o.id = due.directory_id
+        left join account_webhooks w on w.account_id = o.account_id, clock
         where d.id = due.id
-        returning d.id, d.directory_id, d.account_id, d.destination, d.body, d.inserted_at, d.attempts,
-          o.webhook_url, o.webhook_secret, o.next_webhook_secret
+        returning d.id, d.directory_id, d.account_id, d.upload_id, d.destination, d.body, d.inserted_at, d.attempts,
+          coalesce(o.webhook_url, w.url) as webhook_url,
+          case when o.webhook_url is null then w.secret else o.webhook_secret end as webhook_secret,
+          case when o.webhook_url is null then w.next_secret else o.next_webhook_secret end as next_webhook_secret
       ),
       begun as (
         insert into attempts (delivery_id, number, started_at) select taken.id, taken.attempts, clock.now from taken, clock
       )
       select * from taken
       union all
-      select null, null, null, ripened.destination, null, null, null, null, null, null from ripened`.compile(_),
+      select null, null, null, null, ripened.destination, null, null, null, null, null, null from ripened`.compile(_),
 }));
 
 /** @returns what was claimed, and the destination of each delivery that has become due. */

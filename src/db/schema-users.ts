@@ -9,7 +9,7 @@ export type Role = 'admin' | 'member';
 export interface UsersTable {
   id: string;
   account_id: string;
-  /** In lower case, and one user's alone. */
+  /** ASCII in lower case, and one user's alone within the account. */
   email: string;
   role: Role;
   /** Null until a link was used to set one, and for those who come by their company's login alone. */
@@ -57,6 +57,20 @@ export interface RecoveryCodesTable {
   hash: string;
 }
 
+/** From where a user has signed in (`users/known-networks.ts`). */
+export interface UserNetworksTable {
+  user_id: string;
+  network: string;
+  seen_at: Micros;
+}
+
+/** Codes that were wrong in a row, and until when the next one has to wait. */
+export interface CodeTriesTable {
+  user_id: string;
+  count: number;
+  until: Micros;
+}
+
 /** What came in on a day, by the rows of `transfers` that say `uploaded`. */
 export interface DailyUploadsTable {
   account_id: string;
@@ -71,6 +85,17 @@ export interface DailyStorageTable {
   account_id: string;
   day: Micros;
   bytes: number;
+}
+
+/** What came into a directory on a day on which files came or went. */
+export interface DirectoryDaysTable {
+  directory_id: string;
+  /** Its start in UTC. */
+  day: Micros;
+  uploads: number;
+  bytes: number;
+  /** What the directory held when that day was last looked at; null when it was not. */
+  stored: number | null;
 }
 
 /** Logins that sshd refused on a day. */
@@ -103,9 +128,12 @@ export interface UserTables {
   user_links: UserLinksTable;
   user_sessions: UserSessionsTable;
   recovery_codes: RecoveryCodesTable;
+  user_networks: UserNetworksTable;
+  code_tries: CodeTriesTable;
   daily_uploads: DailyUploadsTable;
   daily_storage: DailyStorageTable;
   daily_refusals: DailyRefusalsTable;
+  directory_days: DirectoryDaysTable;
   logins: LoginsTable;
   login_log: LoginLogTable;
 }

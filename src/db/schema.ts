@@ -207,6 +207,37 @@ export interface TransfersTable {
   began_at: Micros | null;
 }
 
+/** What an account can follow (`history/events.ts`). Complete in itself, as transfers are. */
+export interface EventsTable {
+  id: Generated<number>;
+  account_id: string;
+  /** 1, 2, 3, … in its account; null until somebody reads. */
+  sequence: number | null;
+  at: Micros;
+  /** `file.uploaded`. */
+  event: string;
+  directory_id: string;
+  /** As `deliveries.upload_id`. */
+  upload_id: string | null;
+  /** JSON text: what its webhook says. */
+  body: string;
+}
+
+/** The highest number of an event that was given out in the account. */
+export interface EventSequencesTable {
+  account_id: string;
+  last: number;
+}
+
+/** Where webhooks of directories go that have no URL of their own, and how those are signed. */
+export interface AccountWebhooksTable {
+  account_id: string;
+  url: string | null;
+  secret: string;
+  /** As `directories.next_webhook_secret`. */
+  next_secret: string | null;
+}
+
 export type AuditAction =
   | 'create'
   | 'undo-create'
@@ -274,6 +305,12 @@ export interface ClockTable {
   lead: Micros;
 }
 
+/** How much is kept for each account's Idempotency-Keys. */
+export interface KeptAnswerTotalsTable {
+  account_id: string;
+  bytes: number;
+}
+
 export interface Tables extends UserTables, NodeTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
@@ -287,8 +324,12 @@ export interface Tables extends UserTables, NodeTables {
   deliveries: DeliveriesTable;
   attempts: AttemptsTable;
   transfers: TransfersTable;
+  events: EventsTable;
+  event_sequences: EventSequencesTable;
+  account_webhooks: AccountWebhooksTable;
   audit: AuditTable;
   placements: PlacementsTable;
   kept_answers: KeptAnswersTable;
+  kept_answer_totals: KeptAnswerTotalsTable;
   clock: ClockTable;
 }

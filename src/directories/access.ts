@@ -37,11 +37,16 @@ const networks = v.pipe(
     for (const text of dataset.value.slice(0, MOST_NETWORKS)) {
       const result = networkOf(text);
       if ('network' in result) found.add(result.network);
-      else addIssue({ message: `${text.length > 50 ? 'a network' : text.toWellFormed()} ${result.problem}` });
+      else addIssue({ message: `${shownNetwork(text)} ${result.problem}` });
     }
     return JSON.stringify([...found]);
   }),
 );
+
+function shownNetwork(text: string): string {
+  if (text.trim() === '') return 'an empty text';
+  return text.length > 50 ? 'a network' : text.toWellFormed();
+}
 
 export const AccessFields = v.pipe(
   v.object({

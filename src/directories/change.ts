@@ -6,6 +6,7 @@
  * Repeating the request applies it anew.
  */
 import { sql, type Transaction, type Updateable } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
@@ -68,6 +69,7 @@ async function changeOnce(
 ): Promise<DirectoriesTable> {
   const { id, asker } = target;
   const done = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);

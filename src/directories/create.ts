@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
@@ -52,6 +53,7 @@ export async function createDirectory(
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
     deps.database.db.transaction().execute(async (tx) => {
+      await verifyAsker(tx, asker);
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
       const now = deps.clock.now();
@@ -188,7 +190,8 @@ async function undo(
   removeAnswer?: Removal,
 ): Promise<void> {
   try {
-    const audited = asker && ({ asker, action: 'undo-create' } as const);
+    // Also for an asker whose key was revoked meanwhile.
+    const audited = asker && ({ asker: { ...asker, credential: undefined }, action: 'undo-create' } as const);
     const deleted = await markDeleted(deps, directory.account_id, directory.id, audited, removeAnswer);
     if (deleted) await takeAway(deps, deleted, true);
   } catch {

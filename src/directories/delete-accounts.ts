@@ -58,6 +58,7 @@ async function removeAccount({ database }: Dependencies, id: string): Promise<vo
     const directory = await tx.selectFrom('directories').select('id').where('account_id', '=', id).executeTakeFirst();
     if (directory) return;
     await tx.deleteFrom('kept_answers').where('account_id', '=', id).execute();
+    await tx.deleteFrom('kept_answer_totals').where('account_id', '=', id).execute();
     await tx.deleteFrom('api_keys').where('account_id', '=', id).execute();
     await tx.deleteFrom('accounts').where('id', '=', id).execute();
   });

@@ -4,6 +4,7 @@
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
 import { sql } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { DAY } from '../clock.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
@@ -63,6 +64,7 @@ export function markDeleted(
   also?: Removal,
 ): Promise<Deleted | undefined> {
   return deps.database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, audited?.asker);
     const now = deps.clock.now();
     const deleted = await tx
       .updateTable('directories')

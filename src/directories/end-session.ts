@@ -15,6 +15,8 @@ export interface LiveSession {
 
 /** The sessions on this machine. */
 export interface LiveSessions {
+  /** Users who may have one: some may have ended just now. */
+  usernames(): readonly string[];
   of(username: string): readonly LiveSession[];
   /** Has ended it when it returns. Repeatable. */
   end(username: string, name: string): Promise<void>;

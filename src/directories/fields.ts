@@ -41,7 +41,7 @@ const metadata = v.pipe(
 /** The scheme in any case: JSON Schema's patterns have no flags. */
 const HTTP = /^[Hh][Tt][Tt][Pp][Ss]?:\/\//;
 
-const webhookUrl = v.pipe(
+export const webhookUrl = v.pipe(
   v.nullable(
     v.pipe(
       v.string(INVALID),
@@ -51,7 +51,7 @@ const webhookUrl = v.pipe(
       ...atMost(2048),
     ),
   ),
-  v.description('Where webhooks go. `null` turns them off.'),
+  v.description("Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none."),
 );
 
 const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));
@@ -86,11 +86,13 @@ export const NewDirectory = v.pipe(
     },
     orBlank,
   ),
-  v.title('NewDirectory'),
+  v.title('CreateDirectory'),
 );
 
-/** What `isAuthChange` asks, in JSON Schema: the two kinds of change exclude each other. */
-const NO_AUTH = { properties: { auth_mode: false, public_key: false } };
+/** What `isAuthChange` asks, in JSON Schema: the two kinds of change exclude each other. Generators of clients skip `not`. */
+const IS_AUTH = {
+  anyOf: ['auth_mode', 'public_key'].map((field) => ({ properties: { [field]: {} }, required: [field] })),
+};
 
 export const BasicFields = v.pipe(
   v.object({
@@ -102,7 +104,7 @@ export const BasicFields = v.pipe(
     max_connections: v.optional(maxConnections),
   }),
   v.title('BasicFields'),
-  v.metadata({ not: { not: NO_AUTH } }),
+  v.metadata({ not: IS_AUTH }),
 );
 
 export const AuthFields = v.pipe(
@@ -113,7 +115,7 @@ export const AuthFields = v.pipe(
     ),
   }),
   v.title('AuthFields'),
-  v.metadata({ not: NO_AUTH }),
+  v.metadata({ not: { not: IS_AUTH } }),
 );
 
 export type NewDirectory = v.InferOutput<typeof NewDirectory>;

@@ -29,7 +29,7 @@ export const NewPublicKey = v.pipe(
     },
     orBlank,
   ),
-  v.title('NewPublicKey'),
+  v.title('AddPublicKey'),
 );
 
 export type ShownKey = Omit<PublicKeysTable, 'directory_id' | 'line'>;

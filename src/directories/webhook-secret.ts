@@ -3,6 +3,7 @@
  * made with both; the second makes the new one that of `x-service-signature`, and ends the old one.
  */
 import * as v from 'valibot';
+import { verifyAsker } from '../accounts/asker.ts';
 import { ValidationError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
@@ -68,6 +69,7 @@ export async function renewWebhookSecret(
 export async function noteSecretShown({ database, clock }: ChangeDependencies, target: Target): Promise<void> {
   await refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
+      await verifyAsker(tx, target.asker);
       const directory = await liveDirectory(tx, target);
       if (target.asker) await insertAudit(tx, target.asker, { action: 'show-secret', at: clock.now(), directory });
     }),

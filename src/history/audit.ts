@@ -7,17 +7,11 @@
  */
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
+import { type Asker, verifyAsker } from '../accounts/asker.ts';
 import { formatMicros, type Micros } from '../clock.ts';
 import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
 
-/** The request that asks for a change. */
-export interface Asker {
-  readonly accountId: string;
-  readonly keyId: string;
-  readonly requestId: string;
-  /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
-  readonly route: string;
-}
+export type { Asker } from '../accounts/asker.ts';
 
 export interface AuditedChange {
   readonly at: Micros;
@@ -57,7 +51,9 @@ const NAMED: ReadonlySet<string> = new Set<Column>([
 /** Every new directory has them. */
 const GIVEN: ReadonlySet<string> = new Set<Column>(['password_hash', 'webhook_secret']);
 
+/** @throws {BerthError} as `verifyAsker` does: nobody changes anything after the right to it has ended. */
 export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
+  await verifyAsker(tx, asker);
   await tx
     .insertInto('audit')
     .values({

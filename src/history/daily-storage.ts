@@ -1,4 +1,7 @@
-/** What each account's directories hold, by day: today's number is brought up to date once an hour. */
+/**
+ * What each account's directories hold, by day: today's number is updated once an hour, and that of each directory in which
+ * something changed today.
+ */
 import { sql } from 'kysely';
 import { type Clock, DAY } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -25,5 +28,13 @@ export async function noteStorage({ database, clock }: { database: Pick<Database
     .onConflict((conflict) =>
       conflict.columns(['account_id', 'day']).doUpdateSet((eb) => ({ bytes: eb.ref('excluded.bytes') })),
     )
+    .execute();
+  const day = now - (now % DAY);
+  await database.db
+    .updateTable('directory_days')
+    .set(({ selectFrom }) => ({
+      stored: selectFrom('directories').select('storage_bytes').whereRef('id', '=', 'directory_id'),
+    }))
+    .where('day', '=', day)
     .execute();
 }

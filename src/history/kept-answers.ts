@@ -4,13 +4,17 @@
  * what was asked.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import type { Kysely, Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { KeptAnswersTable, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
 
 /** How long an answer is given again. */
 export const ANSWER_LIFE: Micros = DAY;
+
+/** How much is kept for an account at the most: a day of answers of 1.5 KB at the default rate limit. */
+const MOST_BYTES = 2 ** 28;
 
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
@@ -87,9 +91,49 @@ export async function insertKept(
         .where('kept_answers.inserted_at', '=', replaced?.inserted_at ?? -1),
     )
     .executeTakeFirstOrThrow();
-  return numInsertedOrUpdatedRows === 1n;
+  if (numInsertedOrUpdatedRows !== 1n) return false;
+  await addToTotal(tx, row.account_id, row.answer.length - (replaced?.answer.length ?? 0));
+  return true;
 }
 
 export function removalOf({ id }: Pick<Place, 'id'>): Removal {
-  return async (tx) => void (await tx.deleteFrom('kept_answers').where('id', '=', id).execute());
+  return async (tx) => {
+    const removed = tx.deleteFrom('kept_answers').where('id', '=', id).returning(['account_id', 'answer']);
+    const row = await removed.executeTakeFirst();
+    if (row) await addToTotal(tx, row.account_id, -row.answer.length);
+  };
+}
+
+/** Before anything is done: an answer that cannot be kept would break the promise that nothing is done twice. */
+export async function requireRoom(reads: Kysely<Tables>, accountId: string): Promise<void> {
+  const total = await totalOf.first(reads, { accountId });
+  if (!total || total.bytes < MOST_BYTES) return;
+  throw new BerthError(
+    'rate_limited',
+    `Over ${MOST_BYTES / 2 ** 20} MiB of answers are kept for the Idempotency-Keys of your account. Each is kept for 24 hours: try again later, or without the header.`,
+  );
+}
+
+const totalOf = compiled<{ accountId: string }>()((db, p) =>
+  db.selectFrom('kept_answer_totals').select('bytes').where('account_id', '=', p('accountId')),
+);
+
+async function addToTotal(tx: Transaction<Tables>, accountId: string, bytes: number): Promise<void> {
+  await tx
+    .insertInto('kept_answer_totals')
+    .values({ account_id: accountId, bytes })
+    .onConflict((conflict) =>
+      conflict.column('account_id').doUpdateSet({ bytes: sql`kept_answer_totals.bytes + ${bytes}` }),
+    )
+    .execute();
+}
+
+/** After old answers were removed. */
+export async function recountKept(db: Kysely<Tables>): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await tx.deleteFrom('kept_answer_totals').execute();
+    await sql`
+      insert into kept_answer_totals (account_id, bytes)
+      select account_id, sum(length(answer)) from kept_answers group by account_id`.execute(tx);
+  });
 }

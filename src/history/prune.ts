@@ -1,5 +1,5 @@
 /**
- * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, audit rows, logins, sums by day, and deliveries that are
+ * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, sums by day, and deliveries that are
  * finished, with their attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
  */
 import type { Kysely } from 'kysely';
@@ -9,7 +9,8 @@ import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
 import { type Batches, removeInBatches } from './batches.ts';
-import { ANSWER_LIFE } from './kept-answers.ts';
+import { numberBefore } from './events.ts';
+import { ANSWER_LIFE, recountKept } from './kept-answers.ts';
 
 export interface PruningOptions {
   readonly database: Database;
@@ -26,10 +27,11 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
   const remove = (table: Batches['table'], found: Batches['found']): Promise<number> =>
     removeInBatches(db, { table, key: 'id', found }, signal);
   let rows = 0;
-  for (const table of ['transfers', 'audit', 'logins'] as const)
+  await numberBefore(db, before, signal);
+  for (const table of ['transfers', 'events', 'audit', 'logins'] as const)
     rows += await remove(table, db.selectFrom(table).select('id').where('at', '<', before).orderBy('at'));
   rows += await remove('deliveries', finishedDeliveries(db, before));
-  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals'] as const)
+  for (const table of ['daily_uploads', 'daily_storage', 'daily_refusals', 'directory_days'] as const)
     await db
       .deleteFrom(table)
       .where('day', '<', before - DAY)
@@ -39,7 +41,7 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
     .selectFrom('kept_answers')
     .select('id')
     .where('inserted_at', '<', now - ANSWER_LIFE);
-  await remove('kept_answers', answers.orderBy('inserted_at'));
+  if ((await remove('kept_answers', answers.orderBy('inserted_at'))) > 0) await recountKept(db);
 }
 
 /** Attempts go with their delivery (on delete cascade). What is still to be sent stays, however old. */

@@ -1,9 +1,9 @@
 /** Writes the transfer history and its daily sums, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
-import { DAY } from '../clock.ts';
+import { DAY, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Tables, TransfersTable } from '../db/schema.ts';
-import type { DailyUploadsTable } from '../db/schema-users.ts';
+import type { DailyUploadsTable, DirectoryDaysTable } from '../db/schema-users.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 
@@ -36,6 +36,18 @@ const addToDay = compiled<DailyUploadsTable>()((db, p) =>
     ),
 );
 
+const addToDirectory = compiled<Omit<DirectoryDaysTable, 'stored'>>()((db, p) =>
+  db
+    .insertInto('directory_days')
+    .values({ directory_id: p('directory_id'), day: p('day'), uploads: p('uploads'), bytes: p('bytes') })
+    .onConflict((conflict) =>
+      conflict.columns(['directory_id', 'day']).doUpdateSet((eb) => ({
+        uploads: eb('directory_days.uploads', '+', eb.ref('excluded.uploads')),
+        bytes: eb('directory_days.bytes', '+', eb.ref('excluded.bytes')),
+      })),
+    ),
+);
+
 const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
   db
     .selectFrom('transfers')
@@ -52,16 +64,22 @@ export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promis
 
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {
   for (const row of rows) await insert.all(tx, row);
-  for (const day of daysOf(rows)) await addToDay.all(tx, day);
+  const uploads = rows.filter(({ event }) => event === 'uploaded');
+  for (const sums of sumsByDay(uploads, ({ account_id }) => ({ account_id }))) await addToDay.all(tx, sums);
+  const changes = rows.filter(({ event }) => event === 'uploaded' || event === 'removed');
+  for (const sums of sumsByDay(changes, ({ directory_id }) => ({ directory_id }))) await addToDirectory.all(tx, sums);
 }
 
-function daysOf(rows: readonly Transfer[]): Iterable<DailyUploadsTable> {
-  const days = new Map<string, DailyUploadsTable>();
-  for (const { event, account_id, at, bytes } of rows) {
-    if (event !== 'uploaded') continue;
-    const day = at - (at % DAY);
-    const sums = days.get(`${account_id} ${day}`) ?? { account_id, day, uploads: 0, bytes: 0 };
-    days.set(`${account_id} ${day}`, { ...sums, uploads: sums.uploads + 1, bytes: sums.bytes + (bytes ?? 0) });
+/** The uploads among these and their bytes, by day and by what `of` says. A day on which files only went counts none. */
+function sumsByDay<T extends object>(rows: readonly Transfer[], of: (row: Transfer) => T) {
+  const days = new Map<string, T & { day: Micros; uploads: number; bytes: number }>();
+  for (const row of rows) {
+    const [day, whose] = [row.at - (row.at % DAY), of(row)];
+    const key = JSON.stringify([day, whose]);
+    const sums = days.get(key) ?? { ...whose, day, uploads: 0, bytes: 0 };
+    const isUpload = row.event === 'uploaded';
+    const bytes = isUpload ? (row.bytes ?? 0) : 0;
+    days.set(key, { ...sums, uploads: sums.uploads + (isUpload ? 1 : 0), bytes: sums.bytes + bytes });
   }
   return days.values();
 }

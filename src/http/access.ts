@@ -8,9 +8,10 @@ import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../last-used.ts';
-import { allowsApi } from '../accounts/plans.ts';
+import { requireApi } from '../accounts/plans.ts';
 import { BerthError } from '../errors.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
+import { readBody } from './body.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { ApiEnv } from './observe.ts';
 import type { AccountLimit, RateLimit } from './rate-limits.ts';
@@ -38,8 +39,16 @@ export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
 
-/** Whose request it is, undefined when nobody may know. @throws {BerthError} `rate_limited`. */
-export type Identify = (env: ApiEnv['Bindings']) => Promise<Principal | undefined>;
+export interface Identify {
+  /**
+   * Whose request it is, undefined when nobody may know. Each counts against its account.
+   * @param isAgain whether the request was counted before.
+   * @throws {BerthError} `rate_limited`.
+   */
+  (env: ApiEnv['Bindings'], isAgain?: boolean): Promise<Principal | undefined>;
+  /** Counts a request that needs no key and has none. @throws {BerthError} `rate_limited`. */
+  countStranger(env: ApiEnv['Bindings']): void;
+}
 
 export interface KeyDependencies {
   readonly authenticate: Authenticate;
@@ -57,35 +66,54 @@ export function byApiKey({
   addressLimit,
   clientAddress,
 }: KeyDependencies): Identify {
-  /**
-   * The principal of a request, undefined without a valid key. Each request counts against its account or, without one,
-   * its client's address, never both: neither a flood nor a neighbour behind the same address costs an account anything.
-   * @throws {BerthError} `rate_limited`.
-   */
-  return async ({ incoming, notes }) => {
+  // A request counts against its account or its client's address, never both: neither a flood nor a neighbour behind the
+  // same address costs an account anything.
+  const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
     const key = apiKeyOf(incoming);
     const principal = key === undefined ? undefined : await authenticate(key);
+    if (isAgain) return principal;
     if (principal) {
       notes.principal = principal;
       lastUsed.note(principal.keyId);
       await rateLimit.take(principal.accountId);
-    } else addressLimit.take(clientAddress(incoming));
+    }
     return principal;
   };
+  return Object.assign(identify, {
+    countStranger: ({ incoming }: ApiEnv['Bindings']) => addressLimit.take(clientAddress(incoming)),
+  });
+}
+
+/** For what needs no key: a request that has one counts against its account all the same. */
+export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Promise<void> {
+  if (!(await identify(env))) identify.countStranger(env);
 }
 
 export function createAccess(identify: Identify) {
-  /** Wraps an endpoint so that only identified accounts whose plan includes the API reach it. */
-  function authorized<Path extends string>(endpoint: Endpoint<Path>) {
+  async function admitted(env: ApiEnv['Bindings'], isAgain = false): Promise<Principal> {
+    const principal = await identify(env, isAgain);
+    if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+    requireApi(principal.plan);
+    return principal;
+  }
+
+  /**
+   * Wraps an endpoint so that only identified accounts whose plan includes the API reach it. A stranger is refused before
+   * the body is read, so that nobody without a key makes the server hold one. Once it has come, the key is looked up again.
+   * @param readsBody whether the endpoint will read a body of at most 64 KiB.
+   */
+  function authorized<Path extends string>(
+    endpoint: Endpoint<Path>,
+    readsBody: (incoming: IncomingMessage) => boolean,
+  ) {
     return async (c: Context<ApiEnv, Path>): Promise<Response> => {
       c.env.notes.route = routePath(c);
-      const principal = await identify(c.env);
-      if (!principal) throw new BerthError('unauthenticated', 'Invalid or missing API key');
-      if (allowsApi(principal.plan)) return endpoint(c, principal, keepNothing);
-      throw new BerthError(
-        'plan_required',
-        'API access requires a Pro or Business plan. Change the plan of the account to use it.',
-      );
+      const principal = await admitted(c.env);
+      const { incoming } = c.env;
+      if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
+      // The endpoint meets what is wrong with it, in its turn.
+      await readBody(incoming).catch(() => undefined);
+      return endpoint(c, await admitted(c.env, true), keepNothing);
     };
   }
 
@@ -93,7 +121,7 @@ export function createAccess(identify: Identify) {
   function open(endpoint: (c: Context<ApiEnv>) => Response | Promise<Response>) {
     return async (c: Context<ApiEnv>): Promise<Response> => {
       c.env.notes.route = routePath(c);
-      await identify(c.env);
+      await countOpen(identify, c.env);
       return endpoint(c);
     };
   }

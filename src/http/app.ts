@@ -1,4 +1,5 @@
 /** The API's routes. The endpoints of each topic get what they need here, and nothing more. */
+import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
@@ -6,15 +7,18 @@ import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
-import { createAccess, type Identify } from './access.ts';
+import { countOpen, createAccess, type Endpoint, type Identify } from './access.ts';
+import { compressed } from './compression.ts';
 import { version } from '../version.ts';
 import type { Send } from '../webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
+import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
+import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
 import { accessRoutes } from './endpoints/access.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
@@ -26,8 +30,10 @@ import { createRepeatable } from './idempotency.ts';
 import type { ApiEnv } from './observe.ts';
 import type { Described } from './openapi/document.ts';
 import { errorResponse, refusal } from './responses.ts';
+import { rawPath } from './raw-path.ts';
 import type { Route } from './route.ts';
 import type { Turn } from './turns.ts';
+import { mindingQuery } from './unknown-names.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies {
@@ -59,9 +65,11 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...publicKeyRoutes(queries, rules),
     ...accessRoutes(queries, rules),
     ...uploadRoutes(queries, deps.uploads, deps.listTurn),
+    ...eventRoutes(rules.database),
     ...hostKeyRoutes(deps.hostKeys),
-    ...fileRoutes(queries, deps.files, deps.fileTurn),
+    ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
+    ...accountWebhookRoutes(rules, deps.mayReach),
     ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
   ];
 }
@@ -77,17 +85,27 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   const routes = routesOf(deps);
   const repeatable = createRepeatable({ ...rules, clockLead, log });
   // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
-  const app = new Hono<ApiEnv>({ getPath: ({ url }) => new URL(url).pathname });
+  const app = new Hono<ApiEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
 
   app.get(HEALTH.path, health(deps.checkHealth, log));
-  app.get(OPENAPI.path, open(showOpenapi(described(routes), version)));
+  const openapiJson = showOpenapi(described(routes), version);
+  app.get(
+    OPENAPI.path,
+    open(async (c) => compressed(c.env.incoming, openapiJson(c))),
+  );
   for (const [path, page] of Object.entries(DOCS)) app.get(path, open(page));
-  for (const { method, path, endpoint } of routes) {
-    app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
+  for (const { method, path, endpoint, operation } of routes) {
+    const isJson = operation.body !== undefined && operation.body !== 'bytes';
+    const isPost = method === 'POST';
+    const readsBody = ({ headers }: IncomingMessage): boolean =>
+      isJson || (isPost && headers['idempotency-key'] !== undefined);
+    const minding = mindingQuery(isPost ? repeatable(endpoint) : endpoint, operation);
+    const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
+    app.on(method, path, authorized(answer, readsBody));
   }
 
   app.notFound(async (c) => {
-    await identify(c.env);
+    await countOpen(identify, c.env);
     // Routes know one method each: a path that another method has is not unknown (RFC 9110, sections 9.3.7 and 15.5.6).
     // Hono answers HEAD by the route of GET.
     const isRoute = (method: string): boolean =>

@@ -23,8 +23,13 @@ export function clientAddress(trusted: readonly string[]): ClientAddress {
 
 /** Whether a request came straight from one of those proxies. */
 export function fromProxy(trusted: readonly string[]): (incoming: IncomingMessage) => boolean {
-  const isProxy = within(trusted);
+  const isProxy = proxyAddress(trusted);
   return ({ socket }) => isProxy(socket.remoteAddress);
+}
+
+/** Whether an address is that of one of those proxies. */
+export function proxyAddress(trusted: readonly string[]): (address: string | undefined) => boolean {
+  return within(trusted);
 }
 
 export function isLoopback(address: string | undefined): boolean {
@@ -40,6 +45,14 @@ export function clientNetwork(address: string): string {
   if (!(parsed instanceof ipaddr.IPv6)) return address;
   const groups = parsed.parts.slice(0, 4).map((group) => group.toString(16));
   return `${groups.join(':')}::/64`;
+}
+
+/** The larger part that some clients have all of: the first 48 bits of an IPv6 address, an IPv4 address. */
+export function clientSite(address: string): string {
+  const parsed = parse(address);
+  if (!(parsed instanceof ipaddr.IPv6)) return address;
+  const groups = parsed.parts.slice(0, 3).map((group) => group.toString(16));
+  return `${groups.join(':')}::/48`;
 }
 
 /** Not proxy-addr's own test, which knows no /0. */

@@ -1,5 +1,6 @@
 /** What the headers of a file's answer say, and what those of its request ask for (RFC 9110, sections 13 and 14). */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Precondition } from '../uploads/precondition.ts';
 
 /** Bytes from `start` up to and without `end`. */
 export interface Span {
@@ -31,6 +32,21 @@ export function requestedSpan(
 export function isNoneMatch({ 'if-none-match': tags = '' }: IncomingHttpHeaders, etag: string): boolean {
   // Tags of ours hold no comma and no quote.
   return tags.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
+}
+
+/** What `If-Match` and `If-None-Match` ask of a change (RFC 9110, section 13.1); undefined when they ask nothing. */
+export function requestedPrecondition(headers: IncomingHttpHeaders): Precondition | undefined {
+  const [match, noneMatch] = [headers['if-match'], headers['if-none-match']];
+  if (match === undefined && noneMatch === undefined) return undefined;
+  const isAmong = (tags: string, tag: string): boolean =>
+    tags.split(',').some((each) => each.trim() === '*' || each.trim() === `"${tag}"`);
+  return {
+    isNew: noneMatch?.trim() === '*',
+    allows(tag) {
+      if (match !== undefined && (tag === undefined || !isAmong(match, tag))) return false;
+      return noneMatch === undefined || tag === undefined || !isAmong(noneMatch.replaceAll('W/', ''), tag);
+    },
+  };
 }
 
 /** `Content-Disposition` for any name: plain ASCII, and the name itself for those who read it (RFC 6266, RFC 8187). */

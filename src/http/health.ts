@@ -13,6 +13,14 @@ import { json, refusal } from './responses.ts';
 /** Resolves while everything works; rejects with what does not. */
 export type HealthCheck = () => Promise<void>;
 
+/** All works but the API's own port, which has no certificate yet: what the log says is to be done. */
+export class NoCertificateError extends Error {
+  constructor() {
+    super('the API has no certificate');
+    this.name = 'NoCertificateError';
+  }
+}
+
 export const HEALTH: Described = {
   method: 'GET',
   path: '/healthz',
@@ -45,7 +53,7 @@ export function health(check: HealthCheck, log: Log) {
       const reason = errorMessage(error);
       if (reason !== known) log.error({ err: error, request_id: c.env.notes.id }, `not healthy: ${reason}`);
       known = reason;
-      return refusal(503, 'Service unavailable');
+      return refusal(503, error instanceof NoCertificateError ? 'No certificate' : 'Service unavailable');
     }
   };
 }

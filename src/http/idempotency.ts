@@ -11,7 +11,15 @@ import type { Database } from '../db/open.ts';
 import type { KeptAnswersTable } from '../db/schema.ts';
 import { hold, release } from '../db/shared.ts';
 import { BerthError, ValidationError } from '../errors.ts';
-import { ANSWER_LIFE, insertKept, keptAt, type Place, placeOf, removalOf } from '../history/kept-answers.ts';
+import {
+  ANSWER_LIFE,
+  insertKept,
+  keptAt,
+  type Place,
+  placeOf,
+  removalOf,
+  requireRoom,
+} from '../history/kept-answers.ts';
 import type { Log } from '../log.ts';
 import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
 import { readBody } from './body.ts';
@@ -144,6 +152,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
           const before = await earlier(place);
           looked(before instanceof Response);
           if (before instanceof Response) return before;
+          await requireRoom(database.reads, principal.accountId);
           return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
         });
       } finally {

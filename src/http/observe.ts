@@ -29,6 +29,8 @@ export interface RequestNotes {
 export interface Served extends HttpBindings {
   /** Lets the body take as long as it keeps coming. Called once it is known who sends it; absent where nothing is timed. */
   untimed?(): void;
+  /** Called as soon as the request has shown a valid key or session. */
+  authenticated?(): void;
 }
 
 export interface ApiEnv {
@@ -67,16 +69,31 @@ export function observed(
   { log, observe }: { log: Log; observe(request: AnsweredRequest): void },
 ) {
   return {
-    async fetch(request: Request, { incoming, outgoing, untimed }: Served): Promise<Response> {
+    async fetch(request: Request, { incoming, outgoing, untimed, authenticated }: Served): Promise<Response> {
       const started = performance.now();
       const id = String(outgoing.getHeader(REQUEST_ID));
-      const notes: RequestNotes = { id, route: undefined, principal: undefined };
+      const notes = notesOf(id, authenticated);
       const response = await app.fetch(request, { incoming, outgoing, ...(untimed && { untimed }), notes });
       const { method = '' } = incoming;
       const answered = { method, route: notes.route, status: response.status, ms: performance.now() - started };
       observe(answered);
       writeLine(log, answered, notes);
       return response;
+    },
+  };
+}
+
+function notesOf(id: string, authenticated?: () => void): RequestNotes {
+  let known: Principal | undefined;
+  return {
+    id,
+    route: undefined,
+    get principal() {
+      return known;
+    },
+    set principal(principal) {
+      known = principal;
+      if (principal) authenticated?.();
     },
   };
 }

@@ -8,11 +8,12 @@ import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
+import type { Principal } from '../accounts/authenticate.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
 import { ACCOUNT, OPERATOR, operatorKeyId } from '../operator-socket.ts';
 import type { Identify } from './access.ts';
-import { type NameRequest, REQUEST_ID } from './observe.ts';
+import { type ApiEnv, type NameRequest, REQUEST_ID } from './observe.ts';
 import { refusal } from './responses.ts';
 import type { HttpServerOptions } from './server.ts';
 
@@ -20,7 +21,7 @@ import type { HttpServerOptions } from './server.ts';
 const GRACE = 1000;
 
 export function byOperator(reads: Kysely<Tables>): Identify {
-  return async ({ incoming: { headers }, notes }) => {
+  const identify = async ({ incoming: { headers }, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> => {
     const [account, login] = [String(headers[ACCOUNT] ?? ''), String(headers[OPERATOR] ?? '')];
     const found = await reads
       .selectFrom('accounts')
@@ -33,6 +34,7 @@ export function byOperator(reads: Kysely<Tables>): Identify {
     notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business' };
     return notes.principal;
   };
+  return Object.assign(identify, { countStranger: () => undefined });
 }
 
 export interface OperatorServerOptions {

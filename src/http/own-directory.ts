@@ -28,7 +28,7 @@ export async function ownTarget(
 }
 
 /** Who asks for a change, as the audit names it. */
-export function askerOf(c: Context<ApiEnv>, { accountId, keyId }: Principal): Asker {
+export function askerOf(c: Context<ApiEnv>, { accountId, keyId, credential }: Principal): Asker {
   const { id, route = '' } = c.env.notes;
-  return { accountId, keyId, requestId: id, route: `${c.req.method} ${route}` };
+  return { accountId, keyId, requestId: id, route: `${c.req.method} ${route}`, credential };
 }

@@ -2,6 +2,7 @@
  * Answers written straight to a connection, for what Node does not hand on as a request: plain HTTP on the TLS port, and
  * what the parser gives up on.
  */
+import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
@@ -20,6 +21,8 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
+      // As every answer has one, though nothing is logged of what is no request.
+      `X-Request-Id: ${randomBytes(9).toString('hex')}-00000000`,
       'Connection: close',
       '',
       body,

@@ -18,7 +18,11 @@ const DEPTH = 400;
 export function requestedPath(target: string, prefix: string): FilePath {
   const [path = ''] = target.replace(/^https?:\/\/[^/]*/i, '').split('?', 1);
   if (!path.startsWith(prefix)) throw invalid('is invalid');
-  const components = path.slice(prefix.length).split('/').map(decoded);
+  // Generated clients send the whole path as one parameter, with each slash in it encoded.
+  const components = path
+    .slice(prefix.length)
+    .split(/\/|%2f/i)
+    .map(decoded);
   if (components.length > DEPTH) throw invalid(`should have at most ${DEPTH} folder(s)`);
   if (components.some((name) => name.length > NAME_BYTES)) {
     throw invalid(`should have names of at most ${NAME_BYTES} byte(s)`);
@@ -35,7 +39,7 @@ function decoded(component: string): string {
   );
   // A `%` that stands for itself has to be written as %25.
   const isEscaped = !/%(?![\da-f]{2})/i.test(component);
-  if (!isEscaped || name === '' || name === '.' || name === '..' || /[/\0]/.test(name)) throw invalid('is invalid');
+  if (!isEscaped || name === '' || name === '.' || name === '..' || name.includes('\0')) throw invalid('is invalid');
   return name;
 }
 

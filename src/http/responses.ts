@@ -19,12 +19,15 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   in_flight: 409,
   upload_not_found: 404,
   delivery_not_found: 404,
+  file_not_found: 404,
+  precondition_failed: 412,
   user_not_found: 404,
   last_admin: 409,
   file_changed: 409,
   file_in_use: 409,
   file_conflict: 409,
   quota_unavailable: 409,
+  events_gone: 410,
   body_too_large: 413,
   unsupported_media_type: 415,
   home_elsewhere: 421,
@@ -67,5 +70,9 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
 }
 
 export function json(body: string, status = 200, headers?: Record<string, string>): Response {
-  return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } });
+  const length = String(Buffer.byteLength(body));
+  return new Response(body, {
+    status,
+    headers: { 'content-type': 'application/json', 'content-length': length, ...headers },
+  });
 }

@@ -5,7 +5,7 @@
 import type { GenericSchema } from 'valibot';
 import type { Endpoint } from './access.ts';
 
-import type { HeaderName } from './openapi/headers.ts';
+import type { HeaderName, RequestHeaderName } from './openapi/headers.ts';
 
 /** The sections of the reference, in their order. */
 export const TAGS = {
@@ -13,6 +13,7 @@ export const TAGS = {
   Access: 'Passwords, keys, suspension, networks',
   Uploads: 'The files that customers have sent',
   Files: 'The content of files, both ways',
+  Events: 'The feed of what has happened',
   Webhooks: 'What berth sends, and sending it again',
   Service: 'The service itself',
 } as const;
@@ -25,10 +26,14 @@ export interface Operation {
   readonly description?: string;
   /** The role that it needs; any other key gets 403. */
   readonly role?: 'admin';
+  /** The specification has it, with its statuses and bodies. */
+  readonly isSpecified?: true;
   /** Needs no key. */
   readonly open?: true;
   /** An object schema: the parameters behind the question mark. */
   readonly query?: GenericSchema;
+  /** Headers of the request that it reads, beside those of all. */
+  readonly accepts?: readonly RequestHeaderName[];
   /** JSON with a real example, or the bytes of a file. */
   readonly body?: { readonly schema: GenericSchema; readonly example: unknown; readonly isOptional?: true } | 'bytes';
   readonly answer: {

@@ -84,9 +84,25 @@ export const FileUploaded = v.pipe(
     size_bytes: Count,
     uploaded_at: Timestamp,
     directory: v.pipe(v.string(), v.description('The slug.')),
-    test: v.optional(v.pipe(v.literal(true), v.description('Only of a test that was asked for.'))),
+    // No literal: generators cannot do with a constant that is no text.
+    test: v.optional(
+      v.pipe(v.boolean(), v.description('`true` in a test that was asked for: there is no such file. Else missing.')),
+    ),
   }),
   v.title('FileUploaded'),
+);
+
+/** What stands in the feed. */
+export const Event = v.pipe(
+  v.strictObject({
+    sequence: v.pipe(Count, v.description('Its number in the account: 1, 2, 3, …')),
+    event: v.pipe(v.string(), v.description('`file.uploaded`; later versions have more.')),
+    at: Timestamp,
+    directory_id: Id,
+    upload_id: v.nullable(Id),
+    data: FileUploaded,
+  }),
+  v.title('Event'),
 );
 
 /** The two shapes of refusals (specification, "Errors"). */
@@ -129,6 +145,8 @@ export const TestOutcome = v.pipe(
   v.strictObject({ delivered: v.boolean(), status: v.nullable(Count), error: Text, duration_ms: Duration }),
   v.title('TestOutcome'),
 );
+
+export const AccountWebhook = v.pipe(v.strictObject({ url: Text, secret: Text }), v.title('AccountWebhook'));
 
 /** A webhook secret, and whether `x-service-signature` is made with it. */
 export const WebhookSecret = v.pipe(

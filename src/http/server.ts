@@ -3,15 +3,15 @@
  * has an end, and so has every size.
  */
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttps, Server as HttpsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { TlsPair } from './certificate.ts';
 import { isLoopback } from './client-address.ts';
+import { type ConnectionLimits, connectionLimits, Connections } from './connections.ts';
 import { type NameRequest, REQUEST_ID, type Served } from './observe.ts';
 import { limitPipelining } from './pipelining.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
@@ -58,6 +58,9 @@ export interface HttpServerOptions {
   /** Gives each request the name that its response carries. */
   readonly nameRequest?: NameRequest;
   readonly waits?: Waits;
+  readonly connections?: ConnectionLimits;
+  /** Whether an address is that of a proxy, which may have all connections. */
+  isProxy?(address: string | undefined): boolean;
 }
 
 export interface HttpServer {
@@ -70,11 +73,19 @@ export interface HttpServer {
 
 /** @throws {OperatorError} when the address is taken or not ours. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
-  const { app, tls, nameRequest, waits = WAITS } = options;
+  const { app, tls, nameRequest, waits = WAITS, connections: limits = connectionLimits() } = options;
+  const isProxy = (address?: string): boolean =>
+    (tls === 'proxy' && isLoopback(address)) || (options.isProxy?.(address) ?? false);
+  const connections = new Connections({ limits, isProxy });
   // No server here speaks HTTP/2.
   const untimed = new WeakSet<IncomingMessage>();
   const serveApp = (request: Request, { incoming, outgoing }: HttpBindings) =>
-    app.fetch(request, { incoming, outgoing, untimed: () => void untimed.add(incoming) });
+    app.fetch(request, {
+      incoming,
+      outgoing,
+      untimed: () => void untimed.add(incoming),
+      authenticated: () => connections.authenticated(incoming),
+    });
   const answer = getRequestListener((request, env) => serveApp(request, env as HttpBindings), {
     // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
@@ -83,6 +94,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   const note = limitPipelining();
   const serve: Listener = (request, response) => {
     if (nameRequest) response.setHeader(REQUEST_ID, nameRequest(request));
+    connections.begins(request, response);
     broken.note(response);
     note(response);
     // Node's parser drops what came right behind such a request, so no request may follow on this connection.
@@ -97,17 +109,12 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       : createHttps({ ...PARSER, ...waits, ...(tls === 'pending' ? {} : tls), ...MIN_VERSION }, serve);
   if (server instanceof HttpsServer) refusePlainHttp(server, waits.handshakeTimeout);
   server.timeout = waits.inactivityTimeout;
-  server.maxConnections = connectionLimit();
   // Node would silently drop headers above the count; `misshape` refuses them.
   server.maxHeadersCount = 0;
   server.on('clientError', broken.answer);
   server.on('checkExpectation', serve);
   server.on('connect', (_request, connection: Duplex) => answerAndEnd(connection, 400, 'Bad request'));
-  const connections = new Set<Socket>();
-  server.prependListener('connection', (socket: Socket) => {
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-  });
+  connections.watch(server);
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
@@ -136,12 +143,6 @@ function refuse(response: ServerResponse, status: number, message: string): void
   response.writeHead(status, headers).end(body);
 }
 
-/** Half of this process's descriptors: the database, sshd's log and webhooks need some, whoever connects. */
-function connectionLimit(): number {
-  const limits = readFileSync('/proc/self/limits', 'utf8');
-  return Math.floor(Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Infinity) / 2);
-}
-
 async function listen(
   server: Server,
   { host, port, settings = 'BERTH_API_HOST, BERTH_API_PORT' }: HttpServerOptions,
@@ -163,15 +164,13 @@ async function listen(
   }
 }
 
-async function close(server: Server, connections: Set<Socket>, graceMs: number): Promise<void> {
+async function close(server: Server, connections: Connections, graceMs: number): Promise<void> {
   const closed = once(server, 'close');
   server.close();
-  for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
+  connections.end('silent');
   // A keep-alive connection becomes idle when its last response is out, and Node closes idle ones only when told.
   const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL);
-  const deadline = setTimeout(() => {
-    for (const socket of connections) socket.destroy();
-  }, graceMs);
+  const deadline = setTimeout(() => connections.end('all'), graceMs);
   await closed;
   clearInterval(idle);
   clearTimeout(deadline);

@@ -15,10 +15,14 @@ export function filesHere(
 ): DirectoryFiles {
   /** @throws {BerthError} `home_elsewhere`. */
   async function check({ id }: { readonly id: string }): Promise<void> {
-    const { node = here } =
-      (await reads.selectFrom('directories').select('node').where('id', '=', id).executeTakeFirst()) ?? {};
-    if (node !== here)
-      throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: ask berth there`);
+    const found = await reads
+      .selectFrom('directories')
+      .select(['node', 'sftp_host'])
+      .where('id', '=', id)
+      .executeTakeFirst();
+    const { node = here, sftp_host: host } = found ?? {};
+    if (node === here) return;
+    throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: send this to berth on ${host}`);
   }
 
   return {
@@ -26,6 +30,15 @@ export function filesHere(
       await check(jail);
       return own.content(jail, uploadId);
     },
+    async contentAt(jail, path) {
+      await check(jail);
+      return own.contentAt(jail, path);
+    },
+    removeAt: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.removeAt(target, ...about);
+      }),
     remove: (target, ...about) =>
       gate.through(target.id, async () => {
         await check(target);

@@ -9,8 +9,9 @@ import type { DeliveryState, Tables } from '../db/schema.ts';
 import type { LogSpan } from './journal.ts';
 import type { LoginLog } from './login-log.ts';
 import { type Logins, loginsOf } from './logins.ts';
-import { type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
-import { aboutOf, type Happening, ofChange, ofTransfer } from './timeline.ts';
+import { auditSentence } from '../history/audit-sentences.ts';
+import { type AuditRow, type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
+import { aboutOf, type Happening, ofTransfer } from './timeline.ts';
 
 /** What a page can be narrowed to. */
 export const TOPICS = {
@@ -129,6 +130,11 @@ async function historyOf(
     ...changes.toReversed().map(ofChange),
     ...webhooks.toReversed().map(ofWebhook),
   ]);
+}
+
+function ofChange(row: AuditRow): Happening {
+  const { actor, deed } = auditSentence(row);
+  return { at: row.at, kind: 'change', address: null, text: `${actor} ${deed}` };
 }
 
 function newestFirst(happenings: readonly Happening[]): Happening[] {

@@ -37,7 +37,7 @@ export function inOrder(happenings: readonly Happening[]): Happening[] {
   return happenings.toSorted((a, b) => a.at - b.at);
 }
 
-export function ofChange(row: AuditRow): Happening {
+function ofChange(row: AuditRow): Happening {
   const { at, action, request_id } = row;
   const fields = action === 'create' ? '' : changesInWords(changesOf(row));
   const what = fields === '' ? '' : `: ${fields}`;

@@ -115,6 +115,7 @@ export async function endSessions(paths: Paths, username: string): Promise<reado
 /** For the rules: the sessions by names that tell each from every other, also when its process's number is used again. */
 export function liveSessionsOf(paths: Paths): LiveSessions {
   return {
+    usernames: () => names(paths.sessions),
     of: (username) => liveSessions(paths, username).map((session) => ({ ...session, name: nameOf(session) })),
     end: (username, name) => endSession(paths, username, name),
   };

@@ -39,9 +39,29 @@ export async function contentOf(options: ContentOptions, jail: Jail, upload: Rec
   if (await options.isHeld(jail.id, Number(seen.ino))) throw inUse();
   return {
     size: Number(seen.size),
-    tag: `${upload.id}-${seen.ctimeNs.toString(36)}`,
+    tag: tagOf(seen),
     read: (start, end) => readUnchanged(root, upload.path, seen, { start, end }),
   };
+}
+
+/** The kernel sets the change time, and no client can. */
+function tagOf({ ino, ctimeNs }: BigIntStats): string {
+  return `${ino.toString(36)}-${ctimeNs.toString(36)}`;
+}
+
+/** The tag of the file at that path, whatever is recorded of it; undefined when there is none. */
+export function currentTag(root: string, path: Buffer): string | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openFile(root, path);
+    const stats = fstatSync(fd, { bigint: true });
+    return stats.isFile() ? tagOf(stats) : undefined;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
 }
 
 export function inUse(): BerthError {

@@ -1,16 +1,22 @@
 /** What the API does with the files of a directory. */
 import { refusingWhenFull } from '../directories/storage-full.ts';
+import { type CompleteFile, fileAt } from './complete-files.ts';
 import { type Content, contentOf, type ContentOptions } from './content.ts';
+import type { FilePath } from './file-path.ts';
 import type { Jail } from './jails.ts';
 import { filePlacing, type PlaceFile, type PlacingOptions } from './placing.ts';
-import { type RemovalOptions, type RemoveUpload, uploadRemoval } from './removal.ts';
+import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } from './removal.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
 export interface DirectoryFiles {
   /** The upload and its file. @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`. */
   content(jail: Jail, uploadId: string): Promise<{ upload: RecordedUpload; content: Content }>;
+  /** The file at a path, an upload or one that was put there. @throws {BerthError} `file_not_found`, and as above. */
+  contentAt(jail: Jail, path: FilePath): Promise<{ upload: CompleteFile; content: Content }>;
   /** Removes an upload with its file. */
   readonly remove: RemoveUpload;
+  /** Removes the file at a path. */
+  readonly removeAt: RemoveFile;
   /** Puts a file there for the customer. */
   readonly place: PlaceFile;
 }
@@ -18,14 +24,20 @@ export interface DirectoryFiles {
 export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions;
 
 export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
-  const remove = uploadRemoval(options);
+  const { upload: remove, at: removeAt } = fileRemoval(options);
   const place = filePlacing(options);
+  const { reads } = options.database;
   return {
     async content(jail, uploadId) {
-      const upload = await uploadOf(options.database.reads, jail.id, uploadId);
+      const upload = await uploadOf(reads, jail.id, uploadId);
+      return { upload, content: await contentOf(options, jail, upload) };
+    },
+    async contentAt(jail, path) {
+      const upload = await fileAt(reads, jail.id, path);
       return { upload, content: await contentOf(options, jail, upload) };
     },
     remove: (...about) => refusingWhenFull(() => remove(...about)),
+    removeAt: (...about) => refusingWhenFull(() => removeAt(...about)),
     place: (...about) => refusingWhenFull(() => place(...about)),
   };
 }

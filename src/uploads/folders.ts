@@ -1,13 +1,11 @@
 /**
- * Files of a directory by their paths: what is in a folder, and what begins with something. A folder is what stands before a
- * slash in the recorded paths. Both are read along the index of paths, and past a folder at once whatever it holds, so a page
- * takes as long among a million files.
+ * The files in a folder of a directory. A folder is what stands before a slash in the recorded paths. They are read along the index
+ * of paths, and past a folder at once whatever it holds, so a page takes as long among a million files.
  */
 import type { Kysely } from 'kysely';
 import { compiled } from '../db/compiled.ts';
 import { byPath, pathWithin } from '../db/file-paths.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { displayName } from './file-path.ts';
 
 const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at', 'state'] as const satisfies readonly (keyof FilesTable)[];
 
@@ -67,21 +65,6 @@ export async function folderPage(
     }
   }
   return { entries };
-}
-
-/** The files whose shown path begins with `prefix`, by path. A page may have fewer where names are not UTF-8. */
-export async function prefixPage(
-  reads: Kysely<Tables>,
-  directory: string,
-  prefix: string,
-  { from, limit }: { from: Buffer; limit: number },
-): Promise<Page<Entry>> {
-  // What is shown as U+FFFD may be any bytes.
-  const known = Buffer.from(prefix.split('\uFFFD', 1)[0] ?? '');
-  const range = { from: later(known, from), to: endOf(known) };
-  const rows = await inRange.all(reads, { directory, ...range, limit: limit + 1 });
-  const shown = rows.slice(0, limit).filter(({ path }) => displayName(path).startsWith(prefix));
-  return { entries: shown.map((file) => ({ file })), next: rows[limit]?.path };
 }
 
 function later(a: Buffer, b: Buffer): Buffer {

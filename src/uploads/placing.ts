@@ -5,19 +5,23 @@
  * That is committed before the rename (`placements`): whoever looks at the file first, the recorder, a scan or the next
  * start after a crash, records it as what it is. Once a client has written it, it is an upload like any other.
  */
-import { lstatSync, renameSync } from 'node:fs';
+import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { isAbsent, lstatBeneath, placeIn } from '../beneath.ts';
 import { type Clock, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorCode } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
+import { fileIfAny } from './complete-files.ts';
+import { currentTag } from './content.ts';
 import type { Durable } from './disk/durable.ts';
 import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
+import { type Precondition, requireAllowed } from './precondition.ts';
 import { type FileStat, fileStat } from './record/file-stat.ts';
 import { liveDirectory, notFound, type Target } from '../directories/target.ts';
 import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
@@ -44,25 +48,38 @@ export interface Placed {
   readonly size_bytes: number;
   /** False when it has replaced a file. */
   readonly isNew: boolean;
+  /** The upload that it has replaced. */
+  readonly replaced: string | undefined;
+  /** As `Content.tag`; undefined when a client has moved it on already. */
+  readonly tag: string | undefined;
 }
 
-/** Its function throws {BerthError} `directory_not_found`, `file_conflict`, `storage_full`, and what `body` throws. */
-export type PlaceFile = (target: Target, path: FilePath, body: AsyncIterable<Buffer>) => Promise<Placed>;
+/** Its function throws {BerthError} `directory_not_found`, `file_conflict`, `precondition_failed`, `storage_full`, and what `body` throws. */
+export type PlaceFile = (
+  target: Target,
+  path: FilePath,
+  body: AsyncIterable<Buffer>,
+  condition?: Precondition,
+) => Promise<Placed>;
 
 export function filePlacing(options: PlacingOptions): PlaceFile {
-  return async (target, path, body) => {
+  return async (target, path, body, condition) => {
     const { database, durable, transit, filesRoot } = options;
     const directory = await liveDirectory(database.reads, target);
     const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
     checkPlace(owner, path);
+    requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
     const coming = transit.coming();
     try {
       const stat = await write(coming, directory, body, durable);
       const withdraw = await announce(options, target, path, stat);
-      const isNew = await movedIn(transit, owner, path, coming).catch(withdraw);
+      const before = await fileIfAny(database.reads, directory.id, path);
+      const isNew = await movedIn(transit, owner, path, { coming, condition }).catch(withdraw);
+      const tag = currentTag(owner.root, bytesOf(path));
       await durable.sync(owner.root, path);
       await recorded(options, directory, path, stat);
-      return { size_bytes: stat.size_bytes, isNew };
+      const replaced = !isNew && before?.state === 'uploaded' ? before.id : undefined;
+      return { size_bytes: stat.size_bytes, isNew, replaced, tag };
     } catch (error) {
       await unlink(coming).catch(() => undefined);
       throw error;
@@ -116,6 +133,7 @@ async function announce({ database, clock }: PlacingOptions, target: Target, pat
   const at = clock.now();
   const of = { directory_id: target.id, inode };
   await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await liveDirectory(tx, target);
     await tx
       .deleteFrom('placements')
@@ -145,10 +163,10 @@ function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { direct
 }
 
 /** Returns whether nothing had that name. */
-async function movedIn(transit: Transit, owner: Owner, path: FilePath, coming: string): Promise<boolean> {
+async function movedIn(transit: Transit, owner: Owner, path: FilePath, move: Move): Promise<boolean> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return moveIn(transit, owner, path, coming);
+      return moveIn(transit, owner, path, move);
     } catch (error) {
       const code = errorCode(error);
       if (code === 'EISDIR') throw conflict(path, false);
@@ -160,13 +178,31 @@ async function movedIn(transit: Transit, owner: Owner, path: FilePath, coming: s
   }
 }
 
-function moveIn(transit: Transit, owner: Owner, path: FilePath, coming: string): boolean {
+interface Move {
+  readonly coming: string;
+  readonly condition: Precondition | undefined;
+}
+
+function moveIn(transit: Transit, owner: Owner, path: FilePath, { coming, condition }: Move): boolean {
   using folder = transit.openOrMake(owner, parentOf(path));
   const place = placeIn(folder, lastOf(path));
   const before = lstatSync(place, { throwIfNoEntry: false });
   if (before && !before.isFile()) throw conflict(path, false);
-  renameSync(coming, place);
+  requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
+  if (condition?.isNew) putNew(coming, place);
+  else renameSync(coming, place);
   return !before;
+}
+
+/** A rename would replace what comes there at this moment. */
+function putNew(coming: string, place: Buffer): void {
+  try {
+    linkSync(coming, place);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+    throw new BerthError('precondition_failed', 'There is another file by now', { cause: error });
+  }
+  unlinkSync(coming);
 }
 
 /** Resolves when the file counts; a client that moves it on at once, or a full database, is not waited for. */

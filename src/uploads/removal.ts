@@ -1,5 +1,5 @@
 /**
- * Removes the file of an upload, and its row: never a newer file of that name, and none that is being written.
+ * Removes a complete file, an upload or one that was put there, and its row: never a newer file of that name, and none that is being written.
  *
  * The file is taken out of the directory first, where nobody can open it any more; only then is it certain which file it
  * is and that nobody writes it. If it must not go, it gets its name back. The row goes in one transaction with the history
@@ -7,19 +7,23 @@
  */
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { inFolderOf, isAbsent, lstatEntry, placeIn } from '../beneath.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
 import { isFull } from '../directories/storage-full.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
 import { syncAll } from '../sync.ts';
-import { changed, gone, inUse } from './content.ts';
+import { completeFileOf, fileIfAny } from './complete-files.ts';
+import { changed, currentTag, gone, inUse } from './content.ts';
 import type { Durable } from './disk/durable.ts';
 import { displayName, type FilePath, type FilesRoot, parentOf, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
+import { type Precondition, requireAllowed } from './precondition.ts';
 import { Files } from './record/files.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
@@ -44,27 +48,45 @@ export interface RemovalOptions {
 }
 
 export type RemoveUpload = (target: Target, uploadId: string) => Promise<void>;
+export type RemoveFile = (target: Target, path: FilePath, condition?: Precondition) => Promise<void>;
 
-/** Its function throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`. */
-export function uploadRemoval(options: RemovalOptions): RemoveUpload {
-  /** A second removal of the same upload sees what the first has left. */
+/** Finds the file of a row. */
+type Find = (reads: Kysely<Tables>, directoryId: string, id: string) => Promise<RecordedUpload>;
+
+/**
+ * Its functions throw {BerthError} `directory_not_found`, `upload_not_found` or `file_not_found`, `file_changed`,
+ * `file_in_use`, and `at` also `precondition_failed`.
+ */
+export function fileRemoval(options: RemovalOptions): { readonly upload: RemoveUpload; readonly at: RemoveFile } {
+  /** A second removal of the same file sees what the first has left. */
   const underWay = new Map<string, Promise<void>>();
-  return async (target, uploadId) => {
-    for (let other = underWay.get(uploadId); other; other = underWay.get(uploadId)) await other.catch(() => undefined);
-    const removing = remove(options, target, uploadId);
-    underWay.set(uploadId, removing);
+  async function inTurn(target: Target, id: string, find: Find): Promise<void> {
+    for (let other = underWay.get(id); other; other = underWay.get(id)) await other.catch(() => undefined);
+    const removing = remove(options, target, id, find);
+    underWay.set(id, removing);
     try {
       await removing;
     } finally {
-      underWay.delete(uploadId);
+      underWay.delete(id);
     }
+  }
+  return {
+    upload: (target, uploadId) => inTurn(target, uploadId, uploadOf),
+    async at(target, path, condition) {
+      const { reads } = options.database;
+      const directory = await liveDirectory(reads, target);
+      const file = await fileIfAny(reads, directory.id, path);
+      requireAllowed(condition, file && currentTag(options.filesRoot(directory.sftp_username), file.path));
+      if (!file) throw new BerthError('file_not_found', 'File not found');
+      await inTurn(target, file.id, completeFileOf);
+    },
   };
 }
 
-async function remove(options: RemovalOptions, target: Target, uploadId: string): Promise<void> {
+async function remove(options: RemovalOptions, target: Target, id: string, find: Find): Promise<void> {
   const { database, transit, filesRoot, recorded } = options;
   const directory = await liveDirectory(database.reads, target);
-  const upload = await uploadOf(database.reads, directory.id, uploadId);
+  const upload = await find(database.reads, directory.id, id);
   const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
   const taken = transit.taken(upload.id);
   try {
@@ -133,6 +155,7 @@ async function forget(
   upload: RecordedUpload,
   asker: Asker | undefined,
 ): Promise<HistoryRow[]> {
+  await verifyAsker(tx, asker);
   const at = clock.now();
   const files = new Files(tx, directory.id);
   const path = pathOf(upload.path);

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
+import { pathIs } from '../db/file-paths.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { displayName } from './file-path.ts';
@@ -21,6 +22,8 @@ export type RecordedUpload = UploadRow & Pick<FilesTable, 'inode' | 'mtime'>;
 export interface Filters {
   /** What the shown filename begins with. */
   readonly prefix?: string | undefined;
+  /** The shown filename, whole. */
+  readonly filename?: string | undefined;
   /** Uploaded then or later. */
   readonly since?: Micros | undefined;
 }
@@ -47,6 +50,15 @@ const newestFirst = compiled<Place & { directory: string; limit: number; since: 
     .limit(p('limit')),
 );
 
+const named = compiled<{ directory: string; path: Buffer }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select(COLUMNS)
+    .where('directory_id', '=', p('directory'))
+    .where(pathIs(db, p('path')))
+    .where('state', '=', 'uploaded'),
+);
+
 /** Stands before every row of a list that goes down from the newest. */
 const NEWEST = { uploaded_at: Number.MAX_SAFE_INTEGER, id: '' };
 
@@ -59,12 +71,18 @@ export interface UploadList {
 
 export function uploadList(reads: Kysely<Tables>): UploadList {
   return {
-    async list(directory, { limit, after = NEWEST, prefix = '', since = 0 }) {
+    async list(directory, { limit, after = NEWEST, since = 0, ...names }) {
       let place: Place = typeof after === 'string' ? await placeOf(reads, directory, after) : after;
+      const { filename } = names;
+      // U+FFFD may stand for any bytes.
+      if (filename !== undefined && !filename.includes('\u{FFFD}')) {
+        const rows = await named.all(reads, { directory, path: Buffer.from(filename) });
+        return rows.filter((row) => row.uploaded_at >= since && isBehind(row, place) && isNamed(row.path, names));
+      }
       const found: UploadRow[] = [];
       for (let lot = limit; ; lot = LOT) {
         const rows = await newestFirst.all(reads, { directory, limit: lot, since, ...place });
-        const shown = rows.filter(({ state, path }) => state === 'uploaded' && startsWith(path, prefix));
+        const shown = rows.filter(({ state, path }) => state === 'uploaded' && isNamed(path, names));
         found.push(...shown);
         const last = rows.at(-1);
         if (found.length >= limit || rows.length < lot || !last) return found.slice(0, limit);
@@ -76,8 +94,15 @@ export function uploadList(reads: Kysely<Tables>): UploadList {
   };
 }
 
-function startsWith(path: Buffer, prefix: string): boolean {
-  return prefix === '' || displayName(path).startsWith(prefix);
+function isNamed(path: Buffer, { prefix = '', filename }: Pick<Filters, 'prefix' | 'filename'>): boolean {
+  if (prefix === '' && filename === undefined) return true;
+  const name = displayName(path);
+  return name.startsWith(prefix) && (filename === undefined || name === filename);
+}
+
+/** Whether a row comes after a place, in a list that begins with the newest. */
+function isBehind(row: Place, place: Place): boolean {
+  return row.uploaded_at < place.uploaded_at || (row.uploaded_at === place.uploaded_at && row.id < place.id);
 }
 
 export async function uploadOf(reads: Kysely<Tables>, directory: string, id: string): Promise<RecordedUpload> {

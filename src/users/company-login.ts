@@ -13,7 +13,7 @@ import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import type { Claims } from './openid-provider.ts';
 import { endSessions, userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
-import { insertUser } from './users.ts';
+import { foldedEmail, insertUser } from './users.ts';
 
 interface Person {
   /** `<issuer> <subject>`. */
@@ -53,12 +53,13 @@ export async function enterByCompanyLogin(
 /** Only with an email that the provider has confirmed. The first value of the map that somebody has decides. */
 function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin): Person | Refusal {
   const { sub, email, email_verified: isVerified } = claims;
-  if (typeof email !== 'string' || isVerified !== true) return 'no-email';
+  const folded = typeof email === 'string' ? foldedEmail(email) : undefined;
+  if (folded === undefined || isVerified !== true) return 'no-email';
   const values: unknown[] = [claims[claim]].flat();
   const place = map.find(({ value }) => values.includes(value));
   if (!place) return 'no-claim';
   const { accountId, role } = place;
-  return { subject: `${issuer} ${sub}`, email: email.trim().toLowerCase(), accountId, role };
+  return { subject: `${issuer} ${sub}`, email: folded, accountId, role };
 }
 
 async function userOf(
@@ -69,7 +70,10 @@ async function userOf(
   if (!(await lockedAccount(tx, accountId))) return 'no-account';
   const users = tx.selectFrom('users').select(['id', 'account_id', 'email', 'role', 'oidc_subject', 'disabled_at']);
   const known = await users.where('oidc_subject', '=', subject).executeTakeFirst();
-  const namesake = await users.where('email', '=', email).executeTakeFirst();
+  const namesake = await users
+    .where('email', '=', email)
+    .where('account_id', '=', known?.account_id ?? accountId)
+    .executeTakeFirst();
   const user = known ?? namesake;
   const asker = { accountId, keyId: userKeyId(user?.email ?? email), ...request };
   if (!user) {

@@ -52,6 +52,7 @@ export function linkPath(token: string): string {
 
 /** Where browsers find the dashboard, as far as the settings tell: a proxy in front has the usual port. */
 export function dashboardUrl({ api, dashboard, tls }: Pick<Config, 'api' | 'dashboard' | 'tls'>): string {
+  if (dashboard.url !== undefined) return dashboard.url;
   const { port } = dashboard.own ?? api;
   const host = tls.name.includes(':') ? `[${tls.name}]` : tls.name;
   return new URL(`https://${host}${tls.mode === 'proxy' ? '' : `:${port}`}`).origin;

@@ -39,7 +39,11 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
     if (known && now - known.at < FRESH) return known.provider;
     const server = new URL(issuer);
     // The settings allow plain HTTP on this machine only.
-    const execute = server.protocol === 'http:' ? [openid.allowInsecureRequests] : [];
+    const execute = [
+      // The ID token's signature, too: TLS alone would vouch for it otherwise.
+      openid.enableNonRepudiationChecks,
+      ...(server.protocol === 'http:' ? [openid.allowInsecureRequests] : []),
+    ];
     const options = { timeout: TIMEOUT, execute };
     const provider = openid.discovery(server, clientId, undefined, authentication(clientSecret), options);
     known = { provider, at: now };

@@ -1,19 +1,16 @@
 /**
  * Passwords as they are kept: scrypt (RFC 7914), each with its salt and its parameters.
  *
- * Promise: only a few run at a time and only so many wait, so that a flood fills neither memory nor the threads that Node
- * does all of its file work on. Whoever comes beyond that is asked to come back.
+ * Promise: only a few run at a time and only so many wait (`hashing-queue.ts`), so that a flood fills neither memory nor the
+ * threads that Node does all of its file work on.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
-import PQueue from 'p-queue';
-import { BerthError } from '../errors.ts';
+import { createHashingQueue, type Origin } from './hashing-queue.ts';
 
 /** One of OWASP's equally strong settings (Password Storage Cheat Sheet): 64 MiB and half a second of a slow core. */
 const COST: Cost = { ln: 16, r: 8, p: 2 };
 const [SALT, KEY] = [16, 32];
-const AT_ONCE = 2;
-const WAITING = 30;
 
 interface Cost {
   /** The binary logarithm of N. */
@@ -23,37 +20,58 @@ interface Cost {
 }
 
 export interface PasswordHashing {
-  /** @throws {BerthError} `rate_limited` while too many wait, as `matches` does. */
-  hash(password: string): Promise<string>;
-  /** Takes as long when there is no hash, which nothing matches. */
-  matches(password: string, encoded: string | null): Promise<boolean>;
+  /**
+   * @param beside another hash of the same email: both get one salt, so that one scrypt compares a password with both.
+   * @throws {BerthError} `rate_limited` while too many wait, as `matching` does.
+   */
+  hash(password: string, beside?: string): Promise<string>;
+  /**
+   * Which of these hashes the password has. Takes one scrypt for all that share a salt, and as long when there are none.
+   */
+  matching(password: string, hashes: readonly string[], from?: Origin): Promise<boolean[]>;
 }
+
+/** Somebody who is signed in, or has a link. */
+const KNOWN: Origin = { network: '', site: '', isKnown: true };
 
 const derive = promisify<string, Buffer, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(scrypt);
 
 export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
-  const queue = new PQueue({ concurrency: AT_ONCE });
+  const queue = createHashingQueue();
   /** Of no password, as far as anybody can know. */
   const nobodys = encode(cost, randomBytes(SALT), randomBytes(KEY));
 
-  async function derived(password: string, { ln, r, p }: Cost, salt: Buffer): Promise<Buffer> {
-    if (queue.size >= WAITING)
-      throw new BerthError('rate_limited', 'Too many people sign in just now. Try again soon.');
+  async function derived(password: string, { ln, r, p }: Cost, salt: Buffer, from: Origin): Promise<Buffer> {
     // The same text typed on another keyboard may come in other code points.
     const text = password.normalize('NFKC');
-    return queue.add(() => derive(text, salt, KEY, { N: 2 ** ln, r, p, maxmem: 2 ** (ln + 8) * r }));
+    return queue(from, () => derive(text, salt, KEY, { N: 2 ** ln, r, p, maxmem: 2 ** (ln + 8) * r }));
   }
 
   return {
-    async hash(password) {
-      const salt = randomBytes(SALT);
-      return encode(cost, salt, await derived(password, cost, salt));
+    async hash(password, beside) {
+      const shared = beside === undefined ? undefined : decode(beside);
+      const salt = shared && nameOf(shared) === nameOf({ ...shared, cost }) ? shared.salt : randomBytes(SALT);
+      return encode(cost, salt, await derived(password, cost, salt, KNOWN));
     },
-    async matches(password, encoded) {
-      const { cost: kept, salt, key } = decode(encoded ?? nobodys);
-      return timingSafeEqual(await derived(password, kept, salt), key);
+    async matching(password, hashes, from = KNOWN) {
+      const known = hashes.map(decode);
+      const keys = new Map<string, Buffer>();
+      for (const each of known.length > 0 ? known : [decode(nobodys)])
+        if (!keys.has(nameOf(each))) keys.set(nameOf(each), await derived(password, each.cost, each.salt, from));
+      return known.map((each) => timingSafeEqual(keys.get(nameOf(each)) ?? Buffer.alloc(KEY), each.key));
     },
   };
+}
+
+interface Kept {
+  readonly cost: Cost;
+  readonly salt: Buffer;
+  readonly key: Buffer;
+}
+
+/** Of the cost and the salt: one scrypt serves all hashes of one name. */
+function nameOf({ cost, salt }: Pick<Kept, 'cost' | 'salt'>): string {
+  return encode(cost, salt);
 }
 
 /** As the PHC string format has it. */
@@ -62,7 +80,7 @@ function encode({ ln, r, p }: Cost, ...parts: readonly Buffer[]): string {
   return ['', 'scrypt', `ln=${ln},r=${r},p=${p}`, ...texts].join('$');
 }
 
-function decode(encoded: string): { cost: Cost; salt: Buffer; key: Buffer } {
+function decode(encoded: string): Kept {
   const [, ln, r, p, salt = '', key = ''] =
     /^\$scrypt\$ln=(\d+),r=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(encoded) ?? [];
   if (key === '') throw new Error('a password hash in the database cannot be read');

@@ -9,9 +9,12 @@ const LONGEST = 200;
 /** By way of `src/`, which an installation has beside what was compiled. Its head says where the list comes from. */
 const COMMON = new URL('../../src/users/common-passwords.txt', import.meta.url);
 
-export interface Passwords extends Pick<PasswordHashing, 'matches'> {
-  /** @throws {ValidationError} about `password` when the user of that email should take another one. */
-  hash(password: string, email: string): Promise<string>;
+export interface Passwords extends Pick<PasswordHashing, 'matching'> {
+  /**
+   * @param beside as `PasswordHashing.hash` takes it.
+   * @throws {ValidationError} about `password` when the user of that email should take another one.
+   */
+  hash(password: string, email: string, beside?: string): Promise<string>;
 }
 
 export function createPasswords(hashing: PasswordHashing = createPasswordHashing()): Passwords {
@@ -27,11 +30,11 @@ export function createPasswords(hashing: PasswordHashing = createPasswordHashing
   }
 
   return {
-    matches: hashing.matches,
-    async hash(password, email) {
+    matching: hashing.matching,
+    async hash(password, email, beside) {
       const wrong = problem(password, email);
       if (wrong !== undefined) throw new ValidationError({ password: [wrong] });
-      return hashing.hash(password);
+      return hashing.hash(password, beside);
     },
   };
 }

@@ -6,7 +6,8 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
-import type { Micros } from '../clock.ts';
+import { verifyAsker } from '../accounts/asker.ts';
+import { type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { BerthError, ValidationError } from '../errors.ts';
@@ -41,6 +42,30 @@ export function newSecret(): string {
   return new Secret({ size: 20 }).base32;
 }
 
+const MINUTE: Micros = 60 * SECOND;
+/** So soon after signing in, nobody is asked for the password again. */
+const RECENT: Micros = 300 * SECOND;
+
+export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>, now: Micros): boolean {
+  // Also when the clock was set back.
+  return Math.abs(now - signedInAt) <= RECENT;
+}
+
+/**
+ * Makes sure that whoever sets up a second factor has more than a session, which may have been stolen.
+ * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without one.
+ */
+export async function confirmOwner(deps: SecondFactorDependencies, user: SignedIn, password: string): Promise<void> {
+  if (hasSignedInJustNow(user, deps.clock.now())) return;
+  const { hasPassword } = await secondFactorOf(deps.database.reads, user.userId);
+  if (!hasPassword)
+    throw new BerthError(
+      'not_authorized',
+      'Sign out and in again first: this needs a sign-in of the last five minutes.',
+    );
+  await prove(deps, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
+}
+
 /** What an app reads from the QR code. */
 export function keyUri(secret: string, email: string): string {
   return new TOTP({ issuer: 'berth', label: email, secret }).toString();
@@ -49,7 +74,7 @@ export function keyUri(secret: string, email: string): string {
 /** How a user signs in, and how many recovery codes are left. */
 export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
   const user = reads.selectFrom('users').select(['password_hash', 'totp_secret']).where('id', '=', userId);
-  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow();
+  const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow(removed);
   const codes = await reads.selectFrom('recovery_codes').select('hash').where('user_id', '=', userId).execute();
   return { hasPassword: password_hash !== null, isOn: totp_secret !== null, recoveryCodes: codes.length };
 }
@@ -102,7 +127,7 @@ export async function renewRecoveryCodes(
   proof: Proof,
   change: UserChange,
 ): Promise<string[]> {
-  await prove(deps, userId, proof);
+  await prove(deps, { userId, ...change.asker }, proof);
   return changing(deps, userId, change, async ({ tx, user, audited }) => {
     if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
     await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
@@ -120,7 +145,7 @@ export async function turnOffSecondFactor(
   proof: Proof,
   change: UserChange,
 ): Promise<void> {
-  await prove(deps, userId, proof);
+  await prove(deps, { userId, ...change.asker }, proof);
   await endSecondFactor(deps, userId, change, async ({ tx, user }) => {
     const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
     if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
@@ -147,6 +172,7 @@ export async function requireSecondFactor(
 ): Promise<void> {
   const at = clock.now();
   await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const { numUpdatedRows } = await tx
       .updateTable('accounts')
       .set({ second_factor_required_at: isRequired ? at : null })
@@ -176,12 +202,15 @@ async function endSecondFactor(
 /** @throws {ValidationError} about `code` or, when there is none, `current_password`. */
 export async function prove(
   deps: SecondFactorDependencies,
-  userId: string,
+  { userId, ...asker }: { readonly userId: string } & Pick<Asker, 'accountId' | 'credential'>,
   { code, current_password: password }: Proof,
 ): Promise<void> {
   await trying(deps.tries, userId, code, async () => {
     if (code !== '') {
-      await deps.database.db.transaction().execute((tx) => takeCode(tx, userId, code, deps.clock.now()));
+      await deps.database.db.transaction().execute(async (tx) => {
+        await verifyAsker(tx, asker);
+        await takeCode(tx, userId, code, deps.clock.now());
+      });
     } else if (!(await checkPassword(deps, userId, password))) {
       throw new ValidationError({ current_password: ['is wrong'] });
     }
@@ -190,20 +219,20 @@ export async function prove(
 
 /** What is too long to be guessed is tried freely. */
 async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
-  const wait = plain(code).length < RECOVERY_LENGTH ? tries.begin(userId) : 0;
+  const wait = plain(code).length < RECOVERY_LENGTH ? await tries.begin(userId) : 0;
   if (wait > 0) {
-    const tooOften = `was wrong too often: try again in ${Math.ceil(wait / 60_000)} min`;
+    const tooOften = `was wrong too often: try again in ${Math.ceil(wait / MINUTE)} min`;
     throw new ValidationError({ [code === '' ? 'current_password' : 'code']: [tooOften] });
   }
   const result = await work();
-  tries.succeeded(userId);
+  await tries.succeeded(userId);
   return result;
 }
 
 /** @throws {ValidationError} when it is no code of the user's, or was taken before. */
 async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
   const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
-  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow();
+  const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow(removed);
   if (secret === null) throw wrongCode();
   const text = plain(code);
   const step = stepOf(secret, text, now);
@@ -235,6 +264,11 @@ async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Pro
 /** As people type it: in groups, in capitals. */
 function plain(code: string): string {
   return code.replaceAll(/[\s-]/g, '').toLowerCase();
+}
+
+/** Somebody has removed the user since the request was let in. */
+function removed(): BerthError {
+  return new BerthError('not_authorized', 'Your user was removed, so nothing was changed.');
 }
 
 function wrongCode(): ValidationError {

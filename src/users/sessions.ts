@@ -36,6 +36,8 @@ export interface SignedIn {
   readonly email: string;
   readonly accountName: string;
   readonly sessionId: string;
+  /** When the password, the code or the company's login let this session in. */
+  readonly signedInAt: Micros;
   /** The password was right, and a code has to follow before anything else. */
   readonly awaitsCode: boolean;
   /** The account asks for a second factor, and this user has none yet. */
@@ -81,11 +83,18 @@ export async function sessionOf(
     await database.db.updateTable('user_sessions').set(seen).where('id', '=', sessionId).execute();
   }
   return {
-    principal: { accountId, keyId: userKeyId(email), role, plan },
+    principal: {
+      accountId,
+      keyId: userKeyId(email),
+      role,
+      plan,
+      credential: { kind: 'session', id: sessionId, userId, role },
+    },
     userId,
     email,
     accountName,
     sessionId,
+    signedInAt: found.inserted_at,
     awaitsCode: found.awaits_code === 1,
     needsSecondFactor: found.second_factor_required_at !== null && found.totp_secret === null,
   };
@@ -114,12 +123,6 @@ export async function openSession(
   };
   await tx.insertInto('user_sessions').values(row).execute();
   return token;
-}
-
-/** Whether a user has that session still. */
-export async function hasSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
-  const one = db.selectFrom('user_sessions').select('id').where('id', '=', sessionId).where('user_id', '=', userId);
-  return (await one.executeTakeFirst()) !== undefined;
 }
 
 /** Ends one session of a user. @returns whether there was one. */

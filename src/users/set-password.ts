@@ -26,7 +26,11 @@ export async function setPassword(
   password: string,
   change: UserChange,
 ): Promise<void> {
-  const password_hash = await deps.passwords.hash(password, email);
+  const password_hash = await deps.passwords.hash(
+    password,
+    email,
+    await hashBeside(deps.database.reads, { id, email }),
+  );
   await changing(deps, id, change, async ({ tx, audited }) => {
     await tx.updateTable('users').set({ password_hash }).where('id', '=', id).execute();
     await endLinks(tx, id);
@@ -47,7 +51,8 @@ export async function setPasswordByLink(
   const { database, clock, passwords } = deps;
   const owner = await ownerOfLink(database.reads, token, clock.now());
   if (!owner) return undefined;
-  const password_hash = await passwords.hash(password, owner.email);
+  const of = { id: owner.userId, email: owner.email };
+  const password_hash = await passwords.hash(password, owner.email, await hashBeside(database.reads, of));
   const asker = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
   return changing(deps, owner.userId, { asker }, async ({ tx, user, now, audited }) => {
     // Asked again: it may have been used, and its owner disabled, while the password was hashed.
@@ -57,6 +62,20 @@ export async function setPasswordByLink(
     await audited('update-user', { password: { from: null, to: 'set' } });
     return enter(tx, user.id, { now, visit });
   });
+}
+
+/** The hash of another user of that email, so that signing in compares a password with both by one scrypt. */
+async function hashBeside(
+  reads: Kysely<Tables>,
+  { id, email }: { readonly id: string; readonly email: string },
+): Promise<string | undefined> {
+  const others = reads.selectFrom('users').select('password_hash').where('email', '=', email).where('id', '!=', id);
+  const found = await others
+    .where('password_hash', 'is not', null)
+    .orderBy('inserted_at')
+    .orderBy('id')
+    .executeTakeFirst();
+  return found?.password_hash ?? undefined;
 }
 
 /** Whether it is the user's. Takes as long for one who has none. */
@@ -70,5 +89,6 @@ export async function checkPassword(
     .select('password_hash')
     .where('id', '=', userId)
     .executeTakeFirst();
-  return passwords.matches(password, user?.password_hash ?? null);
+  const hash = user?.password_hash ?? undefined;
+  return (await passwords.matching(password, hash === undefined ? [] : [hash]))[0] ?? false;
 }

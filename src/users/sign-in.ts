@@ -1,28 +1,40 @@
 /**
  * Signing in with email and password.
  *
+ * An email may belong to users of several accounts. Whoever knows the password of more than one is asked which account it
+ * is to be, and is offered those alone.
+ *
  * Promises: an unknown user, one without a password, a disabled one and a wrong password get the same answer after the
- * same work. Attempts are limited by network and by user. Where a user signed in last has a limit of its own, so that
- * nobody elsewhere can keep that user out. Each sign-in makes a session with a new token.
+ * same work, however many accounts the email belongs to. Attempts are limited by network, and by user and network: so
+ * nobody elsewhere can keep a user out. Each sign-in makes a session with a new token.
  */
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
+import { type Choosable, choiceToken, openChoice } from './account-choice.ts';
+import { isKnownNetwork, noteNetwork } from './known-networks.ts';
 import type { Passwords } from './passwords.ts';
 import { openSession, type Visit } from './sessions.ts';
+import { foldedEmail } from './users.ts';
 
 /** Counts an attempt of somebody's. @throws {BerthError} `rate_limited`. */
 interface AttemptLimit {
   take(who: string): void;
 }
 
+/** The parts of the address space that one client can easily have. */
+export interface NetworkOf {
+  network(address: string): string;
+  /** The larger one that some clients have all of. */
+  site(address: string): string;
+}
+
 export interface SignInDependencies {
   readonly database: Database;
   readonly clock: Clock;
   readonly passwords: Passwords;
-  /** The part of the address space that one client can easily have. */
-  readonly networkOf: (address: string) => string;
+  readonly networkOf: NetworkOf;
   readonly limits: { readonly byAddress: AttemptLimit; readonly byUser: AttemptLimit };
 }
 
@@ -33,44 +45,97 @@ export interface Entered {
   readonly awaitsCode: boolean;
 }
 
-/**
- * Undefined unless the password is right and its user may get in.
- * @throws {BerthError} `rate_limited`.
- */
-export type SignIn = (
-  given: { readonly email: string; readonly password: string },
-  visit: Visit,
-) => Promise<Entered | undefined>;
+/** The password is right for several accounts: one of them has to be chosen with this. */
+export interface Choice {
+  readonly choice: string;
+}
+
+export interface SignIn {
+  /**
+   * Undefined unless the password is right and its user may get in.
+   * @throws {BerthError} `rate_limited`.
+   */
+  (given: { readonly email: string; readonly password: string }, visit: Visit): Promise<Entered | Choice | undefined>;
+  /** What there is to choose from; undefined when the choice is too old, or one of the passwords has changed. */
+  accounts(choice: string): Promise<readonly Choosable[] | undefined>;
+  /** Undefined when that user is not one of the choice, or may not get in any more. */
+  choose(choice: string, userId: string, visit: Visit): Promise<Entered | undefined>;
+}
 
 export function createSignIn({ database, clock, passwords, networkOf, limits }: SignInDependencies): SignIn {
-  return async ({ email: given, password }, visit) => {
-    const email = given.trim().toLowerCase();
-    const network = networkOf(visit.address);
-    limits.byAddress.take(visit.address);
-    const user = await database.reads
-      .selectFrom('users')
-      .select(['id', 'password_hash', 'signed_in_from'])
-      .where('email', '=', email)
-      .executeTakeFirst();
-    const isAtHome = typeof user?.signed_in_from === 'string' && networkOf(user.signed_in_from) === network;
-    limits.byUser.take(isAtHome ? `${email} ${network}` : email);
-    const isRight = await passwords.matches(password, user?.password_hash ?? null);
-    if (!isRight || !user) return undefined;
+  const { reads } = database;
+
+  function entering(user: Choosable, visit: Visit): Promise<Entered | undefined> {
     return database.db.transaction().execute(async (tx) => {
-      // Asked again: it may have changed while the password was hashed.
-      const live = await tx
-        .selectFrom('users as u')
-        .innerJoin('accounts as a', 'a.id', 'u.account_id')
-        .select('u.id')
-        .where('u.id', '=', user.id)
-        .where('u.password_hash', '=', user.password_hash)
-        .where('u.disabled_at', 'is', null)
-        .where('a.deleted_at', 'is', null)
-        .forNoKeyUpdate('u')
-        .executeTakeFirst();
-      return live && enter(tx, live.id, { now: clock.now(), visit });
+      // Asked again: it may have changed while the password was hashed, or an account was chosen.
+      const live = await candidates(tx, [user.id]).forNoKeyUpdate('u').executeTakeFirst();
+      if (live?.password_hash !== user.password_hash) return undefined;
+      const now = clock.now();
+      await noteNetwork(tx, live.id, networkOf.network(visit.address), now);
+      return enter(tx, live.id, { now, visit });
     });
+  }
+
+  const signIn = async (
+    { email: given, password }: { readonly email: string; readonly password: string },
+    visit: Visit,
+  ): Promise<Entered | Choice | undefined> => {
+    const email = foldedEmail(given);
+    const [network, site] = [networkOf.network(visit.address), networkOf.site(visit.address)];
+    limits.byAddress.take(visit.address);
+    limits.byUser.take(`${email} ${site}`);
+    const users = email === undefined ? [] : await usersOfEmail(reads, email);
+    const isKnown = await isKnownNetwork(reads, users, network, networkOf);
+    const hashed = users.filter(hasPassword);
+    const hashes = hashed.map(({ password_hash }) => password_hash);
+    const areRight = await passwords.matching(password, hashes, { network, site, isKnown });
+    const right = hashed.filter((_, index) => areRight[index]);
+    if (right.length === 0) return undefined;
+    const ids = right.map(({ id }) => id);
+    const open = (await candidates(reads, ids).execute()).filter(hasPassword);
+    const [first, ...others] = open.filter(({ password_hash }) => hashes.includes(password_hash));
+    if (!first) return undefined;
+    if (others.length > 0) return { choice: choiceToken([first, ...others], clock.now()) };
+    return entering(first, visit);
   };
+
+  const accounts = (choice: string): Promise<readonly Choosable[] | undefined> =>
+    openChoice(choice, clock.now(), async (ids) => (await candidates(reads, ids).execute()).filter(hasPassword));
+
+  return Object.assign(signIn, {
+    accounts,
+    async choose(choice: string, userId: string, visit: Visit) {
+      const chosen = (await accounts(choice))?.find(({ id }) => id === userId);
+      return chosen && entering(chosen, visit);
+    },
+  });
+}
+
+function usersOfEmail(reads: Kysely<Tables>, email: string) {
+  return reads
+    .selectFrom('users')
+    .select(['id', 'password_hash', 'signed_in_from'])
+    .where('email', '=', email)
+    .execute();
+}
+
+/** Those of them who may get in. */
+function candidates(db: Kysely<Tables>, ids: readonly string[]) {
+  return db
+    .selectFrom('users as u')
+    .innerJoin('accounts as a', 'a.id', 'u.account_id')
+    .select(['u.id', 'u.email', 'u.password_hash', 'a.name as accountName'])
+    .where('u.id', 'in', ids)
+    .where('u.disabled_at', 'is', null)
+    .where('a.deleted_at', 'is', null)
+    .orderBy('a.name')
+    .orderBy('u.id');
+}
+
+function hasPassword<T extends { readonly password_hash: string | null }>(
+  user: T,
+): user is T & { readonly password_hash: string } {
+  return user.password_hash !== null;
 }
 
 /** Opens a session of somebody who has proved to be that user, but for the second factor if there is one. */

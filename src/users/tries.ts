@@ -1,36 +1,51 @@
 /**
  * Tries at something short enough to be guessed: the first wrong ones in a row cost nothing, then each makes the next
- * wait, twice as long every time, up to an hour. Kept in memory, which is bounded.
+ * wait, twice as long every time, up to an hour. Kept in the database, so that no restart and no other node forgets them.
  */
-import { LRUCache } from 'lru-cache';
+import { type Clock, type Micros, SECOND } from '../clock.ts';
+import type { Database } from '../db/open.ts';
 
 const FREE = 5;
-/** In ms. */
-const FIRST_WAIT = 30_000;
-const LONGEST_WAIT = 3_600_000;
-/** Users who are remembered; beyond that, the one who tried longest ago is not. */
-const MOST = 10_000;
+const FIRST_WAIT: Micros = 30 * SECOND;
+const LONGEST_WAIT: Micros = 3600 * SECOND;
 
 export interface Tries {
-  /** Counts one, unless it has to wait. @returns for how long, in ms. */
-  begin(userId: string): number;
+  /** Counts one, unless it has to wait. @returns for how long. */
+  begin(userId: string): Promise<Micros>;
   /** It was right. */
-  succeeded(userId: string): void;
+  succeeded(userId: string): Promise<void>;
 }
 
-/** @param clock a monotonic clock in ms, such as `performance.now`. */
-export function createTries(clock: () => number): Tries {
-  const known = new LRUCache<string, { readonly count: number; readonly until: number }>({ max: MOST });
+export function createTries({
+  database,
+  clock,
+}: {
+  readonly database: Pick<Database, 'db'>;
+  readonly clock: Clock;
+}): Tries {
+  const { db } = database;
   return {
-    begin(userId) {
-      const now = clock();
-      const before = known.peek(userId) ?? { count: 0, until: 0 };
-      if (now < before.until) return before.until - now;
-      const count = before.count + 1;
-      const wait = count < FREE ? 0 : Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - FREE));
-      known.set(userId, { count, until: now + wait });
-      return 0;
+    begin: (userId) =>
+      db.transaction().execute(async (tx) => {
+        const own = tx.selectFrom('users').select('id').where('id', '=', userId).forNoKeyUpdate();
+        if (!(await own.executeTakeFirst())) return 0; // removed just now: what is tried finds out
+        const before = await tx.selectFrom('code_tries').selectAll().where('user_id', '=', userId).executeTakeFirst();
+        const now = clock.now();
+        const wait = (before?.until ?? 0) - now;
+        // A longer one is of a clock that has been set back since.
+        if (wait > 0 && wait <= LONGEST_WAIT) return wait;
+        const count = (before?.count ?? 0) + 1;
+        const next = count < FREE ? 0 : Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - FREE));
+        const row = { user_id: userId, count, until: now + next };
+        await tx
+          .insertInto('code_tries')
+          .values(row)
+          .onConflict((conflict) => conflict.column('user_id').doUpdateSet(row))
+          .execute();
+        return 0;
+      }),
+    async succeeded(userId) {
+      await db.deleteFrom('code_tries').where('user_id', '=', userId).execute();
     },
-    succeeded: (userId) => void known.delete(userId),
   };
 }

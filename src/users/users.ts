@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
+import { verifyAsker } from '../accounts/asker.ts';
 import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -12,7 +13,7 @@ import { BerthError, ValidationError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
 import { atMost, checked, filled, INVALID, orBlank } from '../validation.ts';
 import { newLink } from './links.ts';
-import { endSessions, hasSession } from './sessions.ts';
+import { endSessions } from './sessions.ts';
 
 export interface UserDependencies {
   readonly database: Pick<Database, 'db'>;
@@ -24,7 +25,7 @@ export interface UserChange {
   readonly asker: Asker;
   /** Set by the command line: the account may be left without an admin who gets in. */
   readonly mayLeaveNoAdmin?: true;
-  /** The session of the user's own that asks, and goes on. One that has ended meanwhile changes nothing. */
+  /** The session of the user's own that asks, and goes on. */
   readonly goesOn?: string;
 }
 
@@ -38,7 +39,15 @@ const EMAIL_LIMIT = 254;
 
 const NewUser = v.object({
   email: v.config(
-    v.pipe(v.string(orBlank), v.trim(), filled, ...atMost(EMAIL_LIMIT), v.rfcEmail(INVALID), v.toLowerCase()),
+    v.pipe(
+      v.string(orBlank),
+      v.trim(),
+      filled,
+      ...atMost(EMAIL_LIMIT),
+      v.rfcEmail(INVALID),
+      v.regex(/^[!-~]+$/, INVALID),
+      v.toLowerCase(),
+    ),
     { abortPipeEarly: true },
   ),
   role: v.picklist(['admin', 'member'], INVALID),
@@ -74,9 +83,16 @@ export async function userById(reads: Kysely<Tables>, accountId: string, id: str
   return users(reads).where('id', '=', id).where('account_id', '=', accountId).executeTakeFirst();
 }
 
-/** Whoever has that email, in any account. */
-export async function userByEmail(reads: Kysely<Tables>, email: string): Promise<User | undefined> {
-  return users(reads).where('email', '=', email.trim().toLowerCase()).executeTakeFirst();
+/** The users of that email, one of an account at most. */
+export async function usersByEmail(reads: Kysely<Tables>, email: string): Promise<User[]> {
+  const folded = foldedEmail(email);
+  return folded === undefined ? [] : users(reads).where('email', '=', folded).orderBy('account_id').execute();
+}
+
+/** As emails are compared. Undefined for one that is not ASCII: other letters fold into those of ASCII (U+212A into k). */
+export function foldedEmail(given: string): string | undefined {
+  const text = given.trim();
+  return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
 /**
@@ -91,6 +107,7 @@ export async function createUser(
 ): Promise<{ id: string; email: string; token: string }> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, asker);
     const user = await insertUser(tx, fields, { asker, now });
     return { ...user, token: await newLink(tx, user.id, now) };
   });
@@ -173,8 +190,7 @@ export interface Changing {
 
 /**
  * Changes a user of the asker's account.
- * @throws {BerthError} `user_not_found`, `not_authorized` when the session that asks has ended, or `last_admin` when no
- * enabled admin would be left.
+ * @throws {BerthError} `user_not_found`; what `verifyAsker` throws; `last_admin` when no enabled admin would be left.
  */
 export async function changing<T>(
   { database, clock }: UserDependencies,
@@ -185,12 +201,10 @@ export async function changing<T>(
   return database.db.transaction().execute(async (tx) => {
     // Whether another admin is left is decided by one change after the other.
     await lockedAccount(tx, asker.accountId);
+    await verifyAsker(tx, asker);
     const mine = users(tx).where('id', '=', userId).where('account_id', '=', asker.accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');
-    // Asked again: an admin may have ended it while a password was hashed.
-    if (goesOn !== undefined && !(await hasSession(tx, userId, goesOn)))
-      throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
     const now = clock.now();
     const who = { email: { from: user.email, to: user.email } };
     return work({

@@ -1,5 +1,6 @@
 /** Which addresses a webhook may go to (docs/design.md, 9): public unicast ones, and what the operator opens. */
 import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 import { OperatorError } from '../errors.ts';
 
@@ -17,12 +18,46 @@ const FORMER_V6 = ipaddr.parseCIDR('3ffe::/16');
  * @throws {OperatorError} when one of them is none.
  */
 export function addressRule(allow: readonly string[]): (address: string) => boolean {
-  const opened = allow.map(network);
+  const isOpened = openedRule(allow);
   return (text) => {
     // A zone (`fe80::1%eth0`) names an interface of this machine: never a receiver's address.
     if (isIP(text) === 0 || text.includes('%')) return false;
+    return isOpened(text) || isPublic(ipaddr.parse(text));
+  };
+}
+
+/** How long the addresses of this machine are taken for known, in ms. */
+const KNOWN_MS = 1000;
+
+/**
+ * Tells whether a connection may be opened to an address. Beside what `addressRule` refuses, the addresses of this machine's
+ * own interfaces are: a connection to them goes over loopback, past the firewall.
+ * @throws {OperatorError} as `addressRule` does.
+ */
+export function connectRule(allow: readonly string[]): (address: string) => boolean {
+  const [mayReach, isOpened] = [addressRule(allow), openedRule(allow)];
+  let [own, until] = [new Set<string>(), 0];
+  return (text) => {
+    if (!mayReach(text) || isOpened(text)) return mayReach(text);
+    const now = performance.now();
+    if (now >= until) {
+      own = ownAddresses();
+      until = now + KNOWN_MS;
+    }
+    return !own.has(ipaddr.parse(text).toNormalizedString());
+  };
+}
+
+function ownAddresses(): Set<string> {
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  return new Set(all.map(({ address }) => ipaddr.parse(address.replace(/%.*/, '')).toNormalizedString()));
+}
+
+function openedRule(allow: readonly string[]): (address: string) => boolean {
+  const opened = allow.map(network);
+  return (text) => {
     const address = ipaddr.parse(text);
-    return opened.some((cidr) => isWithin(address, cidr)) || isPublic(address);
+    return opened.some((cidr) => isWithin(address, cidr));
   };
 }
 

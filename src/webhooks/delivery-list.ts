@@ -2,7 +2,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../db/schema.ts';
-import { ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../errors.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type ShownState = (typeof DELIVERY_STATES)[number];
@@ -27,13 +27,22 @@ export interface DeliveryFilter {
 }
 
 /** Each in the words of the index that finds them. */
-const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
+export const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
   pending: sql`state in ('queued', 'running', 'waiting')`,
   delivered: sql`state = 'delivered'`,
   failed: sql`state = 'failed'`,
 };
 
-type Row = Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at'>;
+const COLUMNS = [
+  'id',
+  'upload_id',
+  'url',
+  'inserted_at',
+  'state',
+  'due_at',
+] as const satisfies readonly (keyof DeliveriesTable)[];
+
+type Row = Pick<DeliveriesTable, (typeof COLUMNS)[number]>;
 
 /** A directory's deliveries, newest first: a page takes as long whatever their states. @throws {ValidationError} when `after` is none of them. */
 export async function listDeliveries(
@@ -46,10 +55,23 @@ export async function listDeliveries(
   return withAttempts(reads, await query.limit(limit).execute());
 }
 
+/** @throws {BerthError} `delivery_not_found`. */
+export async function deliveryById(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Delivery> {
+  const row = await reads
+    .selectFrom('deliveries')
+    .select(COLUMNS)
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .executeTakeFirst();
+  const [delivery] = await withAttempts(reads, row ? [row] : []);
+  if (!delivery) throw new BerthError('delivery_not_found', 'Delivery not found');
+  return delivery;
+}
+
 async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: DeliveryFilter['after']) {
   const query = reads
     .selectFrom('deliveries')
-    .select(['id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at'])
+    .select(COLUMNS)
     .where('directory_id', '=', directoryId)
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');

@@ -9,16 +9,32 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { callbackify } from 'node:util';
-import { addressRule } from './address-rule.ts';
+import { errorMessage } from '../errors.ts';
+import { connectRule } from './address-rule.ts';
 import { PROVEN_EACH } from './destinations.ts';
 import { type ResolveName, resolver } from './names.ts';
+import { isShortage } from './shortage.ts';
 
-/** The destination is one that webhooks may not go to. */
+/**
+ * The destination is one that webhooks may not go to. Its message is for tenants: of a name it says the same whether there is
+ * none or it leads into the operator's network, so that nobody maps that network by it. `detail` is for the log.
+ */
 export class DestinationError extends Error {
-  constructor(address: string, name?: string) {
-    super(`destination ${name === undefined || name === address ? '' : `${name} at `}${address} is not allowed`);
+  readonly detail: string;
+
+  constructor(message: string, detail = message) {
+    super(message);
     this.name = 'DestinationError';
+    this.detail = detail;
   }
+}
+
+function forbiddenLiteral(address: string): DestinationError {
+  return new DestinationError(`destination ${address} is not allowed`);
+}
+
+function forbiddenName(name: string, detail: string): DestinationError {
+  return new DestinationError(`the name ${name} has no address that webhooks may go to`, `${name}: ${detail}`);
 }
 
 export interface GuardedAgents {
@@ -44,7 +60,7 @@ export function guardedAgents(
   resolve: ResolveName = resolver(),
   secureContext?: SecureContext,
 ): GuardedAgents {
-  const allowed = addressRule(allow);
+  const allowed = connectRule(allow);
   const lookup = guardedLookup(allowed, resolve);
   const https = new TlsAgent({ ...OPTIONS, ...(secureContext && { secureContext }) });
   return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(https, allowed, lookup) };
@@ -57,7 +73,7 @@ function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolea
     const host = options.host ?? '';
     // net.connect asks no lookup for a literal; a socket path would go round both.
     if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
-      const refusal = new DestinationError(options.socketPath ?? host);
+      const refusal = forbiddenLiteral(options.socketPath ?? host);
       // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
       (callback as ((error: Error) => void) | undefined)?.(refusal);
       return undefined;
@@ -72,11 +88,11 @@ function guardedLookup(allowed: (address: string) => boolean, resolve: ResolveNa
   const ask = callbackify(resolve);
   return (name, { all }, callback) => {
     ask(name, (failure, addresses) => {
-      if (failure) return callback(failure, '', 0);
+      if (failure) return callback(isShortage(failure) ? failure : forbiddenName(name, errorMessage(failure)), '', 0);
       const forbidden = addresses.find((address) => !allowed(address));
       const [first] = addresses;
       if (forbidden !== undefined || first === undefined) {
-        return callback(new DestinationError(forbidden ?? 'no address', name), '', 0);
+        return callback(forbiddenName(name, `${forbidden ?? 'no address'} is not allowed`), '', 0);
       }
       // With autoSelectFamily, Node asks for all and tries them in turn.
       if (!all) return callback(null, first, isIP(first));

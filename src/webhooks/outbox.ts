@@ -8,6 +8,8 @@ import { type Clock, formatMicros, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { presentTime } from '../db/shared.ts';
+import { insertEvent, type NewEvent } from '../history/events.ts';
+import { receiverUrl } from './receiver-of.ts';
 
 export interface UploadEvent {
   readonly directory: Pick<DirectoriesTable, 'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url'>;
@@ -40,19 +42,32 @@ const insert = compiled<DeliveriesTable>()((db, p) =>
 );
 
 /**
- * Enqueues a webhook for each event whose directory has a URL.
+ * Puts each upload into its account's feed, and enqueues a webhook where its directory or its account has a URL.
  * @returns the destination of each of them, for the transaction (`dispatcher.ts`).
  */
 export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<string[]> {
   const destinations: string[] = [];
   for (const event of events) {
-    const { webhook_url: url } = event.directory;
+    await insertEvent(tx, feedEvent(event));
+    const url = await receiverUrl(tx, event.directory);
     if (!url) continue;
     const delivery = deliveryFor(event, url);
     await enqueueNow(tx, delivery);
     destinations.push(delivery.destination);
   }
   return destinations;
+}
+
+function feedEvent(upload: UploadEvent): NewEvent {
+  const { directory, uploadId, uploadedAt } = upload;
+  return {
+    account_id: directory.account_id,
+    at: uploadedAt,
+    event: EVENT,
+    directory_id: directory.id,
+    upload_id: uploadId,
+    body: payload(upload).toString(),
+  };
 }
 
 /** For a transaction of the dispatcher's, which is told the destination. */

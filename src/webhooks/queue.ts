@@ -10,12 +10,12 @@
  * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
  * never more than four. The lease is the pair of delivery and attempt number, so whoever has lost it changes nothing.
  *
- * Each claim reads URL and secrets from the directory. A delivery whose directory has got another destination meanwhile is
+ * Each claim reads URL and secrets from the directory, or from its account where it has no URL of its own. A delivery whose directory has got another destination meanwhile is
  * not claimed but moved into that one's line.
  *
  * On a database that several machines share, each of them claims from the whole queue, in one statement (`rounds.ts`).
  */
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DeliveryState, Tables } from '../db/schema.ts';
@@ -58,8 +58,9 @@ export interface Lease {
 export interface Claimed extends Lease {
   readonly directory_id: string;
   readonly account_id: string;
+  readonly upload_id: string | null;
   readonly destination: string;
-  /** The directory's, now: null when it has none any more. */
+  /** The directory's or its account's, now: null when there is none any more. */
   readonly webhook_url: string | null;
   readonly webhook_secret: string | null;
   readonly next_webhook_secret: string | null;
@@ -92,6 +93,11 @@ export interface Finished extends Lease {
 
 type Outcome = Pick<Finished, 'ok' | 'retryIn'>;
 
+/** A secret of the directory where it has a URL of its own, else its account's. */
+function ofReceiver(own: string, account: string): RawBuilder<string | null> {
+  return sql`case when of.webhook_url is null then ${sql.ref(`account.${account}`)} else ${sql.ref(`of.${own}`)} end`;
+}
+
 const due = compiled<Turn>()((db, p) =>
   db
     .selectFrom('deliveries as d')
@@ -100,13 +106,23 @@ const due = compiled<Turn>()((db, p) =>
       'd.id',
       'd.directory_id',
       'd.account_id',
+      'd.upload_id',
       'd.destination',
       'd.body',
       'd.inserted_at',
       'd.attempts',
       'd.url',
     ])
-    .select(['of.webhook_url', 'of.webhook_secret', 'of.next_webhook_secret'])
+    .leftJoin('account_webhooks as account', 'account.account_id', 'of.account_id')
+    .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
+    .select(
+      (
+        [
+          ['webhook_secret', 'secret'],
+          ['next_webhook_secret', 'next_secret'],
+        ] as const
+      ).map(([own, account]) => ofReceiver(own, account).as(own)),
+    )
     .where('d.state', '=', sql.lit('queued'))
     .where('d.destination', '=', p('destination'))
     .orderBy('d.due_at')

@@ -11,6 +11,7 @@ import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Enqueued, Transact } from './dispatcher.ts';
 import { enqueueNow, replayOf } from './outbox.ts';
+import { receiverUrl } from './receiver-of.ts';
 
 /** Deliveries of a destination that may be queued while replays are added. */
 const AT_ONCE = 50;
@@ -55,7 +56,7 @@ export function startReplayQueue({ database, clock, transact, background }: Repl
 export async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
   const directory = await tx
     .selectFrom('directories')
-    .select('webhook_url')
+    .select(['account_id', 'webhook_url'])
     .where('id', '=', directoryId)
     .where('deleted_at', 'is', null)
     .executeTakeFirst();
@@ -74,10 +75,11 @@ export async function addBatch(tx: Transaction<Tables>, directoryId: string, clo
     .forNoKeyUpdate()
     .skipLocked()
     .execute();
+  const url = await receiverUrl(tx, directory);
   const destinations: string[] = [];
   for (const old of marked) {
     // Without a URL it fails like any other, and can be replayed.
-    const row = replayOf(old, directory.webhook_url ?? old.url, clock.now());
+    const row = replayOf(old, url ?? old.url, clock.now());
     if (destinations.length === 0 && (await isBusy(tx, row.destination))) break;
     await enqueueNow(tx, row);
     await tx.updateTable('deliveries').set({ replay_at: null, replayed_as: row.id }).where('id', '=', old.id).execute();

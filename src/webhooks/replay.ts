@@ -3,7 +3,9 @@
  * old row and its attempts stay as they are.
  */
 import { sql } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import type { Micros } from '../clock.ts';
+import { listed } from '../db/dialect.ts';
 import { BerthError, ValidationError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
@@ -24,6 +26,7 @@ export async function replay(
   answer?: KeptAnswer<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
     const old = await tx
       .selectFrom('deliveries')
@@ -35,7 +38,8 @@ export async function replay(
     if (!old) throw new BerthError('delivery_not_found', 'Delivery not found');
     if (old.finished_at === null) throw new ValidationError({ delivery_id: ['is still pending'] });
     const now = clock.now();
-    const row = await enqueueDue(tx, replayOf(old, receiverOf(directory), now), clock);
+    const { url } = await receiverOf(tx, directory);
+    const row = await enqueueDue(tx, replayOf(old, url, now), clock);
     await tx.updateTable('deliveries').set({ replayed_as: row.id, replay_at: null }).where('id', '=', old.id).execute();
     const details = { delivery_id: { from: old.id, to: row.id } };
     if (target.asker) await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
@@ -45,6 +49,39 @@ export async function replay(
   });
   wake();
   return again;
+}
+
+/**
+ * Asks for a replay of those deliveries that have failed and were not replayed yet, like `replayFailed`.
+ * @returns how many.
+ * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
+ */
+export async function replayThese(
+  { database, clock, wake }: WebhookRules,
+  target: Target,
+  ids: readonly string[],
+): Promise<number> {
+  const count = await database.db.transaction().execute(async (tx) => {
+    const directory = await lockedDirectory(tx, target);
+    await receiverOf(tx, directory);
+    const now = clock.now();
+    const { numUpdatedRows } = await tx
+      .updateTable('deliveries')
+      .set({ replay_at: now })
+      .where('id', 'in', sql<string>`(${listed(tx, ids, 'text')})`)
+      .where('directory_id', '=', directory.id)
+      .where('state', '=', 'failed')
+      .where('replay_at', 'is', null)
+      .where('replayed_as', 'is', null)
+      .executeTakeFirstOrThrow();
+    const marked = Number(numUpdatedRows);
+    const details = { count: { from: null, to: marked } };
+    if (target.asker && marked > 0)
+      await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    return marked;
+  });
+  wake();
+  return count;
 }
 
 /**
@@ -59,8 +96,9 @@ export async function replayFailed(
   answer?: KeptAnswer<{ count: number }>,
 ): Promise<{ count: number }> {
   const asked = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
-    receiverOf(directory);
+    await receiverOf(tx, directory);
     const now = clock.now();
     const { numUpdatedRows } = await tx
       .updateTable('deliveries')

@@ -11,7 +11,8 @@ import type { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
 import type { Micros } from '../clock.ts';
-import { errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
+import type { Log } from '../log.ts';
 import { DestinationError, type GuardedAgents } from './destination-guard.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
@@ -27,6 +28,8 @@ const REASON_LENGTH = 500;
 
 export interface Outgoing extends Signed {
   readonly url: string;
+  /** The upload that it is about; null for a test, and for a file that was replaced before it got a row. */
+  readonly upload_id: string | null;
 }
 
 export interface Answer {
@@ -69,7 +72,8 @@ export interface Sender {
   close(): void;
 }
 
-export function createSender(agents: GuardedAgents, version: string): Sender {
+/** @param log learns where a name leads that webhooks may not go to. */
+export function createSender(agents: GuardedAgents, version: string, log?: Log): Sender {
   const client = got.extend({
     method: 'POST',
     agent: { http: agents.http, https: agents.https },
@@ -88,9 +92,17 @@ export function createSender(agents: GuardedAgents, version: string): Sender {
       }
       const { body } = delivery;
       // Got itself would end a request only a turn of the event loop after its body: until then no other could have its socket.
-      const headers = { ...signatureHeaders(delivery, at), 'content-length': String(body.length) };
+      const headers = {
+        ...signatureHeaders(delivery, at),
+        ...(delivery.upload_id !== null && { 'webhook-upload-id': delivery.upload_id }),
+        'content-length': String(body.length),
+      };
       const request = client.stream(delivery.url, { headers }).end(body);
       if (onRequest) request.once('request', (sent: ClientRequest) => onRequest(headersOf(sent)));
+      request.once('error', ({ cause }) => {
+        if (!(cause instanceof DestinationError)) return;
+        log?.info({ delivery_id: delivery.id, destination: cause.detail }, 'a webhook may not go there');
+      });
       return outcome(request, { started, at, signal });
     },
     close() {
@@ -179,8 +191,12 @@ function since(started: number): Micros {
   return Math.round((performance.now() - started) * 1000);
 }
 
-/** With several addresses tried, Node's own error has no text; each of them says what happened. */
+/**
+ * With several addresses tried, Node's own error has no text; each of them says what happened. A failed connection is named
+ * without its address, which may be one of the operator's network that is opened to webhooks.
+ */
 function reasonOf(error: Error): string {
-  const cause = error.cause instanceof AggregateError ? error.cause.errors[0] : error;
-  return errorMessage(cause) || error.name;
+  const cause: unknown = error.cause instanceof AggregateError ? error.cause.errors[0] : (error.cause ?? error);
+  const isConnect = cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
+  return (isConnect ? `connect ${errorCode(cause)}` : errorMessage(cause)) || error.name;
 }

@@ -1,5 +1,6 @@
 /** Sends one webhook that is marked as a test, and tells what its receiver said: no retries, nothing kept. */
 import { randomUUID } from 'node:crypto';
+import { verifyAsker } from '../accounts/asker.ts';
 import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
@@ -16,7 +17,7 @@ export interface Trial {
   readonly answer: Answer;
 }
 
-const GUARDED = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+const GUARDED = 'webhooks go to public addresses only, unless the operator of this berth allows others';
 
 /** What the body says of a file that is not there. */
 const FILE = { filename: 'test.txt', sizeBytes: 0 };
@@ -24,16 +25,16 @@ const FILE = { filename: 'test.txt', sizeBytes: 0 };
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const found = await liveDirectory(tx, target);
-    receiverOf(found);
+    const receiver = await receiverOf(tx, found);
     if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });
-    return found;
+    return { ...found, ...receiver };
   });
   const now = clock.now();
-  const { webhook_secret, next_webhook_secret } = directory;
+  const { url, webhook_secret, next_webhook_secret } = directory;
   const body = payload({ directory, ...FILE, uploadedAt: now }, { test: true });
-  const url = receiverOf(directory);
-  const outgoing = { id: randomUUID(), url, body, webhook_secret, next_webhook_secret };
+  const outgoing = { id: randomUUID(), upload_id: null, url, body, webhook_secret, next_webhook_secret };
   let headers: SentHeaders = [];
   const answer = await send(outgoing, now, new AbortController().signal, (sent) => (headers = sent));
   const error = answer.isForbidden ? `${answer.error}: ${GUARDED}` : answer.error;

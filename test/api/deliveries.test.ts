@@ -38,6 +38,26 @@ test('the list has every attempt with its answer, and says when the next one is'
   }
 });
 
+test('a webhook leads to its upload: by a header, and by its signed id; what is of no file has no such header', async () => {
+  await using place = await webhookPlace();
+  const upload = await place.addFile('in/report.csv');
+  const { id } = dataOf<ShownDelivery>(await place.ask('POST', `/uploads/${upload}/announce`));
+  const { headers } = await place.target.next();
+  assert.deepEqual([headers['webhook-id'], headers['webhook-upload-id']], [id, upload]);
+  const delivery = await place.until(id, 'delivered');
+  assert.deepEqual(dataOf(await place.ask('GET', `/deliveries/${id}`)), delivery);
+  assert.equal(delivery.upload_id, upload);
+
+  assert.equal((await place.ask('GET', `/deliveries/${UNKNOWN}`)).status, 404);
+  const { id: other } = await place.api.directory({ name: 'Other' });
+  assert.equal((await place.api.send('GET', `/directories/${other}/deliveries/${id}`)).status, 404);
+  const stranger = await place.api.account('pro');
+  assert.equal((await stranger.send('GET', `/directories/${place.id}/deliveries/${id}`)).status, 404);
+
+  await place.ask('POST', '/webhook/test');
+  assert.equal((await place.target.next()).headers['webhook-upload-id'], undefined);
+});
+
 test('it is narrowed by state, and walked through by the Link header, newest first', async () => {
   await using place = await webhookPlace({ dispatches: false });
   const failed = await place.addFinished(5);
@@ -145,7 +165,11 @@ test('what is pending, unknown or of another directory is not replayed, nor is a
     ['/webhook/test', undefined],
   ] as const) {
     const answer = await place.ask('POST', path, json);
-    assert.deepEqual([answer.status, answer.json], [422, { errors: { webhook_url: ["can't be blank"] } }], path);
+    assert.deepEqual(
+      [answer.status, answer.json],
+      [422, { errors: { webhook_url: ['is not set: give the directory or the account a webhook URL first'] } }],
+      path,
+    );
   }
   assert.equal((await place.deliveries()).length, 2);
 });

@@ -54,10 +54,17 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/uploads/:upload_id/content': { role: 'any', wrongBodies: [] },
   'DELETE /api/v1/directories/:id/uploads/:upload_id': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/directories/:id/files': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'after=', 'after=a%20b'],
+  },
+  'GET /api/v1/directories/:id/files/:path{.+}': { role: 'any', wrongBodies: [], wrongPaths: ['/files/a//b'] },
+  'DELETE /api/v1/directories/:id/files/:path{.+}': { role: 'any', wrongBodies: [], wrongPaths: ['/files/a//b'] },
   'PUT /api/v1/directories/:id/files/:path{.+}': {
     role: 'any',
     wrongBodies: [],
-    wrongPaths: ['/files/a%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
+    wrongPaths: ['/files/a%2f%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
   },
   'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/deliveries': {
@@ -65,6 +72,7 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [],
     wrongQueries: [...PAGES, 'state=x', 'state=', 'state=pending,failed'],
   },
+  'GET /api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/:delivery_id/replay': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/deliveries/replay': {
     role: 'any',
@@ -97,6 +105,22 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
       { quota: {} },
       ...[-1, 1.5, '1', true, 2 ** 60].map((max_bytes) => ({ quota: { max_bytes } })),
     ],
+  },
+  'GET /api/v1/webhook': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/webhook': {
+    role: 'admin',
+    right: { url: 'https://example.com/hook' },
+    wrongBodies: [{}, { url: 'ftp://x' }, { url: 7 }, { url: null, more: 1 }],
+  },
+  'POST /api/v1/webhook/secret': {
+    role: 'admin',
+    right: { activate: false },
+    wrongBodies: [[null], { activate: 'yes' }, { secret: 'short' }],
+  },
+  'GET /api/v1/events': {
+    role: 'any',
+    wrongBodies: [],
+    wrongQueries: [...PAGES, 'after=x', 'after=', 'after=-1', 'after=1.5', 'after=99999999999999999999', 'after=1'],
   },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
 };

@@ -1,5 +1,6 @@
 /** PUT …/files/*path: which paths there are, bodies of any length and pace, and what is left of those that are cut. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
@@ -51,6 +52,9 @@ test('a path is taken byte for byte', async () => {
     ['..%20', '.. '],
     ['...', '...'],
     ['q%3Fx', 'q?x'],
+    ['in%2Fout%2fx', 'in/out/x'],
+    ['in%2Fout/y', 'in/out/y'],
+    ['a%252Fb', 'a%2Fb'],
     ['plain+plus', 'plain+plus'],
     ['x.filepart', 'x.filepart'],
     ['n'.repeat(255), 'n'.repeat(255)],
@@ -64,8 +68,11 @@ test('a path is taken byte for byte', async () => {
     ]);
     assert.equal(readFileSync(bytes, 'utf8'), 'data', asked);
   }
-  assert.equal((await files.put('a?b', 'new')).status, 200, 'what is behind the question mark is no part of it');
-  assert.equal(readFileSync(join(files.root, 'a'), 'utf8'), 'new');
+  const large = 'x'.repeat(100_000);
+  assert.equal((await files.put('keyed', large, { 'idempotency-key': 'k' })).status, 201, 'a key of POST is none here');
+  assert.equal(readFileSync(join(files.root, 'keyed'), 'utf8'), large);
+  assert.equal((await files.put('a?b', 'new')).status, 422, 'what is behind the question mark is no part of it');
+  assert.equal(readFileSync(join(files.root, 'a'), 'utf8'), 'data');
 });
 
 test('422 for a path that no file can have, or that two readers take for different ones; nothing comes of it', async () => {
@@ -81,7 +88,10 @@ test('422 for a path that no file can have, or that two readers take for differe
     'a//b',
     'a/',
     '/a',
-    'a%2Fb',
+    'a%2F',
+    'a%2F%2Fb',
+    'a%2F..%2Fb',
+    '%2Fa',
     'a%00',
     'a%',
     'a%zz',
@@ -92,17 +102,77 @@ test('422 for a path that no file can have, or that two readers take for differe
     using connection = await rawConnection(files.api);
     connection.write(files.head(files.prefix + path, 'Content-Length: 1\r\nConnection: close') + 'x');
     await connection.ended;
-    // These three a URL parser resolves to other routes.
-    const status = ['.', '..', '%2e'].includes(path) ? 404 : 422;
-    assert.match(connection.received(), new RegExp(`^HTTP/1\\.1 ${status} `), path);
+    assert.match(connection.received(), /^HTTP\/1\.1 422 /, path);
   }
   assert.equal(readdirSync(place.dir, { recursive: true }).length, before);
-  assert.equal((await files.api.send('PUT', `/directories/${files.id}/files`, { body: 'x' })).status, 404);
+  assert.equal((await files.api.send('PUT', `/directories/${files.id}/files`, { body: 'x' })).status, 405);
   assert.equal((await files.put('x', 'x', { 'content-encoding': 'gzip' })).status, 415);
   assert.equal((await files.put('x', 'x', { 'content-range': 'bytes 0-0/2' })).status, 400);
   const stranger = await files.api.account('pro');
   assert.equal((await stranger.send('PUT', `/directories/${files.id}/files/x`, { body: 'x' })).status, 404);
   assert.deepEqual(names(files.root), []);
+});
+
+test('If-None-Match and If-Match say what may be replaced; of many that make one file, one wins', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const made = await files.put('in/a', 'one', { 'if-none-match': '*' });
+  const etag = String(made.headers.etag);
+  assert.deepEqual([made.status, /^"[\w-]+"$/.test(etag)], [201, true]);
+  const content = () => readFileSync(join(files.root, 'in/a'), 'utf8');
+  for (const headers of [{ 'if-none-match': '*' }, { 'if-none-match': etag }, { 'if-match': '"other"' }]) {
+    const { status, text } = await files.put('in/a', 'two', headers);
+    assert.deepEqual([status, text], [412, '{"error":"There is another file by now"}'], JSON.stringify(headers));
+    assert.equal(content(), 'one');
+  }
+  assert.equal((await files.put('in/b', 'x', { 'if-match': '*' })).status, 412);
+  assert.equal((await files.put('in/a', 'three', { 'if-match': `"x", ${etag}` })).status, 200);
+  assert.equal(content(), 'three');
+  assert.equal((await files.put('in/a', 'four', { 'if-match': etag })).status, 412, 'it has another one now');
+
+  const all = await Promise.all(
+    Array.from({ length: 12 }, (_, i) => files.put('race', `${i}`, { 'if-none-match': '*' })),
+  );
+  const winners = all.flatMap(({ status }, i) => (status === 201 ? [`${i}`] : []));
+  assert.deepEqual(winners, [readFileSync(join(files.root, 'race'), 'utf8')]);
+  assert.equal(all.filter(({ status }) => status === 412).length, 11);
+  assert.deepEqual(files.inTransit(), []);
+  assert.deepEqual(names(files.root).toSorted(), ['in', 'in/a', 'race']);
+});
+
+test('a checksum that is sent is held against the body; nothing comes of one that is wrong', async () => {
+  using place = scratch();
+  await using files = await filesOf(place);
+  const digest = (algorithm: string) => createHash(algorithm).update('data').digest('base64');
+  const right: Record<string, string>[] = [
+    { 'content-md5': digest('md5') },
+    { digest: `sha-256=${digest('sha256')}` },
+    { digest: `md5=${digest('md5')}, SHA-512=${digest('sha512')},crc32c=AAAA` },
+    { 'content-digest': `sha-256=:${digest('sha256')}:, unknown=:AA==:` },
+  ];
+  for (const headers of right)
+    assert.equal((await files.put('x', 'data', headers)).status < 300, true, JSON.stringify(headers));
+  const wrong: [Record<string, string>, object][] = [
+    [
+      { 'content-md5': createHash('md5').update('date').digest('base64') },
+      { content_md5: ['is not that of the body'] },
+    ],
+    [
+      { 'content-digest': `sha-256=:${createHash('sha256').digest('base64')}:` },
+      { content_digest: ['is not that of the body'] },
+    ],
+    [{ 'content-md5': 'AAAA' }, { content_md5: ['is invalid'] }],
+    [{ 'content-md5': digest('md5').replace('=', '-') }, { content_md5: ['is invalid'] }],
+    [{ digest: 'sha-256' }, { digest: ['is invalid'] }],
+    [{ digest: `sha-256=${digest('md5')}` }, { digest: ['is invalid'] }],
+    [{ 'content-digest': `sha-256=${digest('sha256')}` }, { content_digest: ['is invalid'] }],
+  ];
+  for (const [headers, errors] of wrong) {
+    const { status, json } = await files.put('y', 'data', headers);
+    assert.deepEqual([status, json], [422, { errors }], JSON.stringify(headers));
+  }
+  assert.deepEqual(names(files.root), ['x']);
+  assert.deepEqual(files.inTransit(), []);
 });
 
 test('a body takes longer than other requests may, as long as it keeps coming; one that is cut leaves nothing', async () => {

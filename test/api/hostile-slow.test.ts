@@ -1,12 +1,17 @@
 /** Clients that take their time: each wait ends, with an answer where one can be given; sizes end too. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/db/schema.ts';
 import type { Waits } from '../../src/http/server.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -14,6 +19,8 @@ import { until } from '../support/poll.ts';
 import { answersIn, rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A hundredth of what the service waits, about. */
 const WAITS: Waits = {
@@ -89,6 +96,28 @@ test('connections that never speak TLS, stop within it, or send nothing after it
     assert.match(connection.received(), start === '' ? /^$|^HTTP\/1\.1 408 / : /^HTTP\/1\.1 200 /);
   }
   assert.deepEqual(api.errors(), []);
+});
+
+test('who has no key is answered before the body is read; one with a key is, when it is there', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { waits: WAITS });
+  const body = JSON.stringify({ directory: { name: 'Acme' } });
+  for (const [key, statuses] of [
+    [`svc_live_${'x'.repeat(40)}`, [401]],
+    [api.tenant.key, []],
+  ] as const) {
+    using connection = await rawConnection(api);
+    const length = `Content-Length: ${body.length}\r\n`;
+    connection.write(`${HEAD}Authorization: Bearer ${key}\r\n${length}\r\n${body.slice(0, -1)}`);
+    await sleep(150);
+    assert.deepEqual(
+      answersIn(connection.received()).map(({ status }) => status),
+      statuses,
+    );
+    if (statuses.length > 0) continue;
+    connection.write(body.slice(-1));
+    await until('it is made', () => connection.received().startsWith('HTTP/1.1 201 '));
+  }
 });
 
 test('a client that does not read its answers is cut off', async () => {
@@ -182,4 +211,51 @@ test('silent connections take no more than half of the descriptors: all else goe
   const open = readdirSync(`/proc/${serve.pid}/fd`).length;
   assert.ok(open < 350, `${open} of 400 are open`);
   assert.equal(await create('meanwhile'), 201);
+});
+
+/** What the supervisor of `scripts/start` and of the image learns. */
+function supervisorsView(environment: Record<string, string>): string {
+  const script = 'for part in say settings supervise; do . "scripts/lib/$part.sh"; done; health_status';
+  const env = { PATH: process.env['PATH'], ...environment };
+  return execFileSync('bash', ['-c', script], { cwd: PROJECT, env, encoding: 'utf8' });
+}
+
+test('keep-alive connections from everywhere keep out nobody with a key, whether new or connected before', async () => {
+  using place = scratch();
+  const { config, environment } = await fixedPorts(place);
+  await using serve = await startServe(config, environment, { by: ['prlimit', '--nofile=400'] });
+  const key = await issueKey(config);
+  using before = clientOf(config, key);
+  const list = async (client: ApiClient): Promise<number> => (await client.send('GET', '/directories')).status;
+  assert.equal(await list(before), 200);
+  using idle = new DisposableStack();
+  const ca = readFileSync(config.tls.cert);
+  const open: TLSSocket[] = [];
+  const flood = async (count: number, addressOf: (i: number) => string): Promise<void> => {
+    for (let i = 0; i < count; i += 50) {
+      const some = Array.from({ length: 50 }, (_, j) => {
+        const from = { host: '127.0.0.1', localAddress: addressOf(i + j) };
+        const plain = connect({ port: config.api.port, ...from }).on('error', () => undefined);
+        const socket = connectTls({ socket: plain, host: '127.0.0.1', ca });
+        idle.defer(() => socket.destroy());
+        return socket.on('error', () => undefined).resume();
+      });
+      await Promise.all(
+        some.map(async (socket) => {
+          // Closed at once, perhaps.
+          await Promise.race([once(socket, 'secureConnect'), once(socket, 'close')]).catch(() => undefined);
+          socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+        }),
+      );
+      open.push(...some);
+    }
+  };
+  for (const addressOf of [() => '127.0.0.9', (i: number) => `127.0.1.${i % 100}`]) {
+    await flood(500, addressOf);
+    await until('there is an end to them', () => open.filter(({ closed }) => !closed).length <= 200);
+    using fresh = clientOf(config, key);
+    for (const client of [fresh, before]) assert.equal(await list(client), 200);
+    assert.ok(readdirSync(`/proc/${serve.pid}/fd`).length < 350);
+    assert.equal(supervisorsView(environment), '200\n');
+  }
 });

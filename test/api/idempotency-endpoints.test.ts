@@ -18,6 +18,7 @@ const POSTS: Readonly<Record<string, Post>> = {
   '/api/v1/directories/{id}/password': {},
   '/api/v1/directories/{id}/public_keys': { json: { public_key: madeKeys(3)[0].line } },
   '/api/v1/directories/{id}/webhook_secret': { json: { activate: false } },
+  '/api/v1/webhook/secret': { json: { activate: false } },
   '/api/v1/directories/{id}/webhook/test': { changesNothing: true },
   '/api/v1/directories/{id}/deliveries/{delivery_id}/replay': {
     about: async (own) => ({ delivery_id: (await own.addFinished(1))[0] ?? '' }),
@@ -51,7 +52,15 @@ async function place(path: string) {
       }),
     /** All that the database holds, but for what time alone moves. */
     async state(): Promise<unknown> {
-      const tables = ['directories', 'public_keys', 'audit', 'deliveries', 'kept_answers', 'unapplied'] as const;
+      const tables = [
+        'directories',
+        'public_keys',
+        'account_webhooks',
+        'audit',
+        'deliveries',
+        'kept_answers',
+        'unapplied',
+      ] as const;
       return Promise.all(tables.map((table) => api.database.db.selectFrom(table).selectAll().execute()));
     },
     [Symbol.asyncDispose]: () => own[Symbol.asyncDispose](),

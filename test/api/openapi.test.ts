@@ -22,9 +22,11 @@ test('it is served without a key, as one document with an ETag', async () => {
   await using api = await hosted(place);
   const answer = await api.send('GET', '/openapi.json', { authorization: null });
   assert.equal(answer.status, 200);
-  const { info, ...served } = answer.json as { info: { title: string } };
-  const { info: _, ...made } = document as unknown as { info: unknown };
+  const { info, servers, ...served } = answer.json as { info: { title: string }; servers: unknown };
+  const { info: _, servers: __, ...made } = document as unknown as { info: unknown; servers: unknown };
   assert.equal(info.title, 'berth');
+  const description = 'The berth that this document is from';
+  assert.deepEqual(servers, [{ url: `https://127.0.0.1:${api.port}`, description }], 'absolute, as its reader asked');
   assert.deepEqual(served, JSON.parse(JSON.stringify(made)));
   const headers = { 'if-none-match': String(answer.headers.etag) };
   const again = await api.send('GET', '/openapi.json', { authorization: null, headers });
@@ -114,17 +116,17 @@ test('the refusals and the webhook have examples that fit', () => {
 });
 
 test('request schemas have the limits that the rules have', () => {
-  const { NewDirectory, BasicFields, AuthFields } = document.components.schemas as Record<
+  const { CreateDirectory, BasicFields, AuthFields } = document.components.schemas as Record<
     string,
     { properties: object }
   >;
-  assert.partialDeepStrictEqual(NewDirectory, {
+  assert.partialDeepStrictEqual(CreateDirectory, {
     required: ['name'],
     properties: {
       name: { type: 'string', maxLength: 100, allOf: [{ pattern: '\\S' }] },
-      description: { type: ['string', 'null'], maxLength: 2000, default: null },
+      description: { type: ['string', 'null'], maxLength: 2000 },
       external_id: { maxLength: 255 },
-      metadata: { type: ['object', 'null'], default: {} },
+      metadata: { type: ['object', 'null'] },
       max_connections: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
       retention_days: { type: 'integer', minimum: 0, maximum: 36_500, default: 0 },
     },

@@ -67,7 +67,7 @@ test('401 comes before everything', async () => {
   }
 });
 
-test('429 comes next, whoever asks', async () => {
+test('429 comes next for every key; without one it stays 401', async () => {
   using place = scratch();
   await using api = await hosted(place, {
     clock: setClock(),
@@ -76,9 +76,12 @@ test('429 comes next, whoever asks', async () => {
   });
   const { send: poor } = await api.account('free');
   const member = await api.key(api.tenant.accountId, 'member');
-  const callers: Send[] = [api.send, member, poor, (method, path) => api.send(method, path, { authorization: null })];
+  const nobody: Send = (method, path) => api.send(method, path, { authorization: null });
+  const callers: Send[] = [api.send, member, poor];
+  for (let i = 0; i < 3; i += 1) await nobody('GET', '/unknown');
   for (const send of callers) await send('GET', '/directories');
   for (const endpoint of endpointsOf(api)) {
+    refused(await nobody(endpoint.method, at(endpoint, UNKNOWN)), 401, 'Invalid or missing API key', endpoint.name);
     for (const send of callers) {
       refused(await send(endpoint.method, at(endpoint, UNKNOWN), BROKEN), 429, 'Rate limit exceeded', endpoint.name);
     }

@@ -87,6 +87,29 @@ test('the Link header leads on when each page is fetched and removed before the 
   assert.deepEqual(seen.sort(), ['f0', 'f1', 'f2', 'f3', 'f4']);
 });
 
+test('200: filename finds the one file of that name, and none that only begins with it', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory();
+  const at = Date.parse('2026-01-02T03:04:05Z') * 1000;
+  const long = `${'ä'.repeat(100)}/`.repeat(15);
+  for (const [i, name] of ['order1', 'order10', 'in/order1', 'ORDER1', `${long}a`, `${long}b`, 'a b%2F&c'].entries())
+    await addFile(api, id, Buffer.from(name), at + i, 'uploaded');
+  await addFile(api, id, Buffer.from([0x66, 0xff]), at + 20, 'uploaded');
+  await addFile(api, id, Buffer.from([0x66, 0xfe]), at + 21, 'uploaded');
+  await addFile(api, id, Buffer.from('partial'), at + 30, 'partial');
+  const found = async (filename: string, more = ''): Promise<string[]> => {
+    const answer = await api.send('GET', `/directories/${id}/uploads?filename=${encodeURIComponent(filename)}${more}`);
+    return dataOf<{ filename: string }[]>(answer).map((upload) => upload.filename);
+  };
+  for (const name of ['order1', 'in/order1', `${long}b`, 'a b%2F&c']) assert.deepEqual(await found(name), [name]);
+  for (const name of ['order', '', 'partial', 'order1\0', '/order1']) assert.deepEqual(await found(name), [], name);
+  assert.deepEqual(await found('f\u{FFFD}'), ['f\u{FFFD}', 'f\u{FFFD}'], 'names whose bytes are not UTF-8');
+  assert.deepEqual(await found('order1', '&since=2026-01-02T03:04:05.000001Z'), [], 'other filters count, too');
+  assert.deepEqual(await found('order1', '&limit=1&prefix=x'), []);
+  assert.deepEqual(await found('order1', '&limit=1'), ['order1']);
+});
+
 test('200: a long list, which is put together bit by bit, is what its pages are', async () => {
   using place = scratch();
   await using api = await hosted(place);

@@ -61,3 +61,41 @@ test('fields that a request does not set, a mode that lets nobody in, and addres
     assert.equal(await update({ webhook_url: url }), undefined, String(url));
   }
 });
+
+test('a mistyped name gets 422 where the specification does not speak, and a Warning where it does', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id } = await api.directory({ external_id: 'cust-42' });
+  const of = `/directories/${id}`;
+  const wrong: [string, string, object | undefined, string][] = [
+    ['PATCH', `${of}/access`, { access: { suspend: true } }, 'suspend'],
+    ['PATCH', `${of}/access`, { access: { suspended: true }, acess: {} }, 'acess'],
+    ['PUT', `${of}/quota`, { quota: { max_bytes: 1, bytes: 2 } }, 'bytes'],
+    ['PUT', `${of}/quota`, { quota: { max_bytes: 1 }, more: 2 }, 'more'],
+    ['POST', `${of}/public_keys`, { key: KEY }, 'key'],
+    ['POST', `${of}/webhook_secret`, { active: true }, 'active'],
+    ['POST', `${of}/deliveries/replay`, { since: '2026-11-20T00:00:00Z', until: 'x' }, 'until'],
+    ['GET', `${of}/deliveries?sate=failed`, undefined, 'sate'],
+    ['GET', '/events?since=1', undefined, 'since'],
+    ['GET', '/host_keys?x', undefined, 'x'],
+    ['POST', `${of}/password?dry_run=1`, undefined, 'dry_run'],
+    ['DELETE', `${of}/uploads/${id}?force=1`, undefined, 'force'],
+  ];
+  for (const [method, path, json, name] of wrong) {
+    const answer = await api.send(method, path, json ? { json } : {});
+    assert.deepEqual([answer.status, answer.json], [422, { errors: { [name]: ['is unknown'] } }], `${method} ${path}`);
+  }
+  const { json: access } = await api.send('GET', `${of}/access`);
+  assert.partialDeepStrictEqual(access, { data: { access: { suspended: false } } }, 'nothing was changed');
+
+  const notApplied = (name: string) => `299 - "not applied by this request: ${name}"`;
+  const list = await api.send('GET', '/directories?exernal_id=none');
+  assert.deepEqual([list.status, list.headers['warning']], [200, notApplied('exernal_id')]);
+  assert.equal((await api.send('GET', '/directories?external_id=cust-42&limit=1')).headers['warning'], undefined);
+  const uploads = await api.send('GET', `${of}/uploads?file=x`);
+  assert.deepEqual([uploads.status, uploads.headers['warning']], [200, notApplied('file')]);
+  const both = await api.send('POST', '/directories?a', { json: { directory: { name: 'A', slug: 'b' } } });
+  assert.deepEqual([both.status, both.headers['warning']], [201, `${notApplied('slug')}, ${notApplied('a')}`]);
+  const hostile = await api.send('GET', '/directories?%22%0d%0ax%3a=1');
+  assert.deepEqual([hostile.status, hostile.headers['warning']], [200, notApplied('(a name that is not shown)')]);
+});

@@ -82,7 +82,7 @@ test('what cannot be reached, and what the guard refuses, is said in words', asy
   ] as const) {
     await place.setUrl(url);
     const outcome = await tried(place);
-    const words = 'webhooks go to public addresses alone, unless the operator of this berth opens others';
+    const words = 'webhooks go to public addresses only, unless the operator of this berth allows others';
     assert.equal(outcome.error, `${error}: ${words}`);
     assert.deepEqual([outcome.delivered, outcome.status], [false, null]);
   }

@@ -1,12 +1,13 @@
 /** The example receivers, each as a process of its own, get what berth really sends, and what an attacker makes of it. */
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { signatureHeaders } from '../../src/webhooks/signature.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { type Received, receiver } from '../support/receiver.ts';
@@ -84,7 +85,41 @@ for (const { language, runtime, command } of EXAMPLES) {
         `with the secret ${secret}`,
       );
     }
+    await tellsDirectories(outbox, (secrets) => startExample(prepared, { place, port, ...secrets }));
   });
+}
+
+/** With the account's secret and one of a directory: each signs what is its own, and a test is no upload. */
+async function tellsDirectories(
+  outbox: OutboxPlace,
+  start: (secrets: { secret: string; secrets: string }) => Promise<RunningExample>,
+): Promise<void> {
+  const own = await delivered(outbox, 'own.csv', { webhook_secret: OWN });
+  const { directory_id } = JSON.parse(own.body.toString()) as { directory_id: string };
+  const shared = signedBy(NEW, own, { directory_id: 'another' });
+  const forged = signedBy(NEW, own, { directory_id });
+  const trial = signedBy(OWN, own, { directory_id, filename: 'test.txt', test: true });
+  {
+    await using example = await start({ secret: NEW, secrets: JSON.stringify({ [directory_id]: OWN }) });
+    const answers = [own, shared, forged, trial].map((request) => example.send(request));
+    assert.deepEqual(
+      await Promise.all(answers),
+      [204, 204, 401, 204],
+      "the account's secret does not open the directory's",
+    );
+    await example.send(signedBy(OWN, own, { directory_id, filename: 'last.csv' }));
+    await until('they are worked on', () => example.output().includes('last.csv'));
+    assert.doesNotMatch(example.output(), /test\.txt/, 'a test is no upload');
+  }
+  await using example = await start({ secret: '', secrets: JSON.stringify({ [directory_id]: OWN }) });
+  assert.deepEqual([await example.send(own), await example.send(shared)], [204, 401], 'no secret for that directory');
+}
+
+/** The request with other fields, signed anew. */
+function signedBy(secret: string, { headers, body, ...rest }: Received, fields: object): Received {
+  const changed = Buffer.from(JSON.stringify({ ...(JSON.parse(body.toString()) as object), ...fields }));
+  const signed = { id: randomUUID(), body: changed, webhook_secret: secret, next_webhook_secret: null };
+  return { ...rest, body: changed, headers: { ...headers, ...signatureHeaders(signed, Date.now() * 1000) } };
 }
 
 async function takesOnce(example: RunningExample, outbox: OutboxPlace): Promise<void> {
@@ -141,13 +176,14 @@ interface RunningExample extends AsyncDisposable {
 
 async function startExample(
   [program = '', ...args]: readonly string[],
-  { place, port, secret }: { place: Scratch; port: number; secret: string },
+  { place, port, secret, secrets = '{}' }: { place: Scratch; port: number; secret: string; secrets?: string },
 ): Promise<RunningExample> {
   const child: ChildProcessByStdio<null, Readable, null> = spawn(program, args, {
     env: {
       PATH: process.env['PATH'],
       PYTHONDONTWRITEBYTECODE: '1',
       WEBHOOK_SECRET: secret,
+      WEBHOOK_SECRETS: secrets,
       WEBHOOK_FOLDER: join(place.dir, `inbox-${randomBytes(4).toString('hex')}`),
       PORT: String(port),
     },

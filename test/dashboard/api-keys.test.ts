@@ -52,7 +52,7 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
   const page = await admin.submit(PATH, { name: 'nightly import', role: 'member' });
   const [, key = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
   assert.match(key, /^svc_live_\w{38}$/);
-  assert.match(page.text, /shown only this once/);
+  assert.match(page.text, /This is the only time it is shown/);
   const command = `curl -H 'Authorization: Bearer ${key}' https://127.0.0.1:${place(berth).port}/api/v1/directories`;
   assert.ok(page.text.replaceAll('&#39;', "'").includes(command));
   assert.equal(await statusWith(berth, key), 200);
@@ -62,7 +62,7 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
   assert.match(again.text, /nightly import.*member.*by.*@example\.com/s);
   const [, id = ''] = new RegExp(`${PATH}/([^/]+)/revoke`).exec(again.text) ?? [];
   const question = await admin.get(`${PATH}/${id}/revoke`);
-  assert.match(question.text, /nightly import.*<button class="danger">Revoke<\/button>/s);
+  assert.match(question.text, /nightly import.*<button class="danger solid">Revoke<\/button>/s);
   assert.equal(await statusWith(berth, key), 200, 'asking changes nothing');
   const done = await admin.submit(`${PATH}/${id}/revoke`);
   assert.match(done.text, /The key is revoked\..*class="quiet".*nightly import/s);
@@ -133,11 +133,11 @@ test('a wrong name or role is told at its field, and hostile names are shown as 
   await using berth = await startBerth(files);
   using admin = await signedIn(place(berth), berth.accountId);
   for (const [fields, message] of [
-    [{ name: ' ', role: 'member' }, /Name can(&#39;|')t be blank/],
-    [{ name: 'x'.repeat(101), role: 'member' }, /Name should be at most 100/],
-    [{ name: 'a\u0007b', role: 'member' }, /Name is invalid/],
+    [{ name: ' ', role: 'member' }, /Enter a name\./],
+    [{ name: 'x'.repeat(101), role: 'member' }, /Use at most 100 characters\./],
+    [{ name: 'a\u0007b', role: 'member' }, /The name contains a character that cannot be stored\./],
     [{ name: 'x', role: 'owner' }, /Choose one of the roles/],
-    [{}, /Name can(&#39;|')t be blank/],
+    [{}, /Enter a name\./],
   ] as const) {
     const answer = await admin.post(PATH, fields);
     assert.equal(answer.status, 422);

@@ -84,7 +84,7 @@ test('all that failed is replayed, or what failed since a time, each once', asyn
   const old = await place.addDelivery({ filename: 'old', inserted_at: at, finished_at: at });
   const recent = await place.addDelivery({ filename: 'recent', inserted_at: at + 1e6, finished_at: at + 60e6 });
   const done = await admin.submit(`${path}/deliveries`, { since: '2026-11-01T12:01' });
-  assert.match(done.text, /is sent again: the oldest first/);
+  assert.match(done.text, /Replaying 1 failed delivery, oldest first\./);
   const filename = async (): Promise<unknown> =>
     (JSON.parse((await berth.receiver.next()).body.toString()) as { filename: unknown }).filename;
   assert.equal(await filename(), 'recent');
@@ -101,7 +101,7 @@ test('all that failed is replayed, or what failed since a time, each once', asyn
   for (const since of ['yesterday', '2026-13-01T00:00', '<script>']) {
     const wrong = await admin.post(`${path}/deliveries`, { since });
     assert.equal(wrong.status, 422, since);
-    assert.match(wrong.text, /Since \(UTC\) is not a time such as/);
+    assert.match(wrong.text, /Enter a date and time such as 2026-11-20 14:30\./);
     assert.doesNotMatch(wrong.text, /<script>/);
   }
 });
@@ -111,19 +111,19 @@ test('what cannot be sent again is said in words', async () => {
   const { admin, path } = place;
   const failed = await place.addDelivery();
   await setState(place, await place.addDelivery({ replay_at: 1 }), 'failed');
-  assert.match(textOf((await admin.get(`${path}/deliveries`)).text), /1 wait to be sent again/);
+  assert.match(textOf((await admin.get(`${path}/deliveries`)).text), /1 are waiting to be replayed/);
   const pending = await place.addDelivery({ state: 'running', finished_at: null, due_at: 9e15 });
   const page = await admin.get(`${path}/deliveries/${pending}`);
   assert.doesNotMatch(page.text, />Replay</);
-  assert.match(page.text, /None yet/);
+  assert.match(page.text, /No attempts yet/);
   const early = await admin.post(`${path}/deliveries/${pending}/replay`);
   assert.equal(early.status, 422);
-  assert.match(early.text, /It is still pending/);
+  assert.match(early.text, /This delivery is still pending/);
   await place.setUrl(null);
   for (const form of [`/deliveries/${failed}/replay`, '/deliveries']) {
     const refused = await admin.post(path + form);
     assert.equal(refused.status, 422, form);
-    assert.match(refused.text, /There is nowhere to send (?:it|them): save a webhook URL first/);
+    assert.match(refused.text, /There is nowhere to send (?:it|them)\. Save a webhook URL first/);
   }
 });
 

@@ -21,7 +21,7 @@ test('Delete directory: after its name is typed as it is shown, and then it is g
     const path = pathOf(directory);
     const refused = await member.post(`${path}/delete`, { confirmation: 'acme' });
     assert.equal(refused.status, 422);
-    assert.equal(problemIn(refused, 'confirmation'), 'Type the name to delete it is not the name of this directory');
+    assert.equal(problemIn(refused, 'confirmation'), 'The name doesn’t match.');
     assert.equal((await berth.send('GET', `/directories/${directory.id}`)).status, 200);
     const answer = await done(member, `${path}/delete`, { confirmation: typed });
     assert.match(answer.text, /<h1>Directories<\/h1>.*The directory and its files are deleted/s);

@@ -29,7 +29,7 @@ test('New password: shown once, in force, the old one refused; suspended refused
   const renewed = await done(user, `${path}/password`);
   const password = passwordIn(renewed) ?? '';
   assert.match(password, /^[A-Za-z0-9]{32}$/);
-  assert.equal(passwordIn(await user.get(path)), undefined, 'shown once');
+  assert.equal(passwordIn(await user.get(`${path}/connect`)), undefined, 'shown once');
   assert.deepEqual([await lets(directory.password), await lets(password)], [false, true]);
 
   await using live = await connect({ ...directory.login, password });
@@ -67,7 +67,7 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
     public_key: `${pair.publicKey.split(' ', 2).join(' ')} a <b>\u202e`,
   });
   assert.match(added.text, /a &lt;b&gt;<span class="hidden-character">U\+202E<\/span>/);
-  assert.match(added.text, /Only the password lets in: the keys wait/);
+  assert.match(added.text, /Keys are ignored until you allow public-key login\./);
   const [key] = dataOf<{ fingerprint: string }[]>(await berth.send('GET', `/directories/${directory.id}/public_keys`));
   assert.ok(key && added.text.includes(key.fingerprint));
   assert.equal(await letsKeyIn(), false);
@@ -80,9 +80,12 @@ test('public keys: added, listed, used, removed; the mode decides what lets in',
 
   const again = await user.post(`${path}/public-keys`, { public_key: pair.publicKey });
   assert.equal(again.status, 422);
-  assert.equal(problemIn(again, 'public_key'), 'Public key has already been taken');
+  assert.equal(problemIn(again, 'public_key'), 'This key has already been added.');
   const wrong = await user.post(`${path}/public-keys`, { public_key: 'ssh-rsa AAAA</textarea><script>' });
-  assert.equal(problemIn(wrong, 'public_key'), 'Public key is not a valid OpenSSH public key');
+  assert.equal(
+    problemIn(wrong, 'public_key'),
+    'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
+  );
   assert.doesNotMatch(wrong.text, /<script>/);
   assert.equal((await user.post(`${path}/auth-mode`, { auth_mode: 'none' })).status, 422);
 
@@ -109,7 +112,7 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
     allowed_networks: networks,
   });
   assert.equal(await opens(files, berth, directory.username, directory.password), false);
-  const page = await user.get(path);
+  const page = await user.get(`${path}/settings`);
   assert.match(page.text, /value="2099-01-02T03:04" id="expires_at"/);
   assert.match(page.text, /203\.0\.113\.0\/24\n::1\/128/);
 
@@ -120,11 +123,17 @@ test('access: networks and expiry, as the API has them; what is wrong is said be
   assert.deepEqual(await access(), { suspended: false, expires_at: exact, allowed_networks: [] });
   assert.equal(await opens(files, berth, directory.username, directory.password), true);
 
-  const wrong = await user.post(`${path}/access`, { expires_at: 'soon', allowed_networks: '10.0.0.1/8 <b>' });
+  const wrong = await user.post(`${path}/access`, {
+    expires_at: 'soon',
+    allowed_networks: '::1\r\n10.0.0.1/8\r\nnot an <b>',
+  });
   assert.equal(wrong.status, 422);
-  assert.equal(problemIn(wrong, 'expires_at'), 'Expires (UTC) is invalid');
-  assert.match(problemIn(wrong, 'allowed_networks'), /has host bits set: its network is 10\.0\.0\.0\/8/);
-  assert.match(wrong.text, /10\.0\.0\.1\/8 &lt;b&gt;/, 'what was typed is still there');
+  assert.equal(problemIn(wrong, 'expires_at'), 'Enter a date and time such as 2026-11-20 14:30.');
+  assert.equal(
+    problemIn(wrong, 'allowed_networks'),
+    'Line 2: "10.0.0.1/8" has host bits set. Its network is 10.0.0.0/8. Line 3: "not an <b>" is not an IP address or a CIDR range.',
+  );
+  assert.match(wrong.text, /10\.0\.0\.1\/8\r\nnot an &lt;b&gt;/, 'what was typed is still there');
 
   assert.match((await done(user, `${path}/access`, { expires_at: '2001-01-01T00:00' })).text, />expired</);
   assert.equal(await opens(files, berth, directory.username, directory.password), false);
@@ -162,17 +171,17 @@ test('settings: what a member sets as well; an unchanged form changes nothing; a
 
   const wrong = await user.post(`${path}/settings`, { name: ' ', max_connections: '0', external_id: 'x'.repeat(256) });
   assert.equal(wrong.status, 422);
-  assert.equal(problemIn(wrong, 'name'), "Name can't be blank");
-  assert.equal(problemIn(wrong, 'max_connections'), 'Max connections must be greater than or equal to 1');
-  assert.equal(problemIn(wrong, 'external_id'), 'External id should be at most 255 character(s)');
+  assert.equal(problemIn(wrong, 'name'), 'Enter a name.');
+  assert.equal(problemIn(wrong, 'max_connections'), 'Enter 1 or more.');
+  assert.equal(problemIn(wrong, 'external_id'), 'Use at most 255 characters.');
   assert.equal((await user.post(`${path}/settings`, { name: 'a\0b', max_connections: '1' })).status, 422);
 
   const quota = await user.post(`${path}/quota`, { max_bytes: '10' });
   assert.equal(quota.status, 409);
-  assert.match(quota.text, /role="alert">No quota can be set: /);
+  assert.match(quota.text, /role="alert"[^>]*><p>No quota can be set: /);
   assert.equal(
-    problemIn(await user.post(`${path}/quota`, { max_bytes: 'all' }), 'max_bytes'),
-    'Quota in MiB is invalid',
+    /Enter a size such as 500 MB or 2\.5 GB\./.test((await user.post(`${path}/quota`, { max_bytes: 'all' })).text),
+    true,
   );
   await done(user, `${path}/quota`, { max_bytes: '' });
 });

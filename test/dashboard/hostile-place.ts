@@ -54,6 +54,7 @@ const user: Sent = { by: 'user' };
 /** Every form, with fields that would be taken. */
 export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/sign-in': { by: 'anybody', fields: { email: 'a@example.com', password: 'x' } },
+  '/dashboard/sign-in/account': { by: 'anybody', fields: { user: 'x' } },
   '/dashboard/link/:token': { by: 'anybody', fields: { password: 'x'.repeat(20), repeated: 'x'.repeat(20) } },
   '/dashboard/sign-in/code': user,
   '/dashboard/sign-out': user,
@@ -70,6 +71,10 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/delete': { by: 'user', fields: { name: 'Acme' } },
   '/dashboard/directories/:id/activity/end-session': { by: 'admin', fields: { pid: '1' } },
   '/dashboard/directories/:id/files/:upload/delete': user,
+  '/dashboard/directories/:id/files/selected': { by: 'user', fields: { do: 'delete' } },
+  '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
+  '/dashboard/deliveries': { by: 'user', fields: { state: 'failed' } },
+  '/dashboard/sessions/end': { by: 'admin', fields: { directory: 'x', session: 'x' } },
   '/dashboard/directories/:id/webhook': { by: 'user', fields: { webhook_url: '' } },
   '/dashboard/directories/:id/webhook/test': user,
   '/dashboard/directories/:id/webhook/secret/show': user,

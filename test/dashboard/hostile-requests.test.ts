@@ -99,7 +99,9 @@ test('other methods on pages and forms change nothing and break nothing', async 
   for (const method of ['PUT', 'PATCH', 'DELETE', 'OPTIONS'])
     for (const path of paths) {
       const { status } = await admin.send(method, path, headers, `_csrf=${token}&_method=POST&name=new&role=admin`);
-      assert.equal(status, 404, `${method} ${path}`);
+      // There a file could be put, with the token in a header.
+      const mayPut = method === 'PUT' && path.includes('/files/');
+      assert.equal(status, mayPut ? 403 : 404, `${method} ${path}`);
     }
   for (const path of ['/dashboard', '/dashboard/directories', '/dashboard/api-keys', '/dashboard/profile']) {
     const { status, text } = await admin.send('HEAD', path);

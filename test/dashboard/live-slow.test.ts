@@ -45,7 +45,7 @@ test('a client that never reads gets what its connection holds, and the rest is 
   const app = new Hono<DashboardEnv>();
   app.get('/events', (c) => {
     c.set('user', user);
-    return live(c, id, async () => {
+    return live(c, { directoryId: id }, async () => {
       made += 1;
       return PART;
     });

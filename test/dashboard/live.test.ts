@@ -15,6 +15,8 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { rawConnection } from '../support/raw-http.ts';
 import { scratch } from '../support/scratch.ts';
+import { onDatabase } from '../support/users.ts';
+import { everything } from './hostile-place.ts';
 
 function place(berth: TestBerth) {
   return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
@@ -169,6 +171,25 @@ test('six at once for a user and no more, until one has gone; others have their 
     return again.status === 200;
   });
   for (const stream of streams) stream[Symbol.dispose]();
+});
+
+test('all users of an account have thirty at once, and leave room for other accounts', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const path = `${filesOf(await berth.directory())}/events`;
+  using open = new DisposableStack();
+  const statuses: number[] = [];
+  for (let count = 0; count < 6; count += 1) {
+    const user = open.use(await signedIn(place(berth), berth.accountId));
+    for (let stream = 0; stream < 6; stream += 1) statuses.push(open.use(await follow(berth, user, path)).status);
+  }
+  assert.deepEqual(statuses, [...Array<number>(30).fill(200), ...Array<number>(6).fill(204)]);
+  const { accountId } = await everything(berth, true);
+  using stranger = open.use(await signedIn(place(berth), accountId));
+  const { id } = await onDatabase(berth, ({ db }) =>
+    db.selectFrom('directories').select('id').where('account_id', '=', accountId).executeTakeFirstOrThrow(),
+  );
+  assert.equal(open.use(await follow(berth, stranger, `${filesOf({ id })}/events`)).status, 200);
 });
 
 test('streams end as soon as the service closes', async () => {

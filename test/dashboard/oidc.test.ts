@@ -1,9 +1,11 @@
 /** Signing in with the company's login, at a real OpenID provider: who gets in, as what, and what does not get anybody in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Visitor, visitorOf } from '../support/dashboard.ts';
+import { systemClock } from '../../src/clock.ts';
+import { createUser } from '../../src/users/users.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { ADMINS, ALICE, come, type Company, company, COMPANY, LOGIN } from './company.ts';
-import { invited, onDatabase, PASSWORD } from '../support/users.ts';
+import { invited, onDatabase, operator, PASSWORD } from '../support/users.ts';
 
 const users = ({ berth }: Company) =>
   onDatabase(berth, async ({ db }) =>
@@ -48,6 +50,32 @@ test('the first time makes the user, and each further time gives the role that t
     audit,
     ['create-user', 'update-user', 'update-user'].map((action) => ({ action, ...line })),
   );
+});
+
+test("an ID token whose signature is not the provider's lets nobody in", async () => {
+  await using here = await company();
+  here.provider.forges = true;
+  assertRefused((await come(here, ALICE)).answer, 403, /did not confirm who you are/);
+  assert.deepEqual(await users(here), []);
+});
+
+test("an email that is not ASCII is nobody's, whatever it folds into", async () => {
+  await using here = await company();
+  await onDatabase(here.berth, async (database) =>
+    createUser({ database, clock: systemClock() }, { email: 'kin@example.com', role: 'admin' }, operator(COMPANY)),
+  );
+  assertRefused((await come(here, { ...ALICE, email: '\u212Ain@example.com' })).answer, 403, /no confirmed email/);
+  using admin = await signedIn(here.place, COMPANY);
+  const refused = await admin.post('/dashboard/team', { email: '\u212Ain@example.org', role: 'member' });
+  assert.match(refused.text, /Email is invalid/);
+});
+
+test('the provider is told the address that is configured, not what Host says', async () => {
+  await using here = await company({ BERTH_DASHBOARD_URL: 'https://sftp.example.com' });
+  here.provider.open('https://sftp.example.com/dashboard/oidc/callback');
+  const { visitor, answer, path } = await come(here, ALICE);
+  assert.equal(answer.status, 303, path);
+  assert.ok(await isIn(visitor));
 });
 
 test('a wrong state or nonce, a callback played again, and one of another browser let nobody in', async () => {
@@ -131,7 +159,7 @@ test('the first group of the map that somebody has decides', async () => {
   );
 });
 
-test("a user of the account with that email becomes the provider's; one of another account does not", async () => {
+test("a user of the account with that email becomes the provider's; one of another account stays as it is", async () => {
   await using here = await company();
   const known = await invited(here.place, COMPANY, 'member');
   await come(here, { ...ALICE, email: known.email });
@@ -142,7 +170,7 @@ test("a user of the account with that email becomes the provider's; one of anoth
   );
 
   const foreign = await invited(here.place, here.berth.accountId, 'member');
-  assertRefused((await come(here, { ...ALICE, sub: 'mallory', email: foreign.email })).answer, 403, /another account/);
+  assert.equal((await come(here, { ...ALICE, sub: 'mallory', email: foreign.email })).answer.status, 303);
   assertRefused(
     (await come(here, { ...ALICE, groups: ['others'], email: known.email })).answer,
     403,
@@ -150,9 +178,9 @@ test("a user of the account with that email becomes the provider's; one of anoth
   );
   assertRefused((await come(here, { ...ALICE, sub: 'new alice', email: known.email })).answer, 403, /somebody else/);
   const rows = await users(here);
-  assert.equal(rows.length, 2);
+  assert.equal(rows.length, 3);
   assert.deepEqual(
-    rows.find(({ email }) => email === foreign.email),
+    rows.find(({ email, account_id }) => email === foreign.email && account_id !== COMPANY),
     {
       email: foreign.email,
       account_id: here.berth.accountId,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBerth, type TestBerth } from '../support/berth.ts';
-import { type Visitor, visitorOf } from '../support/dashboard.ts';
+import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { type SetClock, setClock } from '../support/set-clock.ts';
 import { codeAt, enrolled, entered, FACTOR, onDatabase, PASSWORD } from '../support/users.ts';
@@ -38,6 +38,37 @@ const audited = (berth: TestBerth) =>
     return rows.map(({ key_id, changes }) => `${key_id} ${changes}`);
   });
 
+test('a stolen session sets up no second factor: the password is asked for, but just after signing in', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  const { berth, clock } = await started(files);
+  await using _ = berth;
+  using user = await entered(place(berth), berth.accountId);
+  assert.doesNotMatch((await user.get(FACTOR)).text, /Current password/);
+  clock.advance(301_000_000);
+  const page = await user.get(FACTOR);
+  assert.match(page.text, /Current password/);
+  const [, secret = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(page.text) ?? [];
+  const [, kept = ''] = /name="secret" value="([^"]*)"/.exec(page.text) ?? [];
+  const code = codeAt(secret, clock.now());
+  for (const current_password of ['', 'wrong']) {
+    const refused = await user.post(FACTOR, { secret: kept, code, current_password });
+    assert.equal(refused.status, 422);
+    assert.match(refused.text, /Current password is wrong/);
+    assert.ok(refused.text.includes(`<code>${secret}</code>`));
+  }
+  const done = await user.submit(FACTOR, { secret: kept, code, current_password: PASSWORD });
+  assert.match(done.text, /It is on/);
+
+  using guest = await signedIn(place(berth), berth.accountId);
+  const old = await guest.get(FACTOR);
+  const [, key = ''] = /<code>([A-Z2-7]{32})<\/code>/.exec(old.text) ?? [];
+  const [, sealed = ''] = /name="secret" value="([^"]*)"/.exec(old.text) ?? [];
+  clock.advance(301_000_000);
+  const withoutPassword = await guest.post(FACTOR, { secret: sealed, code: codeAt(key, clock.now()) });
+  assert.equal(withoutPassword.status, 403, 'who has no password signs in again');
+  assert.match(withoutPassword.text, /Sign out and in again/);
+});
+
 test('what is set up counts when a code was right; signing in then takes a code, and makes a new session', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   const { berth, clock } = await started(files);
@@ -55,7 +86,7 @@ test('what is set up counts when a code was right; signing in then takes a code,
   assert.ok(!kept.includes(secret));
   const wrong = await user.post(FACTOR, { secret: kept, code: '000000' });
   assert.equal(wrong.status, 422);
-  assert.match(wrong.text, /Code is wrong, or was used already/);
+  assert.match(wrong.text, /The code is wrong or has already been used\./);
   assert.ok(wrong.text.includes(`<code>${secret}</code>`), 'the same key, which the app knows by now');
   const code = codeAt(secret, clock.now());
   using other = await entered(place(berth), berth.accountId);
@@ -64,7 +95,7 @@ test('what is set up counts when a code was right; signing in then takes a code,
   const done = await user.submit(FACTOR, { secret: kept, code });
   const [, codes = ''] = /data-secret="recovery-codes">([^<]*)</.exec(done.text) ?? [];
   assert.equal(new Set(codes.split('\n')).size, 10);
-  assert.match(done.text, /shown only this once.*It is on.*You have 10 recovery codes left/s);
+  assert.match(done.text, /These codes won’t be shown again\..*It is on.*You have 10 recovery codes left/s);
   assert.doesNotMatch((await user.get(FACTOR)).text, /data-secret/);
   assert.ok(!(await isIn(elsewhere)), 'a session from before it was asked for');
   assert.equal((await user.post(FACTOR, { secret: kept, code: codeAt(secret, clock.now()) })).status, 403);
@@ -100,9 +131,9 @@ test('a recovery code gets in once, also while wrong codes make the user wait; n
   using visitor = await halfway(berth, user.email);
   const right = codeAt(secret, clock.now());
   const wrong = right === '111111' ? '222222' : '111111';
-  for (let i = 0; i < 5; i += 1) assert.match((await visitor.post(CODE, { code: wrong })).text, /Code is wrong/);
-  assert.match((await visitor.post(CODE, { code: right })).text, /Code was wrong too often: try again in 1 min/);
-  assert.match((await visitor.post(CODE, { code: 'aaaa-bbbb-cccc-dddd' })).text, /Code is wrong/);
+  for (let i = 0; i < 5; i += 1) assert.match((await visitor.post(CODE, { code: wrong })).text, /The code is wrong/);
+  assert.match((await visitor.post(CODE, { code: right })).text, /Too many wrong attempts\. Try again in 1 min\./);
+  assert.match((await visitor.post(CODE, { code: 'aaaa-bbbb-cccc-dddd' })).text, /The code is wrong/);
   const [first = '', second = ''] = recovery;
   assert.equal((await visitor.post(CODE, { code: ` ${first.toUpperCase()} ` })).status, 303);
   assert.ok(await isIn(visitor));
@@ -113,7 +144,7 @@ test('a recovery code gets in once, also while wrong codes make the user wait; n
   const renew = `${FACTOR}/recovery-codes`;
   const refused = await visitor.post(renew, { current_password: 'not this one' });
   assert.equal(refused.status, 422);
-  assert.match(refused.text, /Current password is wrong/);
+  assert.match(refused.text, /Your current password is wrong/);
   const renewed = await visitor.submit(renew, { current_password: PASSWORD });
   assert.match(renewed.text, /data-secret="recovery-codes".*You have 10 recovery codes left/s);
   assert.ok((await again.get(CODE)).headers.location?.startsWith('/dashboard/sign-in?'), 'other sign-ins have ended');
@@ -150,7 +181,7 @@ test('it is turned off with a code or the password, and not while the account as
   for (const user of [admin, member]) {
     for (const path of ['/dashboard', '/dashboard/profile', '/dashboard/account'])
       assert.equal((await user.get(path)).headers.location, FACTOR);
-    assert.match((await user.get(FACTOR)).text, /Your account asks for a second factor/);
+    assert.match((await user.get(FACTOR)).text, /Your account requires a second factor/);
   }
   assert.equal((await admin.post(require, { required: 'no' })).headers.location, FACTOR, 'not before there is one');
   const { recovery } = await enrolled(member, clock.now());

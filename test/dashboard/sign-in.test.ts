@@ -1,7 +1,8 @@
 /** Getting in: links that set a password, signing in, and what keeps others out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setDisabled } from '../../src/users/users.ts';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { createUser, setDisabled } from '../../src/users/users.ts';
 import { systemClock } from '../../src/clock.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
@@ -14,6 +15,11 @@ const COOKIE = '__Host-berth';
 function place(berth: TestBerth) {
   return { config: berth.config, port: berth.service().dashboardPort ?? 0 };
 }
+
+const FORM = (berth: TestBerth) => ({
+  'content-type': 'application/x-www-form-urlencoded',
+  origin: `https://127.0.0.1:${place(berth).port}`,
+});
 
 const withPassword = (password: string, repeated = password) => ({ password, repeated });
 
@@ -46,12 +52,12 @@ test('a link sets a password, once, and signs in; looking at it first does not u
   assert.equal(visitor.cookies.size, 0);
 
   const wrong = [
-    [withPassword(PASSWORD, `${PASSWORD} `), /Once more is not the same/],
-    [withPassword('eleven char'), /Password should be at least 12 character/],
-    [withPassword('x'.repeat(201)), /Password should be at most 200 character/],
-    [withPassword('1Q2w3E4r5T6y'), /Password is one of the most common ones/],
-    [withPassword(user.email.toUpperCase()), /Password is your email/],
-    [{}, /Password should be at least/],
+    [withPassword(PASSWORD, `${PASSWORD} `), /The passwords don’t match\./],
+    [withPassword('eleven char'), /Use at least 12 characters\./],
+    [withPassword('x'.repeat(201)), /Use at most 200 characters\./],
+    [withPassword('1Q2w3E4r5T6y'), /This password is too common/],
+    [withPassword(user.email.toUpperCase()), /Your email address cannot be your password/],
+    [{}, /Use at least 12 characters/],
   ] as const;
   for (const [fields, message] of wrong) {
     const refused = await visitor.post(path, fields);
@@ -68,6 +74,46 @@ test('a link sets a password, once, and signs in; looking at it first does not u
     assert.match(used.text, /works once, for 24 hours.*Ask an admin/s);
   }
   assert.equal((await visitor.get('/dashboard/link/nothing')).status, 404);
+});
+
+test('who has users in several accounts chooses one of those whose password it is', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const email = 'both@example.com';
+  const join = async (name: string, password: string): Promise<void> => {
+    const issuer = { clock: systemClock() };
+    const { token } = await onDatabase(berth, async (database) => {
+      const { id } = await createAccount({ database, ...issuer }, { name, plan: 'pro' });
+      // Nobody is told that others have it.
+      return createUser({ database, ...issuer }, { email, role: 'admin' }, operator(id));
+    });
+    using visitor = visitorOf(place(berth));
+    assert.equal((await visitor.post(`/dashboard/link/${token}`, withPassword(password))).status, 303);
+  };
+  await join('One & Sons', PASSWORD);
+  await join('Two', PASSWORD);
+  await join('Three', `${PASSWORD} too`);
+  using visitor = visitorOf(place(berth));
+  const asked = await visitor.post(`${SIGN_IN}?next=/dashboard/team`, { email, password: PASSWORD });
+  assert.equal(asked.headers.location, `${SIGN_IN}/account?next=%2Fdashboard%2Fteam`);
+  assert.equal(visitor.cookies.has(COOKIE), false, 'not signed in yet');
+  const page = await visitor.get(`${SIGN_IN}/account?next=%2Fdashboard%2Fteam`);
+  const buttons = [...page.text.matchAll(/<button name="user" value="([^"]*)">([^<]*)</g)];
+  assert.deepEqual(
+    buttons.map(([, , name]) => name),
+    ['One &amp; Sons', 'Two'],
+  );
+  const wrong = await visitor.send('POST', `${SIGN_IN}/account`, FORM(berth), 'user=somebody');
+  assert.deepEqual([wrong.status, wrong.headers.location, visitor.cookies.has(COOKIE)], [303, SIGN_IN, false]);
+  await visitor.post(SIGN_IN, { email, password: PASSWORD });
+  const chosen = await visitor.post(`${SIGN_IN}/account?next=/dashboard/team`, { user: buttons[1]?.[1] ?? '' });
+  assert.equal(chosen.headers.location, '/dashboard/team');
+  assert.match((await visitor.get('/dashboard/account')).text, />Two</);
+  assert.equal((await visitor.get(`${SIGN_IN}/account`)).headers.location, SIGN_IN, 'the choice is used up');
+  using third = visitorOf(place(berth));
+  const alone = await third.post(SIGN_IN, { email, password: `${PASSWORD} too` });
+  assert.equal(alone.headers.location, '/dashboard');
+  assert.match((await third.get('/dashboard/account')).text, />Three</);
 });
 
 test('signing in makes a session with a new token, in a cookie for this host alone', async () => {
@@ -157,7 +203,7 @@ test('whoever cannot sign in reads the same, whatever the reason', async () => {
   for (const [email, password] of attempts) {
     const { status, text } = await visitor.post(SIGN_IN, { email, password });
     assert.equal(status, 422, email);
-    assert.match(text, /role="alert">The email or the password is wrong/);
+    assert.match(text, /role="alert"[^>]*><p>The email or the password is wrong/);
     assert.ok(!text.includes(PASSWORD));
     texts.add(text.replace(/ value="[^"]*"/, ''));
   }

@@ -96,3 +96,42 @@ test('an answer lives for 24 hours of time that has passed; then it is ignored, 
   await pruneHistory(options, new AbortController().signal);
   assert.equal(await kept(), 0);
 });
+
+test('an account keeps so many bytes of answers: then nothing is done under a new key, and earlier ones still answer', async () => {
+  using place = scratch();
+  const clock = setClock();
+  await using api = await hosted(place, { clock });
+  const { database } = api;
+  const { db } = database;
+  const other = await api.account('business');
+  const first = await create(api.send, 'k');
+  await create(other.send, 'k');
+  await api.send('POST', '/directories', { json: {}, headers: { 'idempotency-key': 'refused' } });
+  const totals = () => db.selectFrom('kept_answer_totals').selectAll().orderBy('account_id').execute();
+  const counted = await totals();
+  const rows = await db.selectFrom('kept_answers').select(['account_id', 'answer']).orderBy('account_id').execute();
+  assert.deepEqual(
+    counted,
+    rows.map(({ account_id, answer }) => ({ account_id, bytes: answer.length })),
+  );
+  await db
+    .updateTable('kept_answer_totals')
+    .set({ bytes: 2 ** 28 })
+    .where('account_id', '=', api.tenant.accountId)
+    .execute();
+  const refused = await create(api.send, 'new');
+  assert.equal(refused.status, 429);
+  assert.match(refused.text, /Over 256 MiB of answers are kept.*try again later, or without the header/);
+  assert.equal((await create(api.send, 'k')).text, first.text);
+  assert.equal((await create(other.send, 'new')).status, 201);
+  assert.equal((await api.send('POST', '/directories', { json: ACME })).status, 201);
+
+  await confirmClock({ database, clock });
+  clock.advance(2 * DAY);
+  await confirmClock({ database, clock });
+  const log = createLog('silent');
+  const options = { database, clockLead: createClockLead({ database, clock, log }), log, historyDays: 90 };
+  await pruneHistory(options, new AbortController().signal);
+  assert.deepEqual(await totals(), []);
+  assert.equal((await create(api.send, 'new')).status, 201);
+});

@@ -153,6 +153,7 @@ class World {
     const entered = await this.#place.signIn({ email: email.toUpperCase(), password }, VISIT);
     const may = person?.password === password && !person.isDisabled;
     assert.equal(entered !== undefined, may, `${email} with ${password}`);
+    assert.ok(!entered || 'token' in entered);
     if (entered && person) this.#entered(person, entered.token);
   }
 

@@ -97,13 +97,17 @@ test('two admins who take away each other’s role on two nodes leave one', asyn
   assert.equal(await succeeded(removals, hasCode('last_admin')), 1);
 });
 
-test('an email that two nodes give to new users at once gets one user', async () => {
+test('an email that two nodes give to new users of an account at once gets one user, and one of each account', async () => {
   await using nodes = await twoWriters();
-  const accounts = [await nodes.account(), await nodes.account()];
+  const [account, second] = [await nodes.account(), await nodes.account()];
   for (let round = 0; round < 5; round += 1) {
     const fields = { email: `ann${round}@example.com`, role: 'member' };
-    const made = [nodes.one, nodes.other].map((node, i) => createUser(node, fields, operator(accounts[i] ?? '')));
-    assert.equal(await succeeded(made, isValidation), 1);
+    const both = (accounts: readonly string[]) =>
+      [nodes.one, nodes.other].map((node, i) => createUser(node, fields, operator(accounts[i] ?? '')));
+    assert.equal(await succeeded(both([account, account]), isValidation), 1);
+    const others = { ...fields, email: `bob${round}@example.com` };
+    const apart = [createUser(nodes.one, others, operator(account)), createUser(nodes.other, others, operator(second))];
+    assert.equal(await succeeded(apart, isValidation), 2);
   }
 });
 

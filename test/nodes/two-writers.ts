@@ -44,14 +44,15 @@ export async function twoWriters(): Promise<TwoWriters> {
     const database = parts.adopt(await openDatabase(place.config.database), (opened) => opened.close());
     const host = recordingHost();
     const removal = parts.adopt(createRowRemoval({ database, log, host }), (made) => made.close());
+    const clock = Object.assign(movedClock(), { offset });
     return {
       database,
       host,
       removal,
-      clock: Object.assign(movedClock(), { offset }),
+      clock,
       homes: onlyHome(place.config),
       passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
-      tries: createTries(() => performance.now()),
+      tries: createTries({ database, clock }),
     };
   };
   const one = await writer(0);

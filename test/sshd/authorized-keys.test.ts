@@ -50,7 +50,7 @@ test('a name gets the keys in its own file, a line each, and no others', () => {
   assert.deepEqual(ask('acme-1', 'other-1'), both, 'one user only');
 });
 
-test('the fingerprint that was offered last is noted with the connection that offered it, and nothing else', () => {
+test('each fingerprint that is offered is noted with the connection that offers it, and nothing else', () => {
   using place = scratch();
   const { offered, ask } = helper(place);
   const noted = () => readdirSync(offered).map((name) => [name, readFileSync(join(offered, name), 'utf8')]);
@@ -58,9 +58,14 @@ test('the fingerprint that was offered last is noted with the connection that of
     assert.deepEqual(ask('acme-1', fingerprint), NOTHING, fingerprint);
   assert.deepEqual(ask('../x', 'SHA256:AAAA'), NOTHING);
   assert.deepEqual(noted(), []);
-  assert.deepEqual(ask('acme-1', 'SHA256:AAAA'), NOTHING);
-  assert.deepEqual(ask('acme-1', 'SHA256:Bb+/1'), NOTHING);
-  assert.deepEqual(noted(), [['acme-1', `${process.pid} SHA256:Bb+/1\n`]]);
+  for (const fingerprint of ['SHA256:AAAA', 'SHA256:Bb+/1']) assert.deepEqual(ask('acme-1', fingerprint), NOTHING);
+  const started = readFileSync('/proc/self/stat', 'latin1').split(') ')[1]?.split(' ')[19];
+  const connection = `${process.pid} ${started}`;
+  assert.deepEqual(noted(), [['acme-1', `${connection} SHA256:AAAA\n${connection} SHA256:Bb+/1\n`]]);
+
+  writeFileSync(join(offered, 'acme-1'), 'x'.repeat(16_000));
+  for (let i = 0; i < 20; i += 1) ask('acme-1', 'SHA256:AAAA');
+  assert.match(String(noted()[0]?.[1]), /^(\d+ \d+ SHA256:AAAA\n){1,19}$/, 'a full file begins anew');
 });
 
 test('a hostile name, and a file that is not there, whole or readable, get nothing and no failure', () => {

@@ -83,6 +83,32 @@ test('each key says when somebody last logged in with it; a password, and a key 
   assert.ok(((await lastUsed())[1] ?? '') > first);
 });
 
+test('keys that log in at the same moment are all noted, each with its own login', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const { id, login, username } = await berth.directory();
+  const pairs = Array.from({ length: 6 }, (_, i) => keyPair(place.dir, `key-${i}`));
+  const keys = `/directories/${id}/public_keys`;
+  for (const { publicKey } of pairs) await berth.send('POST', keys, { json: { public_key: publicKey } });
+  await berth.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode: 'public_key' } } });
+  const logins = await Promise.all(
+    pairs.map(({ file: keyFile }) => sftp(place.dir, { port: login.port, username, keyFile }, ['pwd'])),
+  );
+  assert.deepEqual(
+    logins.map(({ code }) => code),
+    pairs.map(() => 0),
+  );
+  await berth.stop();
+  await berth.start();
+  const { json } = await berth.send('GET', keys);
+  const used = (json as { data: { last_used_at: string | null }[] }).data.map((key) => key.last_used_at);
+  assert.ok(
+    used.every((at) => at !== null),
+    JSON.stringify(used),
+  );
+  assert.ok(new Set(used).size > 1);
+});
+
 test('with a hundred keys the oldest and the newest log in', async () => {
   using place = scratch();
   await using berth = await startBerth(place);

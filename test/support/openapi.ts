@@ -36,11 +36,25 @@ export interface Document {
   };
 }
 
-export const document = openapi(routes, '0.0.0') as Document;
+/** Where the document says that it is served. */
+export const ORIGIN = 'https://sftp.berth.test';
+
+export const document = openapi(routes, '0.0.0', ORIGIN) as Document;
+
+/** The same with no further fields anywhere: clients take more than is there today, and we answer with nothing else. */
+function closed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(closed);
+  if (typeof value !== 'object' || value === null) return value;
+  const parts = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, closed(part)]));
+  // Of `not` it would be the opposite.
+  const isAnswer = parts['type'] === 'object' && 'properties' in parts && !('not' in parts);
+  const isOpen = isAnswer && !('additionalProperties' in parts);
+  return isOpen ? { ...parts, additionalProperties: false } : parts;
+}
 
 const ajv = new Ajv2020({ strict: false });
 formats.default(ajv);
-ajv.addSchema(document, 'openapi');
+ajv.addSchema(closed(document) as object, 'openapi');
 const compiled = new Map<string, ValidateFunction>();
 
 /** What does not fit the schema at that place of the document (`paths/~1healthz/get/…`); empty when everything does. */
@@ -51,15 +65,18 @@ export function problems(pointer: string, value: unknown): string[] {
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
 }
 
-const templates = Object.keys(document.paths).map((path) => ({
-  path,
-  pattern: new RegExp(
-    `^${path
-      .replaceAll('.', '\\.')
-      .replaceAll(/\{(?:path|fingerprint)\}/g, '.+')
-      .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
-  ),
-}));
+/** Those with fewer parameters first, as OpenAPI matches them: `deliveries/replay` before `deliveries/{delivery_id}`. */
+const templates = Object.keys(document.paths)
+  .toSorted((a, b) => a.split('{').length - b.split('{').length)
+  .map((path) => ({
+    path,
+    pattern: new RegExp(
+      `^${path
+        .replaceAll('.', '\\.')
+        .replaceAll(/\{(?:path|fingerprint)\}/g, '.+')
+        .replaceAll(/\{\w+\}/g, '[^/]+')}$`,
+    ),
+  }));
 
 /** Refusals of the HTTP server itself, of unknown paths, and of methods that a path does not have. */
 const NO_OPERATION = new Set([400, 401, 404, 405, 408, 417, 429, 431, 500, 505]);

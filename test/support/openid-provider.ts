@@ -1,6 +1,6 @@
 /** A real OpenID provider on this machine, at which everybody is signed in as whom the test says, without being asked. */
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { interactionPolicy, Provider } from 'oidc-provider';
 
@@ -19,6 +19,8 @@ export interface TestProvider extends AsyncDisposable {
   person: Person;
   /** What it does with a request before it looks at it: nothing, or never answering at all. */
   hangs: (path: string) => boolean;
+  /** Whether its ID tokens have a signature of nobody. */
+  forges: boolean;
   /** The address to which it sends the browser back that was sent to `url`. */
   visit(url: string): Promise<string>;
 }
@@ -31,6 +33,7 @@ export const CLIENT = {
 export async function openIdProvider(): Promise<TestProvider> {
   let listener: RequestListener = (_request, response) => void response.writeHead(503).end();
   const server = createServer((request, response) => {
+    if (place.forges && request.url === '/token') forge(response);
     if (!place.hangs(request.url ?? '')) listener(request, response);
   });
   server.listen(0, '127.0.0.1');
@@ -40,6 +43,7 @@ export async function openIdProvider(): Promise<TestProvider> {
     issuer,
     person: { sub: 'nobody' },
     hangs: () => false,
+    forges: false,
     open: (redirectUri) => (listener = providerOf(issuer, redirectUri, () => place.person)),
     async visit(url) {
       const jar = new Map<string, string>();
@@ -64,6 +68,17 @@ export async function openIdProvider(): Promise<TestProvider> {
     },
   };
   return place;
+}
+
+/** Turns the signature of the ID token round in what is answered. */
+function forge(response: ServerResponse): void {
+  const end = response.end.bind(response) as (text: string) => ServerResponse;
+  response.end = (body: unknown) =>
+    end(
+      String(body).replace(/("id_token":"[^"]*\.)([\w-]+)"/, (_, start: string, signature: string) => {
+        return `${start}${Array.from(signature).toReversed().join('')}"`;
+      }),
+    );
 }
 
 function providerOf(issuer: string, redirectUri: string, person: () => Person): RequestListener {

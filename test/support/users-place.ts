@@ -1,7 +1,7 @@
 /** The rules of users on a database of their own, with a clock that the test sets and hashes that cost next to nothing. */
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
-import { clientNetwork } from '../../src/http/client-address.ts';
+import { clientNetwork, clientSite } from '../../src/http/client-address.ts';
 import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
 import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
 import { createSignIn, type SignIn, type SignInDependencies } from '../../src/users/sign-in.ts';
@@ -33,7 +33,13 @@ export async function usersPlace(
     database,
     clock,
     passwords,
-    signIn: createSignIn({ database, clock, passwords, networkOf: clientNetwork, limits }),
+    signIn: createSignIn({
+      database,
+      clock,
+      passwords,
+      networkOf: { network: clientNetwork, site: clientSite },
+      limits,
+    }),
     account: async () => (await createAccount({ database, clock }, { name: 'Acme', plan: 'free' })).id,
     [Symbol.asyncDispose]: () => database.close(),
   };

@@ -93,7 +93,7 @@ async function lifeOf(database: Database, steps: readonly Step[]): Promise<void>
     clock,
     passwords: createPasswords(createPasswordHashing({ ln: 4, r: 8, p: 1 })),
     // So slow that nobody ever waits: waits have a test of their own.
-    tries: createTries(() => (ticks += 1e7)),
+    tries: createTries({ database, clock: { now: () => (ticks += 1e10) } }),
   };
   const { id: accountId } = await createAccount(deps, { name: 'Test', plan: 'pro' });
   const asker = operator(accountId);

@@ -32,7 +32,13 @@ test('webhooks that follow each other while berth is busy use one connection', a
   const receiver = new Worker(RECEIVER, { eval: true });
   const [port] = (await once(receiver, 'message')) as [number];
   const sender = createSender(guardedAgents(['127.0.0.0/8']), '1');
-  const outgoing = { id: 'delivery-1', body: Buffer.from('{}'), webhook_secret: 'secret', next_webhook_secret: null };
+  const outgoing = {
+    id: 'delivery-1',
+    body: Buffer.from('{}'),
+    webhook_secret: 'secret',
+    next_webhook_secret: null,
+    upload_id: null,
+  };
   const url = `http://127.0.0.1:${port}/`;
   let isBusy = true;
   const work = (): void => {

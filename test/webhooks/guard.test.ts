@@ -1,12 +1,13 @@
 /** The destination guard (docs/design.md, 9): no forbidden address is ever connected to, however it is written or found. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
@@ -19,6 +20,7 @@ const OUTGOING = {
   body: Buffer.from('{}'),
   webhook_secret: 'secret',
   next_webhook_secret: null,
+  upload_id: null,
 };
 
 interface Setting {
@@ -48,6 +50,7 @@ const PUBLIC = `
   1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 172.15.255.255 172.32.0.0 192.0.3.1
   192.167.255.255 198.17.255.255 198.20.0.0 223.255.255.255
   2606:4700::1111 2a00:1450:4001:800::200e 2001:4860:4860::8888`;
+const noAddress = (name: string): string => `the name ${name} has no address that webhooks may go to`;
 const words = (text: string): string[] => text.trim().split(/\s+/);
 
 test('addresses that are not public are refused, public ones are not', () => {
@@ -101,7 +104,7 @@ test('what is opened is reached, by literal and by name of the hosts file', asyn
   assert.equal(named?.status, 204);
   // Without being opened, the very same name is refused.
   const [refused] = await sendTo([`http://localhost:${port}/`], { resolve: resolver({ hostsFile }) });
-  assert.equal(refused?.error, 'destination localhost at 127.0.0.1 is not allowed');
+  assert.equal(refused?.error, noAddress('localhost'));
   assert.equal(target.requests.length, 2);
 });
 
@@ -112,7 +115,7 @@ test('a name is refused when any of its addresses is forbidden', async () => {
     for (const addresses of [[forbidden], ['1.1.1.1', forbidden], [forbidden, '1.1.1.1']]) {
       for (const scheme of ['http', 'https']) {
         const [answer] = await sendTo([`${scheme}://rebind.test:${port}/`], { resolve: async () => addresses });
-        assert.equal(answer?.error, `destination rebind.test at ${forbidden} is not allowed`);
+        assert.equal(answer?.error, noAddress('rebind.test'));
       }
     }
   }
@@ -135,7 +138,7 @@ test('a second answer from DNS is judged as the first was, and a name that canno
   assert.equal(asked, 1);
   assert.equal(allowed.connections(), 1);
   sender.close();
-  assert.equal((await send()).error, 'destination changing.test at 127.8.8.8 is not allowed');
+  assert.equal((await send()).error, noAddress('changing.test'));
   assert.equal(allowed.connections(), 1);
   sender.close();
 
@@ -143,7 +146,72 @@ test('a second answer from DNS is judged as the first was, and a name that canno
   const [answer] = await sendTo(['http://nowhere.test/'], {
     resolve: resolver({ hostsFile: '/dev/null', servers: [silent.address] }),
   });
-  assert.equal(answer?.error, 'the name nowhere.test cannot be resolved');
+  assert.equal(answer?.error, noAddress('nowhere.test'));
+});
+
+test('a tenant learns nothing of names inside: a name that is there and one that is not look alike; the log has it all', async () => {
+  await using dns = await dnsServer((name) => ({ vm: '10.20.30.40', db: '127.0.0.1' })[name]);
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const resolve = resolver({ hostsFile: '/dev/null', servers: [dns.address] });
+  const sender = createSender(guardedAgents([], resolve), '1', log);
+  for (const name of ['vm', 'db', 'nothing']) {
+    const url = `http://${name}/`;
+    const answer = await sender.send({ ...OUTGOING, url }, 0, new AbortController().signal);
+    const { latency: _, ...shown } = answer;
+    const error = noAddress(name);
+    assert.deepEqual(shown, { ok: false, status: null, error, response: null, isForbidden: true, isShortage: false });
+  }
+  sender.close();
+  const logged = lines.map((line) => (JSON.parse(line) as { destination?: string }).destination);
+  assert.deepEqual(logged, [
+    'vm: 10.20.30.40 is not allowed',
+    'db: 127.0.0.1 is not allowed',
+    'nothing: the name nothing cannot be resolved',
+  ]);
+});
+
+test('a failed connection is told without its address', async () => {
+  const [answer] = await sendTo(['http://inside.test:1/'], {
+    allow: ['127.0.0.0/8'],
+    resolve: async () => ['127.3.4.5'],
+  });
+  assert.equal(answer?.error, 'connect ECONNREFUSED');
+});
+
+test("this machine's own addresses are refused, public or not, unless they are allowed", async (t) => {
+  const code = `
+    import { createServer } from 'node:http';
+    import { once } from 'node:events';
+    import { guardedAgents } from './src/webhooks/destination-guard.ts';
+    import { createSender } from './src/webhooks/send.ts';
+    const server = createServer((_, response) => response.writeHead(204).end()).listen(8080, '::');
+    await once(server, 'listening');
+    const outgoing = { id: 'x', body: Buffer.from('{}'), webhook_secret: '', next_webhook_secret: null };
+    const told = [];
+    for (const allow of [[], ['9.9.9.9/32', '2600::7/128']]) {
+      const { send } = createSender(guardedAgents(allow, async () => ['9.9.9.9']), '1');
+      for (const host of ['9.9.9.9', '[2600::7]', 'own.test'])
+        told.push((await send({ ...outgoing, url: 'http://' + host + ':8080/' }, 0, new AbortController().signal)).status);
+    }
+    console.log(JSON.stringify(told));
+    process.exit();`;
+  const network = 'ip link set lo up && ip addr add 9.9.9.9/32 dev lo && ip addr add 2600::7/128 dev lo nodad';
+  const run = [
+    '--net',
+    'sh',
+    '-c',
+    `${network} && exec "$@"`,
+    'sh',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    code,
+  ];
+  const made = spawnSync('unshare', ['--net', 'sh', '-c', network]);
+  if (made.status !== 0) return t.skip('this machine makes no network namespaces');
+  const { stdout } = await promisify(execFile)('unshare', run);
+  assert.deepEqual(JSON.parse(stdout), [null, null, null, 204, 204, 204]);
 });
 
 test('proxies of the environment are not used', async () => {
@@ -165,13 +233,16 @@ test('proxies of the environment are not used', async () => {
 });
 
 /** A DNS server that knows one IPv4 address per question, or that the name does not exist. */
-async function dnsServer(answer: () => string | undefined): Promise<AsyncDisposable & { readonly address: string }> {
+async function dnsServer(
+  answer: (name: string) => string | undefined,
+): Promise<AsyncDisposable & { readonly address: string }> {
   const socket = createSocket('udp4');
   socket.on('message', (query, peer) => {
     // RFC 1035, 4.1: a header of 12 bytes, then the name, type and class asked for.
     const question = query.subarray(12, query.indexOf(0, 12) + 5);
     const isV4 = question.readUInt16BE(question.length - 4) === 1;
-    const address = isV4 ? answer() : undefined;
+    const name = String(question.subarray(1, 1 + (question[0] ?? 0)));
+    const address = isV4 ? answer(name) : undefined;
     const header = Buffer.from(query.subarray(0, 12));
     header.writeUInt16BE(address === undefined && isV4 ? 0x8183 : 0x8180, 2);
     header.writeUInt16BE(address === undefined ? 0 : 1, 6);

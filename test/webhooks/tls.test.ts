@@ -24,7 +24,7 @@ test('a receiver whose authority is in BERTH_WEBHOOK_CA is trusted; a file that 
   const log = createLog('info', { write: (line) => void lines.push(line) });
   const status = async (ca: string): Promise<number | null> => {
     const sender = createSender(guardedAgents(['127.0.0.0/8'], undefined, trustedWith(ca, log)), '1');
-    const secrets = { webhook_secret: 'secret', next_webhook_secret: null };
+    const secrets = { webhook_secret: 'secret', next_webhook_secret: null, upload_id: null };
     const delivery = { id: '1', url: target.url, body: Buffer.from('{}'), ...secrets };
     const answer = await sender.send(delivery, systemClock().now(), new AbortController().signal);
     sender.close();
@@ -45,7 +45,7 @@ test('a certificate full of names does not fill the database with them', async (
   await using target = await receiver({ tls: { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') } });
   const agents = guardedAgents(['127.0.0.0/8'], async () => ['127.0.0.1'], trustedWith(cert, createLog('silent')));
   const sender = createSender(agents, '1');
-  const secrets = { webhook_secret: 'secret', next_webhook_secret: null };
+  const secrets = { webhook_secret: 'secret', next_webhook_secret: null, upload_id: null };
   const url = target.url.replace('127.0.0.1', 'receiver.test');
   const delivery = { id: '1', url, body: Buffer.from('{}'), ...secrets };
   const { error } = await sender.send(delivery, systemClock().now(), new AbortController().signal);

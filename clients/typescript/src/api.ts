@@ -192,7 +192,7 @@ export interface paths {
         };
         /**
          * List the files in a directory, newest first
-         * @description Filters narrow the list and its pages: `prefix` by what a filename begins with, `since` by the time of the upload.
+         * @description Filters narrow the list and its pages: `filename` finds the file of that name, `prefix` selects by what a filename begins with, `since` by the time of the upload.
          */
         get: operations["listUploads"];
         put?: never;
@@ -224,6 +224,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow what happens in all of the account's directories, oldest first
+         * @description For programs that ask instead of receiving webhooks: one request finds the new uploads of every directory. Remember the highest `sequence` that you have worked on, and send it as `after` the next time. An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. `data` is what the webhook of the event says, whether or not there was a webhook URL. Later versions add further values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 when some that come after `after` are kept no longer, or were lost with a backup: `error` says where to go on.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/host_keys": {
         parameters: {
             query?: never;
@@ -239,6 +259,54 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the files in a directory by their paths
+         * @description What the customer has uploaded, and what was put there. Files that are being written, whose connection died, or that still have a temporary name are left out.
+         */
+        get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch the file at a path
+         * @description An upload, or one that was put there. Otherwise as the content of an upload.
+         */
+        get: operations["getFile"];
+        /**
+         * Put a file there for the customer to fetch
+         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It replaces what is there, an upload as well, which a `Warning` header then names; with `If-None-Match: *` it gets 412 instead, and with `If-Match` it replaces only the file of that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is held against the body. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.
+         */
+        put: operations["putFile"];
+        post?: never;
+        /**
+         * Remove the file at a path
+         * @description An upload, or one that was put there. With `If-Match` only while it is the file of that `ETag`. 409 while it is being written.
+         */
+        delete: operations["deleteFile"];
         options?: never;
         head?: never;
         patch?: never;
@@ -264,26 +332,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/directories/{id}/files/{path}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Put a file there for the customer to fetch
-         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. Each component of `path` is percent-encoded on its own.
-         */
-        put: operations["putFile"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/directories/{id}/deliveries": {
         parameters: {
             query?: never;
@@ -296,6 +344,26 @@ export interface paths {
          * @description Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.
          */
         get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/directories/{id}/deliveries/{delivery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch one delivery of a webhook
+         * @description Its id is the `webhook-id` of the requests that your receiver gets, which `webhook-signature` covers: `upload_id` leads from a verified webhook to its file.
+         */
+        get: operations["getDelivery"];
         put?: never;
         post?: never;
         delete?: never;
@@ -358,6 +426,54 @@ export interface paths {
          * @description Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.
          */
         post: operations["announceUpload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch the account's webhook
+         * @description `secret` is `null` until there was a URL.
+         */
+        get: operations["getAccountWebhook"];
+        /**
+         * Set where the webhooks of all directories go that have no URL of their own
+         * @description They are signed with the `secret` of this webhook; `directory_id` in the body says which directory it is. A directory with a `webhook_url` of its own is signed with its own secret, and this one has no part in it. `null` turns it off.
+         *
+         *     Needs a key with the admin role.
+         */
+        put: operations["setAccountWebhook"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret of the account's webhook, in two steps
+         * @description As for the secret of a directory.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["renewAccountWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -456,7 +572,15 @@ export interface webhooks {
         put?: never;
         /**
          * A file has arrived
-         * @description Sent to the `webhook_url` of a directory, up to four times. Verify the signature over the raw body, answer within 5 seconds and work afterwards; the same file may be announced more than once.
+         * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
+         *
+         *     | header | |
+         *     |---|---|
+         *     | `webhook-id` | The delivery: the same at each of its attempts. |
+         *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
+         *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
+         *     | `webhook-upload-id` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; `upload_id` of the delivery says the same. |
+         *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: whoever has a request can send it again. |
          */
         post: operations["fileUploaded"];
         delete?: never;
@@ -485,6 +609,18 @@ export interface components {
             expires_at: string | null;
             allowed_networks: string[];
         };
+        AccountWebhook: {
+            url: string | null;
+            secret: string | null;
+        };
+        AccountWebhookFields: {
+            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
+            url: ((string & unknown) | null) & unknown;
+        };
+        AddPublicKey: {
+            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
+            public_key: string;
+        };
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
@@ -496,7 +632,7 @@ export interface components {
             name?: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Where webhooks go. `null` turns them off. */
+            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
             webhook_url?: ((string & unknown) | null) & unknown;
             /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
             external_id?: string | null;
@@ -504,6 +640,26 @@ export interface components {
             metadata?: Record<string, unknown> | null;
             /** @description Most SFTP connections at a time. */
             max_connections?: number;
+        };
+        CreateDirectory: {
+            /** @description What it is called. The slug and the username derive from it, once. */
+            name: string & unknown;
+            /** @description Notes. */
+            description?: string | null;
+            /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
+            external_id?: string | null;
+            /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description Most SFTP connections at a time.
+             * @default 10
+             */
+            max_connections?: number;
+            /**
+             * @description Files older than so many days are deleted. 0 keeps them.
+             * @default 0
+             */
+            retention_days?: number;
         };
         CreatedDirectory: {
             /** Format: uuid */
@@ -584,6 +740,19 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        Event: {
+            /** @description Its number in the account: 1, 2, 3, … */
+            sequence: number;
+            /** @description `file.uploaded`; later versions have more. */
+            event: string;
+            /** Format: date-time */
+            at: string;
+            /** Format: uuid */
+            directory_id: string;
+            /** Format: uuid */
+            upload_id: string | null;
+            data: components["schemas"]["FileUploaded"];
+        };
         FileUploaded: {
             /** @constant */
             event: "file.uploaded";
@@ -596,11 +765,8 @@ export interface components {
             uploaded_at: string;
             /** @description The slug. */
             directory: string;
-            /**
-             * @description Only of a test that was asked for.
-             * @constant
-             */
-            test?: true;
+            /** @description `true` in a test that was asked for: there is no such file. Else missing. */
+            test?: boolean;
         };
         HostKey: {
             type: string;
@@ -619,38 +785,22 @@ export interface components {
             /** Format: date-time */
             inserted_at: string;
         };
-        NewDirectory: {
-            /** @description What it is called. The slug and the username derive from it, once. */
-            name: string & unknown;
+        ListedFile: {
+            /** @description Bytes that are not UTF-8 show as U+FFFD. */
+            path: string;
+            size_bytes: number;
             /**
-             * @description Notes.
-             * @default null
+             * @description `placed`: the API has put it there, and the customer has not changed it.
+             * @enum {string}
              */
-            description?: string | null;
+            state: "uploaded" | "placed";
             /**
-             * @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it.
-             * @default null
+             * Format: uuid
+             * @description Of an upload; else `null`.
              */
-            external_id?: string | null;
-            /**
-             * @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`.
-             * @default {}
-             */
-            metadata?: Record<string, unknown> | null;
-            /**
-             * @description Most SFTP connections at a time.
-             * @default 10
-             */
-            max_connections?: number;
-            /**
-             * @description Files older than so many days are deleted. 0 keeps them.
-             * @default 0
-             */
-            retention_days?: number;
-        };
-        NewPublicKey: {
-            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
-            public_key: string;
+            upload_id: string | null;
+            /** Format: date-time */
+            modified_at: string;
         };
         Problem: {
             error: string;
@@ -737,6 +887,26 @@ export interface components {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
                 "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Some of the events are kept no longer. `error` says with which number to go on. */
+        Gone: {
+            headers: {
+                "x-request-id": components["headers"]["x-request-id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one. */
+        PreconditionFailed: {
+            headers: {
+                "x-request-id": components["headers"]["x-request-id"];
                 [name: string]: unknown;
             };
             content: {
@@ -923,6 +1093,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
@@ -984,7 +1155,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    directory: components["schemas"]["NewDirectory"];
+                    directory: components["schemas"]["CreateDirectory"];
                 };
             };
         };
@@ -1063,6 +1234,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1125,6 +1297,7 @@ export interface operations {
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -1238,6 +1411,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1328,6 +1502,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1522,6 +1697,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1553,7 +1729,7 @@ export interface operations {
                  *       "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH+BWzl2Ru6wmV10+35WnEGK45Sp1y1IIz3rpdICSSiN backup@acme"
                  *     }
                  */
-                "application/json": components["schemas"]["NewPublicKey"];
+                "application/json": components["schemas"]["AddPublicKey"];
             };
         };
         responses: {
@@ -1629,6 +1805,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1682,6 +1859,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1768,6 +1946,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
                 after?: string;
+                /** @description The filename, whole: one upload or none. */
+                filename?: string;
                 /** @description What the filename begins with. */
                 prefix?: string;
                 /** @description The uploads of that moment and later ones. */
@@ -1789,6 +1969,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
@@ -1866,6 +2047,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1905,6 +2087,66 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description The highest `sequence` that you have worked on. Without it, the feed begins with the oldest event. */
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "sequence": 4711,
+                     *           "event": "file.uploaded",
+                     *           "at": "2026-11-20T20:50:00.123456Z",
+                     *           "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                     *           "upload_id": "5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21",
+                     *           "data": {
+                     *             "event": "file.uploaded",
+                     *             "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                     *             "external_id": "order-7",
+                     *             "filename": "in/orders.csv",
+                     *             "size_bytes": 12,
+                     *             "uploaded_at": "2026-11-20T20:50:00.123456Z",
+                     *             "directory": "acme-corp"
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Event"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1950,9 +2192,314 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listFiles: {
+        parameters: {
+            query?: {
+                /** @description What the path begins with. */
+                prefix?: string;
+                limit?: number;
+                /** @description Where the page before ended, from its `Link` header. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "path": "reports/2026-11.csv",
+                     *           "size_bytes": 48211,
+                     *           "state": "placed",
+                     *           "upload_id": null,
+                     *           "modified_at": "2026-11-22T09:30:00.123456Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ListedFile"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Which part of the file.
+                 * @example bytes=0-1023
+                 */
+                Range?: string;
+                /**
+                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @example *
+                 */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its bytes */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Those of the range */
+            206: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description As `If-None-Match` has them */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            416: components["responses"]["RangeNotSatisfiable"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @example "2k9-c1x2y3z"
+                 */
+                "If-Match"?: string;
+                /**
+                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @example *
+                 */
+                "If-None-Match"?: string;
+                /**
+                 * @description The MD5 of the body, in base64.
+                 * @example XUFAKrxLKna5cZ2REBfFkg==
+                 */
+                "Content-MD5"?: string;
+                /**
+                 * @description A checksum of the body: `md5`, `sha-256` or `sha-512`, in base64.
+                 * @example sha-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=
+                 */
+                Digest?: string;
+                /**
+                 * @description The same in the form of RFC 9530.
+                 * @example sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:
+                 */
+                "Content-Digest"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is there, in the place of another one */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "path": "reports/2026-11.csv",
+                     *         "size_bytes": 48211
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            path: string;
+                            size_bytes: number;
+                        };
+                    };
+                };
+            };
+            /** @description It is there */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    ETag: components["headers"]["ETag"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "path": "reports/2026-11.csv",
+                     *         "size_bytes": 48211
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            path: string;
+                            size_bytes: number;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @example "2k9-c1x2y3z"
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @example reports/2026-11.csv
+                 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has gone */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     getUploadContent: {
@@ -1986,7 +2533,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "application/octet-stream": string;
                 };
             };
             /** @description Those of the range */
@@ -2000,7 +2547,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "application/octet-stream": string;
                 };
             };
             /** @description As `If-None-Match` has them */
@@ -2022,93 +2569,10 @@ export interface operations {
             409: components["responses"]["Conflict"];
             416: components["responses"]["RangeNotSatisfiable"];
             421: components["responses"]["Misdirected"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    putFile: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /**
-                 * @description The directory.
-                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
-                 */
-                id: string;
-                /**
-                 * @description Where in the directory: names between slashes, each percent-encoded.
-                 * @example reports/2026-11.csv
-                 */
-                path: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/octet-stream": unknown;
-            };
-        };
-        responses: {
-            /** @description It is there, in the place of another one */
-            200: {
-                headers: {
-                    "x-request-id": components["headers"]["x-request-id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": {
-                     *         "path": "reports/2026-11.csv",
-                     *         "size_bytes": 48211
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        data: {
-                            path: string;
-                            size_bytes: number;
-                        };
-                    };
-                };
-            };
-            /** @description It is there */
-            201: {
-                headers: {
-                    "x-request-id": components["headers"]["x-request-id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": {
-                     *         "path": "reports/2026-11.csv",
-                     *         "size_bytes": 48211
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        data: {
-                            path: string;
-                            size_bytes: number;
-                        };
-                    };
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            415: components["responses"]["UnsupportedMediaType"];
-            421: components["responses"]["Misdirected"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
-            507: components["responses"]["StorageFull"];
         };
     };
     listDeliveries: {
@@ -2164,6 +2628,69 @@ export interface operations {
                      */
                     "application/json": {
                         data: components["schemas"]["Delivery"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+                /**
+                 * @description The delivery.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "fdde0852-7e73-4ab5-959b-884007b21082",
+                     *         "event": "file.uploaded",
+                     *         "upload_id": "0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55",
+                     *         "state": "failed",
+                     *         "attempts": [
+                     *           {
+                     *             "at": "2026-11-20T22:16:39.401220Z",
+                     *             "status": 503,
+                     *             "error": null,
+                     *             "duration_ms": 12.41
+                     *           }
+                     *         ],
+                     *         "next_attempt_at": null,
+                     *         "url": "https://example.com/hook",
+                     *         "inserted_at": "2026-11-20T22:16:39.364712Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
                     };
                 };
             };
@@ -2373,6 +2900,157 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getAccountWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "url": "https://example.com/hook",
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccountWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setAccountWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://example.com/hook"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AccountWebhookFields"];
+            };
+        };
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "url": "https://example.com/hook",
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["AccountWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    renewAccountWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "activate": false
+                 *     }
+                 */
+                "application/json": {
+                    /** @default false */
+                    activate?: boolean;
+                    secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The secret, and whether it is in use */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "secret": "q83vASNFZ4mrze8BI0VniavN7wEjRWeJ",
+                     *         "active": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WebhookSecret"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
     testWebhook: {
         parameters: {
             query?: never;
@@ -2565,6 +3243,8 @@ export interface operations {
                         paths: {
                             [key: string]: unknown;
                         };
+                    } & {
+                        [key: string]: unknown;
                     };
                 };
             };
@@ -2586,28 +3266,7 @@ export interface operations {
     fileUploaded: {
         parameters: {
             query?: never;
-            header: {
-                /**
-                 * @description `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`.
-                 * @example sha256=dc75e5f58bf3a3a30e4ef5f0c1ac2a01f2ca46bd8a17af35b36b56d3b3c3b1d1
-                 */
-                "x-service-signature": string;
-                /**
-                 * @description The delivery: the same at each of its attempts.
-                 * @example fdde0852-7e73-4ab5-959b-884007b21082
-                 */
-                "webhook-id": string;
-                /**
-                 * @description When this attempt was made, in seconds since 1970.
-                 * @example 1795212999
-                 */
-                "webhook-timestamp": string;
-                /**
-                 * @description As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced.
-                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-                 */
-                "webhook-signature": string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };

@@ -3,7 +3,7 @@ import createFetchClient, { type Client } from 'openapi-fetch';
 import type { paths } from './api.ts';
 
 export type { components, paths } from './api.ts';
-export { verify, verifyWebhook, WebhookError, type WebhookEvent } from './webhooks.ts';
+export { verify, verifyWebhook, WebhookError, type WebhookEvent, type WebhookSecret } from './webhooks.ts';
 
 export interface BerthOptions {
   /** Where berth serves, such as `https://sftp.example.com:8443`. */

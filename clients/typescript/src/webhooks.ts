@@ -7,6 +7,9 @@ export type WebhookEvent = components['schemas']['FileUploaded'];
 /** Those of node:http, of fetch, or a plain object. */
 type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
+/** One for all, or what finds the one of a directory; undefined when there is none. */
+export type WebhookSecret = string | ((directoryId: string) => string | undefined);
+
 /** The request is not from berth, or it is too old. Its message says which check failed. */
 export class WebhookError extends Error {
   override name = 'WebhookError';
@@ -15,13 +18,14 @@ export class WebhookError extends Error {
 /**
  * The event of a webhook whose `webhook-signature` is right (Standard Webhooks). `webhook-id` is signed, too, and the
  * same at each attempt: drop what you have had.
+ * @param secret of the directory's webhook, or of the account's: see `docs/webhooks.md`, "Many directories".
  * @param tolerance how far `webhook-timestamp` may be from this machine's clock, in s.
  * @throws {WebhookError} answer 401.
  */
 export function verifyWebhook(
   rawBody: Uint8Array,
   headers: WebhookHeaders,
-  secret: string,
+  secret: WebhookSecret,
   tolerance = 300,
 ): WebhookEvent {
   const id = required(headers, 'webhook-id');
@@ -29,12 +33,31 @@ export function verifyWebhook(
   const signatures = required(headers, 'webhook-signature');
   if (!/^\d{1,12}$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > tolerance)
     throw new WebhookError('webhook-timestamp is too far from the clock');
-  const signed = createHmac('sha256', signingKey(secret)).update(`${id}.${timestamp}.`).update(rawBody);
+  const signed = createHmac('sha256', signingKey(secretFor(rawBody, secret)))
+    .update(`${id}.${timestamp}.`)
+    .update(rawBody);
   const expected = `v1,${signed.digest('base64')}`;
   // There are two while a secret is being replaced.
   if (!signatures.split(' ').some((signature) => isSame(signature, expected)))
     throw new WebhookError('no signature fits the secret');
   return JSON.parse(new TextDecoder().decode(rawBody)) as WebhookEvent;
+}
+
+/** What the body says counts only when the signature fits that directory's secret. */
+function secretFor(rawBody: Uint8Array, secret: WebhookSecret): string {
+  if (typeof secret === 'string') return secret;
+  const found = secret(directoryIn(rawBody));
+  if (found === undefined) throw new WebhookError('there is no secret for this directory');
+  return found;
+}
+
+function directoryIn(rawBody: Uint8Array): string {
+  try {
+    const body = JSON.parse(new TextDecoder().decode(rawBody)) as { directory_id?: unknown } | null;
+    return typeof body?.directory_id === 'string' ? body.directory_id : '';
+  } catch {
+    return '';
+  }
 }
 
 /** Whether `x-service-signature` is right. It covers the body alone, so an old request passes as well as a new one. */

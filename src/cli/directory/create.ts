@@ -1,6 +1,7 @@
 /** `berth directory create` */
 import { Command } from 'commander';
-import { accountNamed, requireAccount } from '../../accounts/accounts.ts';
+import { accountNamed, listAccounts, requireAccount } from '../../accounts/accounts.ts';
+import type { Database } from '../../db/open.ts';
 import { OperatorError } from '../../errors.ts';
 import { withDatabase } from '../database.ts';
 import type { Invocation } from '../invocation.ts';
@@ -17,7 +18,7 @@ Examples:
   berth directory create Acme --account ID --external-id cust-42 --webhook https://example.com/hook --public-key id.pub`;
 
 interface Options extends CommonOptions, FieldOptions {
-  readonly account: string;
+  readonly account?: string;
   readonly retentionDays?: number;
   readonly webhook?: string;
   readonly publicKey?: string;
@@ -26,7 +27,7 @@ interface Options extends CommonOptions, FieldOptions {
 export function createCommand(invocation: Invocation): Command {
   return withFields(new Command('create').description('Create a directory, live at once, and show its password'))
     .argument('<name>', 'what it is called')
-    .requiredOption('--account <account>', 'whose it is: the id or name of an account')
+    .option('--account <account>', 'whose it is: the id or name of an account; may be left out when there is one')
     .option('--retention-days <days>', 'remove files after so many days; 0 keeps them', integer(0, 36_500))
     .option('--webhook <url>', 'where its uploads are announced')
     .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
@@ -34,11 +35,7 @@ export function createCommand(invocation: Invocation): Command {
     .addHelpText('after', HELP)
     .action(async (name: string, options: Options) => {
       const key = options.publicKey === undefined ? undefined : readKey(options.publicKey);
-      const account = await withDatabase(invocation.config(), async ({ reads }) => {
-        const id = await accountNamed(reads, options.account);
-        await requireAccount(reads, id);
-        return id;
-      });
+      const account = await withDatabase(invocation.config(), (database) => accountOf(database, options.account));
       const ask = asking(invocation, account);
       const fields = { name, ...fieldsOf(options), ...retention(options) };
       const created = await ask<ShownDirectory>('POST', '/directories', { directory: fields });
@@ -52,6 +49,17 @@ export function createCommand(invocation: Invocation): Command {
         throw new OperatorError(`the directory ${created.data.id} was made, but not all was set: ${failure.message}`);
       }
     });
+}
+
+async function accountOf({ reads }: Pick<Database, 'reads'>, given: string | undefined): Promise<string> {
+  if (given !== undefined) {
+    const id = await accountNamed(reads, given);
+    await requireAccount(reads, id);
+    return id;
+  }
+  const [only, ...others] = await listAccounts({ reads });
+  if (only && others.length === 0) return only.id;
+  throw new OperatorError('say whose it is with --account: see berth account list');
 }
 
 function retention({ retentionDays }: Options): object {

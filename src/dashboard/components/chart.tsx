@@ -6,32 +6,60 @@ export interface Bar {
   readonly value: number;
   /** The value in words. */
   readonly text: string;
+  /** Drawn lighter, such as a day on which offices are closed. */
+  readonly isFaint?: boolean;
+  /** Below the bar; not every bar has one. */
+  readonly mark?: string | undefined;
 }
 
-const [WIDTH, HEIGHT, GAP] = [600, 120, 4];
+/** `title`: what is shown. `of`: what `name` is, such as Day. `most`: the highest value in words. */
+interface ChartProps {
+  readonly title: string;
+  readonly of: string;
+  readonly bars: readonly Bar[];
+  readonly most: string;
+}
 
-/** `title`: what is shown. `of`: what `name` is, such as Day. At least one bar. */
-export const BarChart: FC<{ title: string; of: string; bars: readonly Bar[] }> = ({ title, of, bars }) => {
-  const most = Math.max(1, ...bars.map(({ value }) => value));
+const [WIDTH, HEIGHT, TOP] = [600, 110, 16];
+
+/** At least one bar. The line at the top is labelled with the maximum. */
+export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
+  const highest = Math.max(1, ...bars.map(({ value }) => value));
   const step = WIDTH / bars.length;
+  const bottom = TOP + HEIGHT;
   return (
     <>
-      <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT + 2}`} role="img" aria-label={title}>
-        {bars.map(({ name, value, text }, index) => {
-          const height = value === 0 ? 0 : Math.max(2, Math.round((value / most) * HEIGHT));
-          const [x, width] = [Math.round(index * step), Math.round(step - GAP)];
+      <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + 18}`} role="img" aria-label={`${title}, at most ${most}`}>
+        <rect class="axis" y={TOP} width={WIDTH} height={1} />
+        <text y={TOP - 5}>{most}</text>
+        {bars.map(({ name, value, text, isFaint, mark }, index) => {
+          const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
+          const [x, width] = [
+            Math.round(index * step * 10) / 10,
+            Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
+          ];
           return (
-            <rect x={x} y={HEIGHT - height} width={width} height={height} rx={2}>
-              <title>{`${name}: ${text}`}</title>
-            </rect>
+            <>
+              <rect
+                class={isFaint ? 'weekend' : undefined}
+                x={x}
+                y={bottom - height}
+                width={width}
+                height={height}
+                rx={1}
+              >
+                <title>{`${name}: ${text}`}</title>
+              </rect>
+              {mark !== undefined && (
+                <text x={x} y={bottom + 14}>
+                  {mark}
+                </text>
+              )}
+            </>
           );
         })}
-        <rect class="axis" y={HEIGHT} width={WIDTH} height={1} />
+        <rect class="axis" y={bottom} width={WIDTH} height={1} />
       </svg>
-      <p class="ends">
-        <span>{bars[0]?.name}</span>
-        <span>{bars.at(-1)?.name}</span>
-      </p>
       <details>
         <summary>{title} as a table</summary>
         <table>

@@ -6,22 +6,46 @@ import type { Delivery } from '../../webhooks/delivery-list.ts';
 import type { Trial } from '../../webhooks/try.ts';
 import type { ListedDelivery } from '../queries/deliveries.ts';
 import { Section } from './section.tsx';
-import { Table } from './table.tsx';
-import { Bytes, clipped, Text } from './text.tsx';
+import { number, Table } from './table.tsx';
+import { Bytes, clipped, Name, Text } from './text.tsx';
 import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
 /** About so many characters of a body and an answer; and in a list, of a file's name and an error. */
-const [BODY, EXCERPT, LISTED] = [4096, 1024, 100];
+const [BODY, EXCERPT] = [4096, 1024];
+export const LISTED = 100;
 
 const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
 
-export const DeliveryState: FC<{ of: Delivery['state'] }> = ({ of }) => <Badge kind={KINDS[of]} text={of} />;
+export const DeliveryState: FC<{ of: Delivery['state']; isReplayed?: boolean }> = ({ of, isReplayed }) => (
+  <>
+    <Badge kind={KINDS[of]} text={of} />
+    {isReplayed && <Badge kind="quiet" text="replayed" />}
+  </>
+);
 
 /** The status, or why there is none. */
 export const Outcome: FC<{ of: Pick<AttemptsTable, 'status' | 'error'>; most: number }> = ({ of, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
-  return of.error === null ? <span class="quiet">no answer yet</span> : <Text of={clipped(of.error, most)} />;
+  return of.error === null ? (
+    <span class="quiet">no answer yet</span>
+  ) : (
+    <Text of={clipped(reasonInWords(of.error), most)} />
+  );
 };
+
+/** Node's errors of connections, in words. */
+const REASONS: readonly (readonly [RegExp, string])[] = [
+  [/^connect ECONNREFUSED (\S+).*$/, 'connection refused by $1'],
+  [/^connect ETIMEDOUT (\S+).*$/, '$1 did not answer in time'],
+  [/^connect E(?:HOST|NET)UNREACH (\S+).*$/, '$1 cannot be reached'],
+  [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
+  [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
+];
+
+function reasonInWords(error: string): string {
+  const [pattern, words] = REASONS.find(([each]) => each.test(error)) ?? [];
+  return pattern ? error.replace(pattern, words ?? '') : error;
+}
 
 export const Duration: FC<{ of: Micros | null }> = ({ of }) => <>{of === null ? '' : `${(of / 1000).toFixed(1)} ms`}</>;
 
@@ -50,12 +74,10 @@ interface DeliveryTableProps {
 export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
   <Table
     caption="Newest first"
-    columns={['File', 'State', 'Last answer', 'Attempts', 'Created']}
-    rows={deliveries.map(({ id, filename, state, attempts, inserted_at }) => [
-      <a href={`${path}/deliveries/${id}`}>
-        <Text of={clipped(filename, LISTED)} />
-      </a>,
-      <DeliveryState of={state} />,
+    columns={['File', 'State', 'Last answer', number('Attempts'), 'Created']}
+    rows={deliveries.map(({ id, filename, state, attempts, inserted_at, replayed_as }) => [
+      <Name of={clipped(filename, LISTED)} href={`${path}/deliveries/${id}`} />,
+      <DeliveryState of={state} isReplayed={replayed_as !== null} />,
       <Outcome of={attempts.at(-1) ?? { status: null, error: null }} most={LISTED} />,
       attempts.length,
       <Time at={inserted_at} />,
@@ -77,7 +99,7 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
     <Section title="Answer">
       <Facts
         of={{
-          Result: answer.ok ? 'Taken' : answer.isForbidden ? 'Nothing was sent' : 'Not taken',
+          Result: answer.ok ? 'Accepted' : answer.isForbidden ? 'Nothing was sent' : 'Not accepted',
           [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} most={500} />,
           Time: <Duration of={answer.latency} />,
         }}

@@ -7,8 +7,9 @@ import type { FileState } from '../../db/schema.ts';
 import { baseName, bytesOf, displayName, pathOf } from '../../uploads/file-path.ts';
 import type { Entry } from '../../uploads/folders.ts';
 import { type FilesView, queryOf } from '../files-view.ts';
-import { Table } from './table.tsx';
-import { clipped, Text } from './text.tsx';
+import { isPreviewable } from '../preview.ts';
+import { number, Table } from './table.tsx';
+import { clipped, Name, plainText, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 
 /** Characters that are shown: a name is never longer. */
@@ -26,6 +27,7 @@ interface FileListProps {
   readonly view: FilesView;
 }
 
+/** In a form: what is ticked goes with its buttons. */
 export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const back = queryOf(view);
   const nameOf = (path: Buffer): string =>
@@ -33,26 +35,38 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const cellsOf = (entry: Entry) => {
     if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
     const { id, path, size_bytes, uploaded_at, state } = entry.file;
+    const name = nameOf(path);
+    const isUpload = state === 'uploaded';
     return [
       <>
-        <Text of={nameOf(path)} /> {state !== 'uploaded' && <Badge kind="waiting" text={STATES[state]} />}
+        {isUpload && (
+          <label class="tick">
+            <input type="checkbox" name="file" value={id} /> <span class="unseen">Select {plainText(name)}</span>
+          </label>
+        )}
+        {isUpload && isPreviewable(displayName(path)) ? (
+          <Name of={name} href={`files/${id}/preview${back}`} />
+        ) : (
+          <Name of={name} />
+        )}{' '}
+        {!isUpload && <Badge kind="waiting" text={STATES[state]} />}
       </>,
       <Size bytes={size_bytes} />,
       <Time at={uploaded_at} />,
-      state === 'uploaded' && (
+      isUpload && (
         <>
           <a href={`files/${id}/content`}>Download</a> <a href={`files/${id}/delete${back}`}>Delete</a>
         </>
       ),
     ];
   };
-  return <Table caption={caption} columns={['Name', 'Size', 'Uploaded', 'Actions']} rows={entries.map(cellsOf)} />;
+  return (
+    <Table caption={caption} columns={['Name', number('Size'), 'Uploaded', 'Actions']} rows={entries.map(cellsOf)} />
+  );
 };
 
 const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (
-  <a href={queryOf({ kind: 'folder', folder })}>
-    <Text of={name} />
-  </a>
+  <Name of={name} href={queryOf({ kind: 'folder', folder })} />
 );
 
 /** The way from the topmost folder to this one: the last few steps of a long one. */
@@ -61,15 +75,14 @@ export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
   const first = Math.max(names.length - 5, 0);
   return (
     <p>
-      <a href="?folder=">Topmost folder</a>
+      <a href="?folder=">Top folder</a>
       {first > 0 && ' / …'}
       {names.slice(first).map((name, index) => (
         <>
           {' / '}
-          <FolderLink
-            folder={bytesOf(names.slice(0, first + index + 1).join('/'))}
-            name={clipped(displayName(name), NAME)}
-          />
+          <a href={queryOf({ kind: 'folder', folder: bytesOf(names.slice(0, first + index + 1).join('/')) })}>
+            <Text of={clipped(displayName(name), NAME)} />
+          </a>
         </>
       ))}
     </p>

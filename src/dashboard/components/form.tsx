@@ -1,32 +1,59 @@
 /** Forms: each carries the token of its session, and every field has a visible label and room for what is wrong with it. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
+import { WAS } from '../changed-fields.ts';
 import type { DashboardEnv } from '../environment.ts';
+import { sentencesOf } from '../words.ts';
 
 interface FormProps {
   readonly action?: string;
   /** Asked before it is sent, where there is JavaScript. */
-  readonly confirm?: string;
+  readonly confirm?: string | undefined;
+  /** What the question is about, as the dialog's heading. */
+  readonly about?: string | undefined;
   readonly class?: string;
+  /** Where the script puts the form's files. Without a script, the form is not shown. */
+  readonly upload?: string;
 }
 
-export const Form: FC<PropsWithChildren<FormProps>> = ({ action, confirm, class: className, children }) => {
+export const Form: FC<PropsWithChildren<FormProps>> = ({
+  action,
+  confirm,
+  about,
+  upload,
+  class: className,
+  children,
+}) => {
   const csrf = useRequestContext<DashboardEnv>().get('csrf');
   return (
-    <form method="post" action={action} class={className} data-confirm={confirm}>
+    <form
+      method="post"
+      action={action}
+      class={className}
+      data-confirm={confirm}
+      data-about={about}
+      data-upload={upload}
+      hidden={upload !== undefined}
+    >
       {csrf !== undefined && <input type="hidden" name="_csrf" value={csrf} />}
       {children}
     </form>
   );
 };
 
+/** What the fields of a form hold when it is made, so that only those that are changed in it are saved (`changed-fields.ts`). */
+export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
+  <>
+    {Object.entries(of).map(([name, value]) => (
+      <input type="hidden" name={`${WAS}${name}`} value={value} />
+    ))}
+  </>
+);
+
 /** One button that does something at once. */
-export const ActionButton: FC<FormProps & { label: string; kind?: 'danger'; fields?: Record<string, string> }> = ({
-  label,
-  kind,
-  fields = {},
-  ...form
-}) => (
+export const ActionButton: FC<
+  FormProps & { label: string; kind?: 'danger' | 'primary'; fields?: Record<string, string> }
+> = ({ label, kind, fields = {}, ...form }) => (
   <Form {...form} class="action">
     {Object.entries(fields).map(([name, value]) => (
       <input type="hidden" name={name} value={value} />
@@ -48,13 +75,26 @@ interface FieldProps extends NamedProps {
   readonly autocomplete?: string;
   readonly inputmode?: 'numeric';
   readonly rows?: number;
+  /** Has the focus when the page opens. */
+  readonly isFirst?: boolean;
+  readonly placeholder?: string;
 }
 
 /** What is entered anew each time. */
 const NEVER_FILLED_IN = ['current-password', 'new-password', 'one-time-code'];
 
 /** After a refusal it shows what was given, and what is wrong with it. */
-export const Field: FC<FieldProps> = ({ label, name, type = 'text', value, hint, isRequired, rows, ...rest }) => {
+export const Field: FC<FieldProps> = ({
+  label,
+  name,
+  type = 'text',
+  value,
+  hint,
+  isRequired,
+  isFirst,
+  rows,
+  ...rest
+}) => {
   const { given, errors } = useRequestContext<DashboardEnv>().get('refused') ?? {};
   const wrong = errors?.[name];
   const text = NEVER_FILLED_IN.includes(rest.autocomplete ?? '') ? undefined : (given?.[name] ?? value);
@@ -63,13 +103,25 @@ export const Field: FC<FieldProps> = ({ label, name, type = 'text', value, hint,
     id: name,
     name,
     required: isRequired,
+    autofocus: isFirst === true && !errors,
     'aria-invalid': wrong ? ('true' as const) : undefined,
     'aria-describedby': about === '' ? undefined : about,
+    step: type === 'datetime-local' ? 1 : undefined,
     ...rest,
   };
   return (
     <div class="field">
-      <label for={name}>{label}</label>
+      <label for={name}>
+        {label}
+        {type === 'datetime-local' && (
+          <>
+            {' '}
+            <span class="quiet">
+              (<span data-zone-name>UTC</span>)
+            </span>
+          </>
+        )}
+      </label>
       {rows === undefined ? (
         <input type={type} value={text} {...attributes} />
       ) : (
@@ -84,7 +136,7 @@ export const Field: FC<FieldProps> = ({ label, name, type = 'text', value, hint,
       )}
       {wrong && (
         <p class="error" id={`${name}-error`}>
-          {label} {wrong.join(', ')}
+          {sentencesOf(name, wrong, given ?? {}, label).join(' ')}
         </p>
       )}
     </div>
@@ -96,7 +148,7 @@ export const PasswordField: FC<Omit<FieldProps, 'type' | 'value'>> = (props) => 
 );
 
 /** For a code of the second factor. */
-export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired'>> = (props) => (
+export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired' | 'isFirst'>> = (props) => (
   <Field label="Code" name="code" autocomplete="one-time-code" {...props} />
 );
 

@@ -1,19 +1,30 @@
 /** The frame of every page: navigation, the page's title, and what happened just before. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
-import { type DashboardEnv, pathOf } from '../environment.ts';
+import { takeDone } from '../done.ts';
+import { type DashboardEnv, type PageContext, pathOf, type Refused } from '../environment.ts';
+import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
+import { Icon, type IconName, Mark } from './icons.tsx';
 import { Links } from './section.tsx';
-import { plainText, Text } from './text.tsx';
+import { clipped, plainText, Text } from './text.tsx';
 
-const NAVIGATION = {
-  Overview: '/dashboard',
-  Directories: '/dashboard/directories',
-  'API keys': '/dashboard/api-keys',
-  Team: '/dashboard/team',
-  Account: '/dashboard/account',
-  Profile: '/dashboard/profile',
-};
+interface Place {
+  readonly name: string;
+  readonly address: string;
+  readonly icon: IconName;
+}
+
+const NAVIGATION: readonly Place[] = [
+  { name: 'Overview', address: '/dashboard', icon: 'overview' },
+  { name: 'Directories', address: '/dashboard/directories', icon: 'directories' },
+  { name: 'Deliveries', address: '/dashboard/deliveries', icon: 'deliveries' },
+  { name: 'Sessions', address: '/dashboard/sessions', icon: 'sessions' },
+  { name: 'API keys', address: '/dashboard/api-keys', icon: 'keys' },
+  { name: 'Team', address: '/dashboard/team', icon: 'team' },
+  { name: 'Account', address: '/dashboard/account', icon: 'account' },
+  { name: 'Profile', address: '/dashboard/profile', icon: 'profile' },
+];
 
 interface LayoutProps {
   /** May be a name that somebody has chosen. */
@@ -32,7 +43,7 @@ const Head: FC<{ title: string }> = ({ title }) => (
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
     <title>{plainText(title)} · berth</title>
-    <link rel="icon" href="data:," />
+    <link rel="icon" href="/dashboard/static/mark.svg" type="image/svg+xml" />
     <link rel="stylesheet" href="/dashboard/static/style.css" />
     <script src="/dashboard/static/script.js" defer></script>
   </head>
@@ -42,37 +53,73 @@ const Head: FC<{ title: string }> = ({ title }) => (
 const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
   const c = useRequestContext<DashboardEnv>();
   const refused = c.get('refused');
-  const word = c.req.query('done') ?? '';
-  const notice = !refused && Object.hasOwn(done, word) ? done[word] : undefined;
-  const wrong = Object.keys(refused?.errors ?? {}).find((field) => Object.hasOwn(problems, field));
-  const shown = problem ?? refused?.problem ?? (wrong && problems[wrong]);
+  // With how many it was done to: `replayed.850`.
+  const [word = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
   return (
     <>
-      {notice !== undefined && (
+      {Object.hasOwn(done, word) && (
         <p class="notice" role="status">
-          {notice}
+          {withCount(done[word] ?? '', Number(count))}
         </p>
       )}
-      {shown !== undefined && (
-        <p class="problem" role="alert">
-          {shown}
-        </p>
-      )}
+      <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />
     </>
   );
 };
 
+function withCount(text: string, count: number): string {
+  return text
+    .replace('{count}', count.toLocaleString('en'))
+    .replace('deliveries', count === 1 ? 'delivery' : 'deliveries');
+}
+
+interface ProblemsProps {
+  readonly problem: string | undefined;
+  readonly refused: Refused | undefined;
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+/** Has the focus when the page opens. Each entry leads to its field; one that no form shows is a sentence alone. */
+const Problems: FC<ProblemsProps> = ({ problem, refused, problems }) => {
+  const entries = Object.entries(refused?.errors ?? {});
+  const alone = entries.flatMap(([field]) => (Object.hasOwn(problems, field) ? [problems[field] ?? ''] : []));
+  const linked = entries
+    .filter(([field]) => !Object.hasOwn(problems, field))
+    .flatMap(([field, wrong]) =>
+      sentencesOf(field, wrong, refused?.given ?? {}).map((sentence) => ({ field, sentence })),
+    );
+  const [first = alone[0]] = [problem];
+  if (first === undefined && linked.length === 0) return <></>;
+  return (
+    <div class="problem" role="alert" tabindex={-1} autofocus={refused !== undefined}>
+      {first !== undefined && <p>{first}</p>}
+      {linked.length > 0 && (
+        <>
+          <p>
+            <strong>Nothing was saved. Correct the following:</strong>
+          </p>
+          <ul>
+            {linked.map(({ field, sentence }) => (
+              <li>
+                <a href={`#${field}`}>{clipped(plainText(sentence), 300)}</a>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+};
+
 /** For somebody who is signed in. `actions` stand beside the title: what people come here to do. */
-export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child }>> = ({
+export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child; heading?: string }>> = ({
   title,
+  heading = title,
   actions,
   children,
   ...messages
 }) => {
   const c = useRequestContext<DashboardEnv>();
-  const { email, accountName } = c.get('user');
-  const isHere = (path: string) => `${c.req.path}/`.startsWith(`${path}/`);
-  const [current] = Object.entries(NAVIGATION).findLast(([, path]) => isHere(path)) ?? [];
   return (
     <html lang="en">
       <Head title={title} />
@@ -80,22 +127,10 @@ export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child }>> = 
         <a class="skip" href="#content">
           Skip to the content
         </a>
-        <header>
-          <a class="brand" href="/dashboard">
-            berth
-          </a>
-          <Links label="Main" links={NAVIGATION} current={current} />
-          <div class="who">
-            <Text of={accountName} />
-            <span class="quiet">
-              <Text of={email} />
-            </span>
-            <ActionButton action="/dashboard/sign-out" label="Sign out" />
-          </div>
-        </header>
+        <Header c={c} />
         <main id="content">
           <div class="title">
-            <h1>{plainText(title)}</h1>
+            <h1>{plainText(heading)}</h1>
             {actions}
           </div>
           <Messages {...messages} />
@@ -107,19 +142,73 @@ export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child }>> = 
   );
 };
 
-const TABS = { Overview: '', Webhook: '/webhook', Files: '/files', Activity: '/activity' };
+const Header: FC<{ c: PageContext }> = ({ c }) => {
+  const { email, accountName } = c.get('user');
+  const isHere = ({ address }: Place) => `${c.req.path}/`.startsWith(`${address}/`);
+  const current = NAVIGATION.findLast(isHere);
+  return (
+    <header>
+      <a class="brand" href="/dashboard">
+        <Mark />
+        berth
+      </a>
+      <a class="button plain menu" href="#menu">
+        Menu
+      </a>
+      <a class="button plain close" href="#">
+        Close menu
+      </a>
+      <div id="menu">
+        <nav aria-label="Main">
+          <ul>
+            {NAVIGATION.map((place) => (
+              <li>
+                <a href={place.address} aria-current={place === current ? 'page' : undefined}>
+                  <Icon name={place.icon} />
+                  {place.name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <div class="who">
+          <strong>
+            <Text of={accountName} />
+          </strong>
+          <span class="quiet">
+            <Text of={email} />
+          </span>
+          <ActionButton action="/dashboard/sign-out" label="Sign out" />
+        </div>
+      </div>
+    </header>
+  );
+};
+
+const TABS = {
+  Overview: '',
+  Connect: '/connect',
+  Files: '/files',
+  Webhook: '/webhook',
+  Activity: '/activity',
+  Settings: '/settings',
+};
+
+interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'> {
+  readonly tab: keyof typeof TABS;
+  /** A page below a tab, such as one delivery. */
+  readonly page?: string;
+  readonly actions?: Child;
+}
 
 /** For the pages of a directory: its name, and the way between them. */
-export const DirectoryLayout: FC<PropsWithChildren<Omit<LayoutProps, 'title'> & { tab: keyof typeof TABS }>> = ({
-  tab,
-  children,
-  ...messages
-}) => {
+export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({ tab, page, children, ...others }) => {
   const c = useRequestContext<DashboardEnv>();
   const { name } = c.get('directory');
   const tabs = Object.fromEntries(Object.entries(TABS).map(([each, end]) => [each, pathOf(c) + end]));
+  const title = tab === 'Overview' ? name : [page, tab, name].filter((part) => part !== undefined).join(' · ');
   return (
-    <Layout title={tab === 'Overview' ? name : `${name}: ${tab}`} {...messages}>
+    <Layout title={title} heading={name} {...others}>
       <Links class="tabs" label="Directory" links={tabs} current={tab} />
       {children}
     </Layout>
@@ -132,7 +221,10 @@ export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, childr
     <Head title={title} />
     <body class="narrow">
       <main id="content">
-        <p class="brand">berth</p>
+        <p class="brand">
+          <Mark />
+          berth
+        </p>
         <h1>{plainText(title)}</h1>
         <Messages {...messages} />
         {children}

@@ -1,5 +1,7 @@
 /** What pages are made of, and ways to others. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
+import { useRequestContext } from 'hono/jsx-renderer';
+import type { DashboardEnv } from '../environment.ts';
 
 interface SectionProps {
   readonly title: string;
@@ -17,6 +19,17 @@ export const Section: FC<PropsWithChildren<SectionProps>> = ({ title, about, id,
   </section>
 );
 
+/** A section that is folded up until it is wanted, or one of its fields is wrong. */
+export const Folding: FC<PropsWithChildren<{ title: string; isOpen: boolean }>> = ({ title, isOpen, children }) => {
+  const isRefused = useRequestContext<DashboardEnv>().get('refused') !== undefined;
+  return (
+    <details class="card folding" open={isOpen || isRefused}>
+      <summary class="button">{title}</summary>
+      {children}
+    </details>
+  );
+};
+
 /** In place of a list that has nothing yet: says so, and what to do next. */
 export const Empty: FC<PropsWithChildren<{ title: string }>> = ({ title, children }) => (
   <div class="empty">
@@ -32,7 +45,7 @@ interface LinksProps {
   /** Where each leads. */
   readonly links: Readonly<Record<string, string>>;
   readonly current: string | undefined;
-  readonly class?: 'tabs';
+  readonly class?: 'tabs' | 'views';
 }
 
 export const Links: FC<LinksProps> = ({ label, links, current, class: className }) => (

@@ -1,9 +1,14 @@
-/** A table that scrolls by itself on a narrow screen, by keyboard too. */
+/** A table that scrolls on its own where it is too wide, by keyboard too; on a phone each row is a card. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
-/** A column by which the table can be put into order. */
-export interface SortableColumn {
+/** `number`: its cells and its heading are aligned to the right. */
+export interface Column {
   readonly name: string;
+  readonly kind?: 'number';
+}
+
+/** A column by which the table can be put into order. */
+export interface SortableColumn extends Column {
   readonly address: string;
   /** Undefined while it is in another order. */
   readonly sorted: 'ascending' | 'descending' | undefined;
@@ -11,30 +16,42 @@ export interface SortableColumn {
 
 interface TableProps {
   readonly caption: string;
-  readonly columns: readonly (string | SortableColumn)[];
+  readonly columns: readonly (string | Column | SortableColumn)[];
   /** A cell for each column, or one for all. */
   readonly rows: readonly (readonly Child[])[];
 }
 
+/** A column of numbers. */
+export const number = (name: string): Column => ({ name, kind: 'number' });
+
 /** Without rows, its children are shown. */
 export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, rows, children }) => {
   if (rows.length === 0) return <>{children}</>;
+  const all = columns.map((column): Column | SortableColumn =>
+    typeof column === 'string' ? { name: column } : column,
+  );
   return (
     <div class="scroll" role="region" aria-label={caption} tabindex={0}>
       <table>
         <caption>{caption}</caption>
         <thead>
           <tr>
-            {columns.map((column) =>
-              typeof column === 'string' ? <th scope="col">{column}</th> : <Sortable {...column} />,
-            )}
+            {all.map((column) => (
+              <Heading column={column} />
+            ))}
           </tr>
         </thead>
         <tbody>
           {rows.map((cells) => (
             <tr>
-              {cells.map((cell) => (
-                <td colspan={cells.length === 1 ? columns.length : undefined}>{cell}</td>
+              {cells.map((cell, index) => (
+                <td
+                  class={all[index]?.kind}
+                  colspan={cells.length === 1 ? columns.length : undefined}
+                  data-label={index > 0 ? all[index]?.name : undefined}
+                >
+                  {cell}
+                </td>
               ))}
             </tr>
           ))}
@@ -44,9 +61,14 @@ export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, row
   );
 };
 
-const Sortable: FC<SortableColumn> = ({ name, address, sorted }) => (
-  <th scope="col" aria-sort={sorted}>
-    <a href={address}>{name}</a>
-    {sorted !== undefined && <span aria-hidden="true">{sorted === 'ascending' ? ' ↑' : ' ↓'}</span>}
-  </th>
-);
+const Heading: FC<{ column: Column | SortableColumn }> = ({ column }) =>
+  'address' in column ? (
+    <th scope="col" class={column.kind} aria-sort={column.sorted}>
+      <a href={column.address}>{column.name}</a>
+      {column.sorted !== undefined && <span aria-hidden="true">{column.sorted === 'ascending' ? ' ↑' : ' ↓'}</span>}
+    </th>
+  ) : (
+    <th scope="col" class={column.kind}>
+      {column.name}
+    </th>
+  );

@@ -1,8 +1,12 @@
 /** Text that a customer or a client has chosen, so that nothing in it hides or turns around what stands beside it. */
 import type { FC } from 'hono/jsx';
 
-/** Controls, what has no width, and what changes the direction of text (Unicode, UAX #9 and general category Cf). */
-const HIDDEN = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]+)/gu;
+/**
+ * Controls, what has no width, and what changes the direction of text (Unicode, UAX #9 and general category Cf); but not the
+ * joiner within an emoji such as a family.
+ */
+const HIDDEN =
+  /((?:(?!(?<=\p{Extended_Pictographic}\ufe0f?\p{Emoji_Modifier}?)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0])+)/gu;
 
 /** Each hidden character is shown by its code point, and the whole is a unit of its own direction. */
 export const Text: FC<{ of: string }> = ({ of }) => (
@@ -13,6 +17,23 @@ export const Text: FC<{ of: string }> = ({ of }) => (
     })}
   </bdi>
 );
+
+/** A name that is cut off where there is no room for it: whole in its title, and while it has the focus. */
+export const Name: FC<{ of: string; href?: string }> = ({ of, href }) =>
+  href === undefined ? (
+    <span class="name" title={titleOf(of)}>
+      <Text of={of} />
+    </span>
+  ) : (
+    <a class="name" href={href} title={titleOf(of)}>
+      <Text of={of} />
+    </a>
+  );
+
+/** Characters of a name for which there is room everywhere. */
+const SHORT = 30;
+
+const titleOf = (name: string): string | undefined => (name.length > SHORT ? plainText(name) : undefined);
 
 /** The same where there can be no elements. */
 export function plainText(text: string): string {

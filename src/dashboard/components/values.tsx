@@ -3,16 +3,12 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../clock.ts';
 import type { ShownOnce } from '../shown-once.ts';
 
-/** In UTC; the script writes it in the reader's zone and leaves UTC at hand. */
+/** In UTC; the script says how long ago it was, and has the exact time in the reader's zone at hand. */
 export const Time: FC<{ at: Micros | null }> = ({ at }) => {
   if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);
   const utc = `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
-  return (
-    <time datetime={text} title={utc}>
-      {utc}
-    </time>
-  );
+  return <time datetime={text}>{utc}</time>;
 };
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -23,9 +19,12 @@ export function sizeInWords(bytes: number): string {
   return `${step === 0 || number >= 100 ? Math.round(number) : number.toFixed(1)} ${UNITS[step]}`;
 }
 
-/** `exact` stands in its title. */
+/** 1,234 */
+export const counted = (count: number): string => count.toLocaleString('en');
+
+/** The exact size is its title. */
 export const Size: FC<{ bytes: number }> = ({ bytes }) => (
-  <span class="number" title={`${bytes} bytes`}>
+  <span class="number" title={`${counted(bytes)} bytes`}>
     {sizeInWords(bytes)}
   </span>
 );
@@ -65,7 +64,10 @@ export const Secret: FC<PropsWithChildren<{ of: ShownOnce | undefined; label: st
       <p>
         <Copyable text={of.value} label={label} secret={of.kind} />
       </p>
-      <p>It is shown only this once. Copy it now and keep it safe.</p>
+      <p>
+        {of.kind === 'recovery-codes' ? 'These codes won’t be shown again.' : 'This is the only time it is shown.'} Copy{' '}
+        {of.kind === 'recovery-codes' ? 'them' : 'it'} now and keep {of.kind === 'recovery-codes' ? 'them' : 'it'} safe.
+      </p>
       {children}
     </div>
   ) : (

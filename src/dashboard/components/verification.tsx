@@ -24,8 +24,8 @@ export function readSnippets(): Snippet[] {
 export const Verification: FC<{ snippets: readonly Snippet[] }> = ({ snippets }) => (
   <Section title="Verify webhooks">
     <p>
-      Compute the signature over the raw body, before you parse it, and compare it with the header{' '}
-      <code>x-service-signature</code>. Answer 2xx within 5 seconds, and do the work afterwards.
+      Compute the signature of the raw body before you parse it, and compare it with the header{' '}
+      <code>x-service-signature</code>. Answer 2xx within 5 seconds and do the work afterwards.
     </p>
     {snippets.map(({ language, text }, index) => (
       <details name="language" open={index === 0}>

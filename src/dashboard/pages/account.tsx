@@ -3,24 +3,33 @@ import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
-import { ACTIONS, askerInWords, changesInWords, changesOf } from '../../history/audit-in-words.ts';
+import { changesInWords, changesOf } from '../../history/audit-in-words.ts';
+import { fingerprintsIn, type KeyNames, auditSentence } from '../../history/audit-sentences.ts';
+import { accountWebhook } from '../../directories/account-webhook.ts';
 import { requireSecondFactor } from '../../users/second-factor.ts';
 import { ActionButton, Field } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
-import { Badge, Facts, Size, Time } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, isAdmin } from '../environment.ts';
+import { Badge, counted, Facts, Size, Time } from '../components/values.tsx';
+import { csvAnswer, timeCell } from '../csv.ts';
+import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired } from '../queries/account.ts';
+import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
 import { storedIn } from '../queries/overview.ts';
+
+import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
 const PAGE = 50;
+/** Changes that are read at once for an export. */
+const CSV_LOT = 500;
+const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes'.split(',');
 
 const DONE = {
+  webhook: WEBHOOK_SAVED,
   yes: 'Everybody needs a second factor from now on.',
   no: 'A second factor is optional from now on.',
 };
@@ -28,7 +37,7 @@ const DONE = {
 export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database; clock: Clock }): void {
   const { reads } = rules.database;
 
-  app.get(PATH, async (c) => {
+  async function page(c: PageContext) {
     const { accountId, plan } = c.get('user').principal;
     const { directory: wanted = '', before = '' } = c.req.query();
     const directory = await directoryMeant(reads, accountId, wanted);
@@ -37,6 +46,8 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
     const { directories, bytes } = await storedIn(reads, accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
     const last = rows[PAGE - 1];
+    const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
+    const cells = (row: AuditRow) => auditCells(row, keys);
     const address = (row = '') => `${PATH}?${new URLSearchParams({ directory: wanted, before: row }).toString()}`;
     return c.render(
       <Layout title="Account" done={DONE}>
@@ -45,28 +56,49 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
             of={{
               Account: <Text of={c.get('user').accountName} />,
               Plan: plan,
-              Directories: `${directories} of ${DIRECTORY_LIMITS[plan] ?? 'any number'}`,
+              Directories: directoriesInWords(directories, DIRECTORY_LIMITS[plan]),
               Storage: <Size bytes={bytes} />,
-              API: allowsApi(plan) ? 'included' : 'not included: it is part of the Pro and Business plans',
+              API: allowsApi(plan) ? 'included' : 'not included (Pro and Business plans include it)',
             }}
           />
         </Section>
+        <DefaultWebhook webhook={await accountWebhook(reads, accountId)} mayChange={isAdmin(c)} />
         <SecondFactor isRequired={isRequired} mayChange={isAdmin(c)} />
         <Section title="Changes">
           <form class="toolbar">
-            <Field label="Directory" name="directory" value={wanted} hint="Its username or id. Empty: all." />
+            <Field label="Directory" name="directory" value={wanted} placeholder="Username or id" />
             <button class="plain">Show</button>
+            <a href={`${PATH}/audit.csv`}>Export as CSV</a>
           </form>
-          <Table caption="Newest first" columns={['When', 'What', 'Directory', 'By']} rows={rows.map(auditCells)}>
+          <Table caption="Newest first" columns={['When', 'What', 'Directory', 'Details']} rows={rows.map(cells)}>
             <Empty title="No changes">
-              What is created, changed or deleted on these pages or by the API is listed here.
+              Everything that is created, changed or deleted here or through the API appears here.
             </Empty>
           </Table>
           <Pager of="changes" first={before ? address() : undefined} next={last && address(`${last.at}-${last.id}`)} />
         </Section>
       </Layout>,
     );
-  });
+  }
+
+  app.get(PATH, page);
+  accountWebhookForm(app, rules, page);
+
+  app.get(`${PATH}/audit.csv`, (c) => csvAnswer('audit', CSV_HEADER, csvRows(c.get('user').principal.accountId)));
+
+  async function* csvRows(accountId: string) {
+    for (let before: string | undefined, hasMore = true; hasMore;) {
+      const rows = await auditOf(reads, accountId, { before, limit: CSV_LOT });
+      const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
+      for (const row of rows) {
+        const { actor, deed } = auditSentence(row, keys);
+        yield [timeCell(row.at), actor, deed, row.directory_id, row.username, row.route, row.request_id, row.changes];
+      }
+      const last = rows.at(-1);
+      before = last && `${last.at}-${last.id}`;
+      hasMore = rows.length === CSV_LOT;
+    }
+  }
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
@@ -76,26 +108,39 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
 }
 
 const SecondFactor = ({ isRequired, mayChange }: { isRequired: boolean; mayChange: boolean }) => (
-  <Section title="Second factor" about="Users who are asked for it set it up before they do anything else.">
+  <Section title="Second factor" about="Once it is required, users set it up before they do anything else.">
     <Badge kind={isRequired ? 'good' : 'quiet'} text={isRequired ? 'required' : 'optional'} />{' '}
     {mayChange && (
       <ActionButton
         action={`${PATH}/second-factor`}
         label={isRequired ? 'Make it optional' : 'Require it of everybody'}
+        about="second factor"
+        confirm={
+          isRequired
+            ? 'Users may turn their second factor off.'
+            : 'Users without one have to set it up before they do anything else.'
+        }
         fields={{ required: isRequired ? 'no' : 'yes' }}
       />
     )}
   </Section>
 );
 
-const auditCells = (row: AuditRow) => [
-  <Time at={row.at} />,
-  <>
-    {ACTIONS[row.action]}{' '}
-    <span class="quiet">
-      <Text of={changesInWords(changesOf(row))} />
-    </span>
-  </>,
-  row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>,
-  <Text of={askerInWords(row)} />,
-];
+const auditCells = (row: AuditRow, keys: KeyNames) => {
+  const { actor, deed } = auditSentence(row, keys);
+  return [
+    <Time at={row.at} />,
+    <Text of={`${actor} ${deed}`} />,
+    row.live_id === null ? row.username : <a href={`/dashboard/directories/${row.live_id}`}>{row.username}</a>,
+    <details>
+      <summary>Show</summary>
+      <p class="hint">
+        <Text of={`${row.route}, request ${row.request_id}. ${changesInWords(changesOf(row))}`} />
+      </p>
+    </details>,
+  ];
+};
+
+function directoriesInWords(count: number, limit: number | undefined): string {
+  return limit === undefined ? `${counted(count)} (no limit)` : `${counted(count)} of ${counted(limit)}`;
+}

@@ -11,38 +11,76 @@ import { capitalized, Empty, Links, Pager, Section } from '../components/section
 import { Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
-import { type DashboardEnv, targetOf } from '../environment.ts';
+import { csvAnswer, timeCell } from '../csv.ts';
+import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
+import type { Live } from '../live.ts';
+import { renderedIn } from '../rendered.tsx';
 
 const PAGE = 100;
+/** What is read at once for an export. */
+const CSV_LOT = 400;
+/** How often the page looks for news that nobody reports, in ms. */
+const EVERY_MS = 5000;
 
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
 
 /** Characters of one line: two whole names, and what was done with them. */
 const MOST = 600;
 
-export function activityPage(app: Hono<DashboardEnv>, deps: EndSessionDependencies & { logins: LoginLog }): void {
+export function activityPage(
+  app: Hono<DashboardEnv>,
+  deps: EndSessionDependencies & { logins: LoginLog; live: Live },
+): void {
   const { database, clock, sessions } = deps;
   const activity = createActivity(database.reads, deps.logins);
+
+  const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
+
+  /** From now on when the address says no place: ahead of now, should the clock have been set back. */
+  function pageOf(c: PageContext): Promise<ActivityPage> {
+    const topic = topicIn(c.req.query('topic'));
+    return activity({ directory: c.get('directory'), topic, from: from(placeIn(c.req.query('before'))), limit: PAGE });
+  }
+
+  app.get('/dashboard/directories/:id/activity/events', async (c) =>
+    deps.live(c, { directoryId: c.get('directory').id, every: EVERY_MS }, async () =>
+      renderedIn(c, <History page={await pageOf(c)} />),
+    ),
+  );
+
+  app.get('/dashboard/directories/:id/activity/export.csv', (c) =>
+    csvAnswer('activity', ['at', 'kind', 'address', 'text'], csvRows(c)),
+  );
+
+  async function* csvRows(c: PageContext) {
+    const directory = c.get('directory');
+    for (let next: Place | undefined = from(undefined); next;) {
+      const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_LOT });
+      for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
+      next = page.next;
+    }
+  }
 
   app.get('/dashboard/directories/:id/activity', async (c) => {
     const directory = c.get('directory');
     const topic = topicIn(c.req.query('topic'));
     const before = placeIn(c.req.query('before'));
-    // Ahead of now, should the clock have been set back.
-    const from = before ?? { at: clock.now() + DAY, skip: 0 };
-    const page = await activity({ directory, topic, from, limit: PAGE });
+    const page = await pageOf(c);
     const address = (next: Place | undefined): string =>
       `?${new URLSearchParams({ ...(topic && { topic }), ...(next && { before: `${next.at}.${next.skip}` }) }).toString()}`;
     return c.render(
       <DirectoryLayout tab="Activity" done={DONE}>
-        <Section title="Live sessions">
+        <Section title="Connected now">
           <Sessions sessions={sessions.of(directory.sftp_username)} mayEnd={c.get('user').principal.role === 'admin'} />
         </Section>
         <Section title="History">
-          <Links class="tabs" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
-          <History page={page} />
+          <Links class="views" label="Topics" links={TABS} current={topic ? capitalized(topic) : 'All'} />
+          <div data-live={`${c.req.path}/events${new URL(c.req.url).search}`}>
+            <History page={page} />
+          </div>
+          <a href={`${c.req.path}/export.csv`}>Export as CSV</a>
           <Pager of="the history" first={before && address(undefined)} next={page.next && address(page.next)} />
         </Section>
       </DirectoryLayout>,
@@ -89,12 +127,13 @@ const End: FC<{ session: string }> = ({ session }) => (
     label="End"
     kind="danger"
     fields={{ session }}
-    confirm="End this session? Transfers that are under way are cut off."
+    confirm="Transfers that are under way are cut off. The client may connect again."
+    about="session"
   />
 );
 
 const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
-  const why = missing === 'no journal' ? 'is in no journal here' : 'could not be read just now';
+  const why = missing === 'no journal' ? 'was not found' : 'could not be read just now';
   return (
     <>
       {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}
@@ -108,7 +147,7 @@ const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) 
           <Text of={clipped(text, MOST)} />,
         ])}
       >
-        <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory are listed here.</Empty>
+        <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory appear here.</Empty>
       </Table>
     </>
   );

@@ -19,7 +19,7 @@ import { showOnce, takeShownOnce } from '../shown-once.ts';
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
-const ROLES = { member: 'Member: everything but how one logs in to a directory', admin: 'Admin: everything' };
+const ROLES = { member: 'Member: everything except login settings', admin: 'Admin: everything' };
 const DONE = { revoked: 'The key is revoked.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
@@ -52,12 +52,12 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
           columns={['Name', 'Role', 'Created', 'Last used', 'State']}
           rows={keys.slice(0, PAGE).map((key) => cellsOf(key, mayChange))}
         >
-          <Empty title="No keys yet">A program needs one to call the API.</Empty>
+          <Empty title="No keys yet">Your programs need one to call the API.</Empty>
         </Table>
         <Pager of="keys" next={last && `${PATH}?after=${last.id}`} />
         {!allowsApi(plan) && <NoApi plan={plan} />}
         {allowsApi(plan) && mayChange && <NewKey />}
-        {!mayChange && <p class="quiet">Only an admin of your account creates and revokes keys.</p>}
+        {!mayChange && <p class="quiet">Only an admin of your account can create and revoke keys.</p>}
       </Layout>,
     );
   }
@@ -79,11 +79,11 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     return c.render(
       <Layout title="Revoke an API key">
         <p>
-          Programs that use <Text of={key.name} /> are refused from their next request on. A revoked key never works
-          again. Last used: <Time at={key.last_used_at} />
+          Programs that use <Text of={key.name} /> are refused from now on. This cannot be undone. Last used:{' '}
+          <Time at={key.last_used_at} />
         </p>
         <Form>
-          <button class="danger">Revoke</button> <a href={PATH}>Keep it</a>
+          <button class="danger solid">Revoke</button> <a href={PATH}>Keep it</a>
         </Form>
       </Layout>,
     );
@@ -135,14 +135,14 @@ const State = ({ of: { id, revoked_at }, mayRevoke }: { of: ApiKey; mayRevoke: b
 const NoApi = ({ plan }: { plan: string }) => (
   <Section
     title="No API on this plan"
-    about={`API keys are for programs that call berth's API, which is part of the Pro and Business plans. Your account is on the ${plan} plan: manage your directories on these pages, or ask whoever runs this berth to change the plan.`}
+    about={`API keys are for programs that call berth's API, which is part of the Pro and Business plans. Your account is on the ${plan} plan: manage your directories on these pages, or ask the operator of this server for another plan.`}
   />
 );
 
 const NewKey = () => (
   <Section title="New key">
     <Form>
-      <Field label="Name" name="name" hint="What it is for, such as the program that uses it." isRequired />
+      <Field label="Name" name="name" hint="What it is for, such as the program that uses it" isRequired />
       <Select label="Role" name="role" options={ROLES} />
       <button>Create key</button>
     </Form>

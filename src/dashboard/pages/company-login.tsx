@@ -29,20 +29,20 @@ interface Journey extends Begun {
 }
 
 const REFUSALS: Readonly<Record<Refusal, string>> = {
-  'no-email':
-    'Your company’s login has no confirmed email address of you. Ask whoever looks after it to confirm yours.',
+  'no-email': 'Your company’s login has no confirmed email address for you. Ask its administrator to confirm yours.',
   'no-claim':
-    'Your company’s login knows you, but gives you no access here. Ask whoever looks after it for a group that may use berth.',
-  'no-account': 'Your company’s account here does not exist any more. Ask whoever runs this berth.',
+    'Your company’s login knows you but gives you no access here. Ask its administrator for a group that may use berth.',
+  'no-account': 'Your company’s account no longer exists here. Ask the operator of this server.',
   disabled: 'Your user is disabled. Ask an admin of your account.',
-  'other-account': 'Your email belongs to a user of another account here. Ask whoever runs this berth.',
+  'other-account':
+    'You are a user of another account here, which your groups no longer lead to. Ask the operator of this server.',
   'other-person':
-    'Your email belongs to somebody else whom your company’s login knows. Ask an admin of your account to remove that user.',
+    'Your email address belongs to another person in your company’s login. Ask an admin of your account to remove that user.',
 };
 
 export function companyLoginPages(
   app: Hono<DashboardEnv>,
-  settings: CompanyLogin,
+  { url, ...settings }: CompanyLogin & { readonly url?: string | undefined },
   { database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log },
 ): void {
   const provider = openIdProvider(settings);
@@ -51,10 +51,10 @@ export function companyLoginPages(
 
   app.get(COMPANY_LOGIN, async (c) => {
     try {
-      const { url, ...begun } = await provider.begin(callbackOf(c).href);
+      const { url: there, ...begun } = await provider.begin(callbackOf(c, url).href);
       const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
       setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: LIFE });
-      return c.redirect(url, 303);
+      return c.redirect(there, 303);
     } catch (error) {
       return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
     }
@@ -65,12 +65,16 @@ export function companyLoginPages(
     deleteCookie(c, COOKIE, HOST_COOKIE);
     const journey = text === undefined ? undefined : (JSON.parse(text) as Journey);
     if (!journey || journey.until < clock.now())
-      return page(c, 400, 'This was begun in another browser, too long ago, or is done already. Begin again.');
+      return page(
+        c,
+        400,
+        'This sign-in was started in another browser, has expired, or is already complete. Start again.',
+      );
     let claims: Claims;
     try {
-      claims = await provider.finish(callbackOf(c), journey);
+      claims = await provider.finish(callbackOf(c, url), journey);
     } catch (error) {
-      return failed(c, error, 403, 'Your company’s login did not confirm who you are. Begin again.');
+      return failed(c, error, 403, 'Your company’s login did not confirm who you are. Start again.');
     }
     const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
     const entered = await enterByCompanyLogin({ database, clock }, { claims, settings }, request);
@@ -85,9 +89,9 @@ export function companyLoginPages(
   }
 }
 
-/** This request's address as the browser has it, which behind a proxy only `Host` tells; always https. */
-function callbackOf(c: PageContext): URL {
-  const url = new URL(CALLBACK, `https://${c.req.header('host')}`);
+/** This request's address as the browser has it: what is configured, or else what `Host` says; always https. */
+function callbackOf(c: PageContext, configured?: string): URL {
+  const url = new URL(CALLBACK, configured ?? `https://${c.req.header('host')}`);
   url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
   return url;
 }
@@ -104,7 +108,7 @@ function page(c: PageContext, status: 400 | 403 | 503, message: string) {
     <NarrowLayout title="You are not signed in">
       <p>{message}</p>
       <p>
-        <a href="/dashboard/sign-in">To the sign-in page</a>
+        <a href="/dashboard/sign-in">Go to the sign-in page</a>
       </p>
     </NarrowLayout>,
   );

@@ -1,7 +1,7 @@
 /** All deliveries of a directory's webhook, newest first, and sending again what failed. */
 import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
 import * as v from 'valibot';
-import { parseMicros } from '../../clock.ts';
 import { checked, INVALID } from '../../validation.ts';
 import { DELIVERY_STATES, type ShownState } from '../../webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
@@ -10,29 +10,33 @@ import { DeliveryTable } from '../components/exchange.tsx';
 import { Field, Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
+import { counted } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
-import { submitted } from '../form.ts';
-import { deliveriesPage, replaysToCome } from '../queries/deliveries.ts';
+import { submitted, timeIn } from '../form.ts';
+import type { Live } from '../live.ts';
+import { countDeliveries } from '../queries/account-deliveries.ts';
+import { renderedIn } from '../rendered.tsx';
+import { deliveriesPage, type ListedDelivery, replaysToCome } from '../queries/deliveries.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries';
 const PAGE = 25;
 
 const DONE = {
-  replayed: 'What failed since then, and was not sent again before, is sent again: the oldest first.',
+  replayed: 'Replaying {count} failed deliveries, oldest first.',
 };
-const PROBLEMS = { webhook_url: 'There is nowhere to send them: save a webhook URL first.' };
+const PROBLEMS = { webhook_url: 'There is nowhere to send them. Save a webhook URL first.' };
 
 const Filter = v.object({
   state: v.optional(v.picklist(DELIVERY_STATES, INVALID)),
   after: v.optional(v.string()),
 });
 
-/** As a browser sends it, in UTC; nothing stands for all that is kept. */
+/** Nothing stands for all that is kept. */
 const Since = v.object({
   since: v.pipe(
     v.optional(v.string(), ''),
-    v.transform((text) => (text === '' ? 0 : parseMicros(`${text}${text.length === 16 ? ':00' : ''}Z`))),
-    v.number('is not a time such as 2026-11-20T14:30'),
+    v.transform((text) => (text === '' ? 0 : timeIn(text))),
+    v.number('Enter a date and time such as 2026-11-20 14:30.'),
   ),
 });
 
@@ -43,7 +47,10 @@ function tabOf(state: ShownState | undefined): string {
   return capitalized(state ?? 'all');
 }
 
-export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): void {
+/** How often the page looks for news, in ms. */
+const EVERY_MS = 4000;
+
+export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, live: Live): void {
   const { reads } = rules.database;
 
   async function page(c: PageContext) {
@@ -51,34 +58,34 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
     const { state, after } = checked(Filter, c.req.query());
     const { deliveries, next } = await deliveriesPage(reads, id, { state, after, limit: PAGE });
     const toCome = await replaysToCome(reads, id);
+    const { accountId } = c.get('user').principal;
+    const failed = await countDeliveries(reads, { accountId, directoryId: id, state: 'failed' });
     const filter = `${c.req.path}?${state === undefined ? '' : `state=${state}`}`;
     return c.render(
-      <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
+      <DirectoryLayout tab="Webhook" page="Deliveries" done={DONE} problems={PROBLEMS}>
         <h2>Deliveries</h2>
-        <Links class="tabs" label="States" links={TABS} current={tabOf(state)} />
-        {toCome !== undefined && <p class="notice">{toCome} wait to be sent again.</p>}
-        <DeliveryTable deliveries={deliveries} path={`${pathOf(c)}/webhook`}>
-          {state === undefined ? (
-            <Empty title="No deliveries yet">
-              <a href={`${pathOf(c)}/webhook`}>Save a webhook URL</a> and upload a file: its delivery is listed here.
-            </Empty>
-          ) : (
-            <Empty title={`No ${state} deliveries`} />
-          )}
-        </DeliveryTable>
+        <Links class="views" label="States" links={TABS} current={tabOf(state)} />
+        {toCome !== undefined && <p class="notice">{toCome} are waiting to be replayed.</p>}
+        <div data-live={`${c.req.path}/events${new URL(c.req.url).search}`}>
+          <DeliveryList deliveries={deliveries} path={`${pathOf(c)}/webhook`} state={state} />
+        </div>
         <Pager of="deliveries" first={after && filter} next={next && `${filter}&after=${next}`} />
         <Section
-          title="Replay what failed"
-          about="Each becomes a new delivery with the same body. What was sent again before is left out."
+          title="Replay failed deliveries"
+          about="Each is sent again as a new delivery with the same body. Those that were replayed before are left out."
         >
-          <Form action={c.req.path}>
+          <Form
+            action={c.req.path}
+            confirm={`Up to ${counted(failed.count)} failed deliveries are sent again, the oldest first.`}
+            about="failed deliveries"
+          >
             <Field
-              label="Since (UTC)"
+              label="Failed since"
               name="since"
               type="datetime-local"
-              hint="Left empty, all that failed and is still kept."
+              hint="Leave it empty to replay all that are still kept."
             />
-            <button>Replay all that failed</button>
+            <button>Replay {counted(failed.count)} failed deliveries</button>
           </Form>
         </Section>
       </DirectoryLayout>,
@@ -89,8 +96,37 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules): v
 
   app.post(PATH, (c) =>
     submitted(c, page, async (given) => {
-      await replayFailed(rules, targetOf(c), checked(Since, given).since);
-      return `${c.req.path}?done=replayed`;
+      const { count } = await replayFailed(rules, targetOf(c), checked(Since, given).since);
+      return `${c.req.path}?done=replayed.${count}`;
     }),
   );
+
+  app.get(`${PATH}/events`, async (c) => {
+    const { id } = c.get('directory');
+    const { state, after } = checked(Filter, c.req.query());
+    const path = `${pathOf(c)}/webhook`;
+    return live(c, { directoryId: id, every: EVERY_MS }, async () => {
+      const { deliveries } = await deliveriesPage(reads, id, { state, after, limit: PAGE });
+      return renderedIn(c, <DeliveryList deliveries={deliveries} path={path} state={state} />);
+    });
+  });
 }
+
+interface DeliveryListProps {
+  readonly deliveries: readonly ListedDelivery[];
+  /** Of the Webhook page. */
+  readonly path: string;
+  readonly state: ShownState | undefined;
+}
+
+const DeliveryList: FC<DeliveryListProps> = ({ deliveries, path, state }) => (
+  <DeliveryTable deliveries={deliveries} path={path}>
+    {state === undefined ? (
+      <Empty title="No deliveries yet">
+        <a href={path}>Save a webhook URL</a> and upload a file: its delivery appears here.
+      </Empty>
+    ) : (
+      <Empty title={`No ${state} deliveries`} />
+    )}
+  </DeliveryTable>
+);

@@ -22,8 +22,8 @@ const DONE = {
   announced: 'This is the new delivery, about the file as it is now.',
 };
 const PROBLEMS = {
-  webhook_url: 'There is nowhere to send it: save a webhook URL first.',
-  delivery_id: 'It is still pending, and is sent again by itself.',
+  webhook_url: 'There is nowhere to send it. Save a webhook URL first.',
+  delivery_id: 'This delivery is still pending. berth sends it again automatically.',
 };
 
 export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void {
@@ -34,7 +34,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
   async function page(c: PageContext) {
     const delivery = await deliveryOf(c);
     return c.render(
-      <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
+      <DirectoryLayout tab="Webhook" page={`Delivery ${delivery.id.slice(0, 8)}`} done={DONE} problems={PROBLEMS}>
         <Summary of={delivery} list={listOf(c)} />
         <Attempts of={delivery.attempts} />
         <Request of={delivery} list={listOf(c)} secret={c.get('directory').webhook_secret} />
@@ -81,12 +81,12 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
     <Section title="Delivery">
       <Facts
         of={{
-          State: <DeliveryState of={state} />,
+          State: <DeliveryState of={state} isReplayed={replayed_as !== null} />,
           File: <Text of={clipped(delivery.filename, 300)} />,
           'Sent to': <Text of={delivery.url} />,
           Created: <Time at={delivery.inserted_at} />,
           'Next attempt': next_attempt_at === null ? undefined : <Time at={next_attempt_at} />,
-          'Sent again': replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
+          Replayed: replayed_as === null ? undefined : <a href={`${list}/${replayed_as}`}>as a new delivery</a>,
         }}
       />
       <div class="actions">
@@ -97,7 +97,7 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
         <a href={list}>All deliveries</a>
       </div>
       <p class="hint">
-        A replay sends the same body as a new delivery. An announcement tells of the file as it is now.
+        A replay sends the same body as a new delivery. An announcement describes the file as it is now.
       </p>
     </Section>
   );
@@ -105,7 +105,7 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
 
 const Attempts: FC<{ of: WholeDelivery['attempts'] }> = ({ of }) => (
   <Section title="Attempts">
-    {of.length === 0 && <p>None yet.</p>}
+    {of.length === 0 && <p>No attempts yet.</p>}
     {of.map((attempt) => (
       <>
         <h3>
@@ -122,13 +122,13 @@ const Attempts: FC<{ of: WholeDelivery['attempts'] }> = ({ of }) => (
 
 /** Without the headers that each attempt has its own of: they are not kept. */
 const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (
-  <Section title="Request" about="The same bytes at every attempt.">
+  <Section title="Request" about="Every attempt sends the same bytes.">
     <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>
     <h3>Headers</h3>
     <pre>{`content-type: application/json\nwebhook-id: ${id}`}</pre>
     <p>
-      <code>webhook-timestamp</code> and the signatures are made at each attempt, with the secret of that moment, and
-      are not kept. With today's secret, the body is signed
+      <code>webhook-timestamp</code> and the signatures are made for each attempt and are not kept. With today's secret,
+      the body's signature is
     </p>
     <pre>x-service-signature: {signatureHeader(sign(body, secret))}</pre>
   </Section>

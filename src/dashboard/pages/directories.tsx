@@ -1,18 +1,20 @@
 /** All directories of the account, and a new one. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
+import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import { type CreateDependencies, createDirectory } from '../../directories/create.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { Empty, Pager, Section } from '../components/section.tsx';
+import { Empty, Folding, Pager } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
-import { Text } from '../components/text.tsx';
-import { Size, Time } from '../components/values.tsx';
+import { Name } from '../components/text.tsx';
+import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, listingIn, sortOf } from '../directories-view.ts';
 import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
+import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { showOnce } from '../shown-once.ts';
 
@@ -27,30 +29,27 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
     const ids = rows.map(({ id }) => id);
     const failing = await failingWebhooks(reads, ids);
     const now = rules.clock.now();
+    const { plan, accountId } = c.get('user').principal;
+    const limit = DIRECTORY_LIMITS[plan];
+    const isFull = limit !== undefined && (await storedIn(reads, accountId)).directories >= limit;
     const isNew = rows.length === 0 && listing.search === '' && !listing.after && !listing.before;
     const start = { ...listing, after: undefined, before: undefined };
-    const toNew = (
-      <a class="button" href="#new">
-        New directory
-      </a>
-    );
     return c.render(
-      <Layout title="Directories" done={DONE} actions={toNew}>
+      <Layout title="Directories" done={DONE}>
+        {isFull ? <Full limit={limit} /> : <NewDirectory isOpen={isNew} />}
         {!isNew && <Search listing={listing} />}
         <Table
           caption="Directories of your account"
           columns={[
             columnOf(start, 'name', 'Name'),
             'Username',
-            columnOf(start, 'storage', 'Storage'),
+            { ...columnOf(start, 'storage', 'Storage'), kind: 'number' },
             columnOf(start, 'upload', 'Last upload'),
             columnOf(start, 'created', 'Created'),
             'State',
           ]}
           rows={rows.map((row) => [
-            <a href={`${DIRECTORIES}/${row.id}`}>
-              <Text of={row.name} />
-            </a>,
+            <Name of={row.name} href={`${DIRECTORIES}/${row.id}`} />,
             <code>{row.sftp_username}</code>,
             <Size bytes={row.storage_bytes} />,
             <Time at={row.last_upload_at === 0 ? null : row.last_upload_at} />,
@@ -60,11 +59,11 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
         >
           {isNew ? (
             <Empty title="No directories yet">
-              Create the first one below. Its customer can log in over SFTP at once.
+              Create the first one above. Its customer can log in over SFTP at once.
             </Empty>
           ) : (
             <Empty title={listing.search === '' ? 'Nothing more here' : 'Nothing found'}>
-              <a href={DIRECTORIES}>{listing.search === '' ? 'To the first page' : 'Clear the search'}</a>
+              <a href={DIRECTORIES}>{listing.search === '' ? 'Go to the first page' : 'Clear the search'}</a>
             </Empty>
           )}
         </Table>
@@ -73,7 +72,6 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
           previous={previous && addressOf({ ...start, before: previous })}
           next={next && addressOf({ ...start, after: next })}
         />
-        <NewDirectory />
       </Layout>,
     );
   }
@@ -91,7 +89,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
       };
       const { accountId } = c.get('user').principal;
       const { directory, password } = await createDirectory(rules, accountId, fields, askerOf(c));
-      const made = `${DIRECTORIES}/${directory.id}`;
+      const made = `${DIRECTORIES}/${directory.id}/connect`;
       showOnce(c, { kind: 'sftp-password', value: password, page: made });
       return `${made}?done=created`;
     }),
@@ -101,15 +99,23 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
 const Search: FC<{ listing: Listing }> = ({ listing }) => (
   <form class="toolbar" role="search">
     <input type="hidden" name="sort" value={sortOf(listing)} />
-    <Field label="Search" name="q" type="search" value={listing.search} hint="Name, username, slug or external id." />
+    <Field label="Search" name="q" type="search" value={listing.search} placeholder="Name, username or external id" />
     <button class="plain">Search</button>
     {listing.search !== '' && <a href={DIRECTORIES}>Clear the search</a>}
   </form>
 );
 
+const Full: FC<{ limit: number }> = ({ limit }) => (
+  <p class="secret">
+    Your plan has {counted(limit)} {limit === 1 ? 'directory, and it is' : 'directories, and all are'} in use. Delete
+    one to create another, or ask the operator of this server for a larger plan.
+  </p>
+);
+
 /** A name is enough. */
-const NewDirectory: FC = () => (
-  <Section title="New directory" id="new" about="It is live at once, with a username and a password of its own.">
+const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
+  <Folding title="New directory" isOpen={isOpen}>
+    <p class="quiet">It is live at once, with a username and a password of its own.</p>
     <Form action={DIRECTORIES}>
       <NameField hint="A customer or a purpose, such as Acme Corp." />
       <Folded summary="More settings" fields={['description', 'external_id', 'max_connections', 'retention_days']}>
@@ -119,10 +125,10 @@ const NewDirectory: FC = () => (
           name="retention_days"
           type="number"
           value="0"
-          hint="Older files are deleted; 0 keeps them. It cannot be changed later."
+          hint="Files are deleted after so many days; 0 keeps them. It cannot be changed later."
         />
       </Folded>
       <button>Create directory</button>
     </Form>
-  </Section>
+  </Folding>
 );

@@ -1,128 +1,151 @@
-/** A directory: how one gets in, who may, what it is, and its end. Its forms post to paths below it. */
+/** A directory at a glance: what came in last, what it holds, whether its webhook gets through, who is connected, who was refused. */
 import type { Hono } from 'hono';
-import { updateAccess } from '../../directories/access.ts';
-import type { CreateDependencies } from '../../directories/create.ts';
-import { deleteDirectory } from '../../directories/delete.ts';
-import { renewPassword } from '../../directories/password.ts';
-import { addPublicKey, publicKeysOf, removePublicKey } from '../../directories/public-keys.ts';
-import { setQuota } from '../../directories/quota.ts';
-import type { Target } from '../../directories/target.ts';
-import { updateAuth, updateBasics } from '../../directories/update.ts';
-import { ValidationError } from '../../errors.ts';
-import type { PublicHostKeys } from '../../sftp/public-host-keys.ts';
+import type { FC } from 'hono/jsx';
+import type { Clock } from '../../clock.ts';
+import type { DirectoriesTable, Tables } from '../../db/schema.ts';
+import type { Kysely } from 'kysely';
+import type { LiveSessions } from '../../directories/end-session.ts';
+import type { LoginLog } from '../../reports/login-log.ts';
+import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
+import { DayChart, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { DirectoryState } from '../components/directory.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
-import { Copyable, Secret } from '../components/values.tsx';
-import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
-import { submitted } from '../form.ts';
-import { adminOnly } from '../guard.ts';
-import { failingWebhooks } from '../queries/failing-webhooks.ts';
-import { showOnce, takeShownOnce } from '../shown-once.ts';
-import { Access, accessFields, quotaFields } from './directory/access.tsx';
-import { clientCommands } from './directory/client-commands.ts';
-import { Connection } from './directory/connection.tsx';
-import { Delete, Details, isNameTyped, Settings, settingsFields } from './directory/settings.tsx';
-import { SignIn } from './directory/sign-in.tsx';
+import { Section } from '../components/section.tsx';
+import { clipped, Name, Text } from '../components/text.tsx';
+import { Badge, counted, Facts, Size, sizeInWords, Time } from '../components/values.tsx';
+import { type DashboardEnv, pathOf } from '../environment.ts';
+import { directoryDays, lastDelivered, lastRefusal } from '../queries/directory.ts';
+import { type FailingWebhook, failingWebhooks } from '../queries/failing-webhooks.ts';
 
-const PATH = '/dashboard/directories/:id';
+export interface DirectoryDependencies {
+  readonly reads: Kysely<Tables>;
+  readonly clock: Clock;
+  readonly uploads: UploadList;
+  readonly sessions: LiveSessions;
+  readonly logins: LoginLog;
+}
 
-const DONE = {
-  created: 'The directory is live.',
-  saved: 'Saved.',
-  'key-added': 'The key is added. It counts from the next login on.',
-  'key-removed': 'The key is removed. Nobody logs in with it any more.',
-  password: 'There is a new password. The old one is refused from now on.',
-  suspended: 'Suspended. Live sessions have ended, and nobody can log in.',
-  resumed: 'Resumed. Logins work as before.',
-};
+export function directoryPage(app: Hono<DashboardEnv>, deps: DirectoryDependencies): void {
+  const { reads, clock, uploads, sessions, logins } = deps;
 
-export function directoryPage(
-  app: Hono<DashboardEnv>,
-  rules: CreateDependencies,
-  hostKeys: () => Promise<PublicHostKeys>,
-): void {
-  const { reads } = rules.database;
-
-  async function page(c: PageContext) {
+  app.get('/dashboard/directories/:id', async (c) => {
     const directory = c.get('directory');
-    const { inUse, next } = await hostKeys();
-    const keys = [...inUse, ...next];
-    const failing = await failingWebhooks(reads, [directory.id]);
-    const shown = { directory, path: pathOf(c), isAdmin: isAdmin(c) };
-    const { sftp_host: host, sftp_port: port, sftp_username: username } = directory;
-    const place = { host, port, username };
-    const commands = clientCommands(place, keys);
+    const { id, sftp_username: username } = directory;
+    const path = pathOf(c);
+    const days = daysIn(c.req.query('days'));
+    const [newest] = await uploads.list(id, { limit: 1 });
+    const failing = (await failingWebhooks(reads, [id])).get(id);
+    const byDay = await directoryDays(reads, directory, { now: clock.now(), days });
+    const unwritten = logins.recent(username)?.attempts.filter(({ kind }) => kind === 'refused') ?? [];
+    const refused = unwritten.at(-1) ?? (await lastRefusal(reads, id));
+    const connected = sessions.of(username).length;
+    const shown = byDay.map(({ day }) => day);
     return c.render(
-      <DirectoryLayout tab="Overview" done={DONE}>
+      <DirectoryLayout
+        tab="Overview"
+        actions={
+          <a class="button" href={`${path}/connect`}>
+            Connect
+          </a>
+        }
+      >
         <p>
-          <DirectoryState of={directory} isFailing={failing.has(directory.id)} now={rules.clock.now()} />
+          <DirectoryState of={directory} isFailing={failing !== undefined} now={clock.now()} />
         </p>
-        <Secret of={takeShownOnce(c)} label="SFTP password">
-          <p>
-            <Copyable text={commands.sftp} label="Command" />
-          </p>
-        </Secret>
-        <Connection place={place} hostKeys={keys} commands={commands} />
-        <SignIn {...shown} keys={await publicKeysOf(reads, directory.id)} />
-        <Access {...shown} />
-        <Settings {...shown} />
-        <Details directory={directory} />
-        <Delete {...shown} />
+        <div class="cards">
+          <Section title="At a glance">
+            <Facts
+              of={{
+                'Last upload': newest ? <LastUpload of={newest} path={path} /> : 'none yet',
+                Storage: <Storage of={directory} />,
+                'Connected now': <a href={`${path}/activity`}>{counted(connected)}</a>,
+                'Last refusal': refused ? (
+                  <>
+                    <Time at={refused.at} />: <Text of={clipped(refused.text, 200)} />
+                    {refused.address !== null && ` from ${refused.address}`}
+                  </>
+                ) : (
+                  'none known'
+                ),
+              }}
+            />
+          </Section>
+          <Section title="Webhook">
+            <Webhook
+              directory={directory}
+              path={path}
+              failing={failing}
+              delivered={failing ? undefined : await lastDelivered(reads, id)}
+            />
+          </Section>
+        </div>
+        <DaysChoice current={days} />
+        <div class="cards">
+          <Section title="Uploads" about={`Files received in the last ${days} days, by day in UTC.`}>
+            <p class="figure">{counted(byDay.reduce((sum, { uploads: each }) => sum + each, 0))}</p>
+            <DayChart
+              title="Uploads per day"
+              days={shown}
+              values={byDay.map(({ uploads: each }) => each)}
+              inWords={counted}
+            />
+          </Section>
+          <Section title="Storage" about="What the directory held, by day in UTC.">
+            <p class="figure">{sizeInWords(directory.storage_bytes)}</p>
+            <DayChart
+              title="Storage per day"
+              days={shown}
+              values={byDay.map(({ stored }) => stored)}
+              inWords={sizeInWords}
+            />
+          </Section>
+        </div>
       </DirectoryLayout>,
     );
-  }
-
-  app.get(PATH, page);
-
-  type Change = (c: PageContext, target: Target, given: FormFields) => Promise<unknown>;
-
-  /** What members change as well. */
-  const action = (name: string, done: string, change: Change): void => {
-    app.post(`${PATH}/${name}`, (c) =>
-      submitted(c, page, async (given) => {
-        await change(c, targetOf(c), given);
-        return `${pathOf(c)}?done=${done}`;
-      }),
-    );
-  };
-  const adminAction = (name: string, done: string, change: Change): void => {
-    app.use(`${PATH}/${name}`, adminOnly);
-    action(name, done, change);
-  };
-
-  action('settings', 'saved', (c, { accountId, id, asker }, given) =>
-    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), asker),
-  );
-  adminAction('auth-mode', 'saved', (_, { accountId, id, asker }, { auth_mode }) =>
-    updateAuth(rules, accountId, id, { auth_mode }, asker),
-  );
-  adminAction('password', 'password', async (c, { accountId, id, asker }) => {
-    const { password } = await renewPassword(rules, accountId, id, asker);
-    showOnce(c, { kind: 'sftp-password', value: password, page: pathOf(c) });
   });
-  adminAction('public-keys', 'key-added', (_, { accountId, id, asker }, { public_key }) =>
-    addPublicKey(rules, accountId, id, { public_key }, asker),
-  );
-  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, asker }, { fingerprint = '' }) =>
-    removePublicKey(rules, accountId, id, fingerprint, asker),
-  );
-  for (const [name, done, suspended] of [
-    ['suspend', 'suspended', true],
-    ['resume', 'resumed', false],
-  ] as const)
-    adminAction(name, done, (_, { accountId, id, asker }) => updateAccess(rules, accountId, id, { suspended }, asker));
-  adminAction('access', 'saved', (c, { accountId, id, asker }, given) =>
-    updateAccess(rules, accountId, id, accessFields(given, c.get('directory').expires_at), asker),
-  );
-  adminAction('quota', 'saved', (_, target, given) => setQuota(rules, target, quotaFields(given)));
-
-  app.post(`${PATH}/delete`, (c) =>
-    submitted(c, page, async ({ confirmation = '' }) => {
-      if (!isNameTyped(confirmation, c.get('directory').name))
-        throw new ValidationError({ confirmation: ['is not the name of this directory'] });
-      const { accountId, id, asker } = targetOf(c);
-      await deleteDirectory(rules, accountId, id, asker);
-      return '/dashboard/directories?done=deleted';
-    }),
-  );
 }
+
+const LastUpload: FC<{ of: UploadRow; path: string }> = ({ of: { path: file, uploaded_at }, path }) => (
+  <>
+    <Time at={uploaded_at} />: <Name of={clipped(displayName(file), 300)} href={`${path}/files`} />
+  </>
+);
+
+const Storage: FC<{ of: DirectoriesTable }> = ({ of: { storage_bytes, quota_bytes } }) => (
+  <>
+    <Size bytes={storage_bytes} />
+    {quota_bytes !== null && ` of ${sizeInWords(quota_bytes)}`}
+  </>
+);
+
+interface WebhookProps {
+  readonly directory: DirectoriesTable;
+  readonly path: string;
+  readonly failing: FailingWebhook | undefined;
+  /** When a delivery was last asked for that got through. */
+  readonly delivered: number | undefined;
+}
+
+const Webhook: FC<WebhookProps> = ({ directory: { webhook_url: url }, path, failing, delivered }) => {
+  if (url === null)
+    return (
+      <p>
+        None yet. <a href={`${path}/webhook`}>Set one</a>, and berth announces each file as soon as it is complete.
+      </p>
+    );
+  return (
+    <>
+      <Facts
+        of={{
+          State: failing ? <Badge kind="bad" text="failing" /> : <Badge kind="good" text="working" />,
+          URL: <Name of={url} href={`${path}/webhook`} />,
+          'Failed deliveries': failing && (
+            <a href={`${path}/webhook/deliveries?state=failed`}>{counted(failing.failed)}</a>
+          ),
+          'Failing since': failing && <Time at={failing.since} />,
+          'Last delivered': delivered === undefined ? undefined : <Time at={delivered} />,
+        }}
+      />
+    </>
+  );
+};

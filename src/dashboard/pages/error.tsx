@@ -30,18 +30,18 @@ export function notFoundPage(c: PageContext): Response | Promise<Response> {
 export function errorPage(error: Error, c: PageContext, log: Log): Response | Promise<Response> {
   const { id } = c.env.notes;
   if (error instanceof HTTPException && error.status < 500)
-    return page(c, error.status, 'This form was sent from another site, so nothing was done.');
+    return page(c, error.status, 'This form was sent from another site. Nothing was changed.');
   if (error instanceof ValidationError) return page(c, 422, 'Something in this address or form is wrong.');
   if (error instanceof BerthError && error.code.endsWith('_not_found')) return notFoundPage(c);
   if (error instanceof BerthError && error.code === 'rate_limited')
-    return page(c, 429, 'You, or others on your network, ask too often. Wait a minute and try again.');
+    return page(c, 429, 'Too many requests came from you or your network. Wait a minute and try again.');
   if (error instanceof BerthError) {
     if (error.code === 'storage_full') log.error({ err: error, request_id: id }, 'no space left');
     return page(c, STATUS[error.code] ?? 409, error.message);
   }
   if (isUnavailable(error)) return page(c, 503, 'berth is busy. Try again in a moment.');
   log.error({ err: error, request_id: id }, 'a request failed');
-  return page(c, 500, `Something went wrong here. Whoever runs this berth finds it in the log by ${id}.`);
+  return page(c, 500, `Something went wrong. The operator of this server can find it in the log as ${id}.`);
 }
 
 function page(c: PageContext, status: ContentfulStatusCode, message: string): Response | Promise<Response> {
@@ -49,10 +49,10 @@ function page(c: PageContext, status: ContentfulStatusCode, message: string): Re
   const Frame = visitor && !visitor.awaitsCode ? Layout : NarrowLayout;
   c.status(status);
   return c.render(
-    <Frame title={TITLES[status] ?? 'That did not work'}>
+    <Frame title={TITLES[status] ?? 'Something went wrong'}>
       <p>{message}</p>
       <p>
-        <a href="/dashboard">To the overview</a>
+        <a href="/dashboard">Go to the overview</a>
       </p>
     </Frame>,
   );

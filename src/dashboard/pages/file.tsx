@@ -1,18 +1,37 @@
-/** One file: fetched, and deleted after a question that needs no script. Who may do what is as in the API. */
+/** One file, or those that were selected: looked at, fetched, and deleted after a question that needs no script; and a new one. */
 import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import { type Micros } from '../../clock.ts';
+import { BerthError, errorMessage } from '../../errors.ts';
 import { fileAnswer } from '../../http/file-answer.ts';
+import { receivedBytes } from '../../http/received-bytes.ts';
+import { requestedPath } from '../../http/requested-path.ts';
 import type { Turn } from '../../http/turns.ts';
 import type { DirectoryFiles } from '../../uploads/directory-files.ts';
-import { displayName, type UploadList } from '../../uploads/upload-list.ts';
+import { displayName, type RecordedUpload, type UploadList } from '../../uploads/upload-list.ts';
 import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { Text } from '../components/text.tsx';
-import { Size, Time } from '../components/values.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, plainText, Text } from '../components/text.tsx';
+import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { queryOf, viewIn } from '../files-view.ts';
+import { isFormOf } from '../form-token.ts';
+import { previewKind, rowsIn, shownType, TEXT_BYTES } from '../preview.ts';
+import { MOST_ZIPPED, zipped } from '../zip.ts';
 
-const PATH = '/dashboard/directories/:id/files/:upload';
+const FILES = '/dashboard/directories/:id/files';
+const PATH = `${FILES}/:upload`;
+
+/** Files that one request is about: what a page lists. */
+const MOST_SELECTED = 100;
+/** Files that one account sends at once: each holds a descriptor. */
+const AT_ONCE = 16;
+/** Rows and characters of a cell in a preview. */
+const [MOST_ROWS, MOST_CELL] = [100, 200];
+/** Bytes by which a kind of file is known. */
+const FIRST_BYTES = 16;
 
 export interface FileDependencies {
   readonly uploads: UploadList;
@@ -20,23 +39,68 @@ export interface FileDependencies {
   readonly fileTurn: Turn;
 }
 
-export function filePages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileDependencies): void {
+export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void {
+  const { uploads, files, fileTurn } = deps;
+  /** The accounts whose files are on their way here. */
+  const coming: string[] = [];
+  selectedPages(app, deps);
+
   app.get(`${PATH}/content`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
     return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
   });
 
-  app.get(`${PATH}/delete`, async (c) => {
-    const { path, size_bytes, uploaded_at } = await uploads.byId(c.get('directory').id, c.req.param('upload'));
+  // As what it is, for a browser to show: an image within the preview, a PDF on its own.
+  app.get(`${PATH}/view`, async (c) => {
+    const directory = c.get('directory');
+    const found = await files.content(directory, c.req.param('upload'));
+    const type = shownType(displayName(found.upload.path), await beginningOf(found.content, FIRST_BYTES));
+    if (type === undefined) throw new BerthError('unsupported_media_type', 'This file is not what its name says.');
+    const answer = await fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
+    answer.headers.set('content-type', type);
+    answer.headers.set('content-disposition', 'inline');
+    return answer;
+  });
+
+  app.get(`${PATH}/preview`, async (c) => {
+    const { upload, content } = await files.content(c.get('directory'), c.req.param('upload'));
+    const name = displayName(upload.path);
+    const kind = previewKind(name);
+    const first = kind === 'table' || kind === 'text' ? await beginningOf(content, TEXT_BYTES) : Buffer.alloc(0);
+    const address = `${pathOf(c)}/files/${upload.id}`;
     return c.render(
-      <DirectoryLayout tab="Files">
-        <Section title="Delete this file?" about="It cannot be brought back.">
-          <p>
-            <Text of={displayName(path)} />, <Size bytes={size_bytes} />, <Time at={uploaded_at} />
-          </p>
+      <DirectoryLayout tab="Files" page="Preview">
+        <Section title="Preview">
+          <About of={upload} />
+          <div class="actions">
+            <a class="button" href={`${address}/content`}>
+              Download
+            </a>
+            {kind === 'pdf' && (
+              <a class="button plain" href={`${address}/view`} target="_blank">
+                Open the PDF
+              </a>
+            )}
+            <a href={listOf(c)}>All files</a>
+          </div>
+        </Section>
+        {kind === 'image' && <img class="preview" src={`${address}/view`} alt={name} />}
+        {kind === 'text' && <pre tabindex={0}>{first.toString().split(/\r?\n/).map(plainText).join('\n')}</pre>}
+        {kind === 'table' && <Rows text={first.toString()} />}
+        {content.size > first.length && first.length > 0 && <p class="quiet">This is the beginning of the file.</p>}
+      </DirectoryLayout>,
+    );
+  });
+
+  app.get(`${PATH}/delete`, async (c) => {
+    const upload = await uploads.byId(c.get('directory').id, c.req.param('upload'));
+    return c.render(
+      <DirectoryLayout tab="Files" page="Delete">
+        <Section title="Delete this file?" about="This cannot be undone.">
+          <About of={upload} />
           <Form class="actions">
-            <button class="danger">Delete file</button>
+            <button class="danger solid">Delete file</button>
             <a href={listOf(c)}>Cancel</a>
           </Form>
         </Section>
@@ -48,7 +112,163 @@ export function filePages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }:
     await files.remove(targetOf(c), c.req.param('upload'));
     return c.redirect(listOf(c, { done: 'deleted' }), 303);
   });
+
+  app.put(`${FILES}/:path{.+}`, async (c) => {
+    if (!isFormOf(c, c.req.header('x-csrf') ?? ''))
+      throw new BerthError('not_authorized', 'Reload the page and try again.');
+    const { incoming, untimed } = c.env;
+    const path = requestedPath(incoming.url ?? '', `${pathOf(c)}/files/`);
+    const { accountId } = c.get('user').principal;
+    if (coming.filter((each) => each === accountId).length >= AT_ONCE)
+      throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
+    coming.push(accountId);
+    untimed?.();
+    try {
+      await files.place(targetOf(c), path, receivedBytes(incoming));
+      return c.text('uploaded', 201);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      return c.text(`${error.message}.`, 409);
+    } finally {
+      coming.splice(coming.indexOf(accountId), 1);
+    }
+  });
 }
+
+/** Several files at once. */
+function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileDependencies): void {
+  async function selectedIn(c: PageContext): Promise<string[]> {
+    const { file = [] } = await c.req.parseBody({ all: true });
+    const ids = [file].flat().filter((id) => typeof id === 'string');
+    return [...new Set(ids)].slice(0, MOST_SELECTED);
+  }
+
+  app.post(`${FILES}/selected`, async (c) => {
+    const ids = await selectedIn(c);
+    const { do: wanted } = await c.req.parseBody();
+    if (ids.length === 0) throw new BerthError('file_conflict', 'No file is selected. Tick one or more files first.');
+    const { id } = c.get('directory');
+    const chosen = await Promise.all(ids.map((each) => uploads.byId(id, each)));
+    return wanted === 'zip' ? zip(c, chosen) : askBeforeDelete(c, chosen);
+  });
+
+  function askBeforeDelete(c: PageContext, chosen: readonly RecordedUpload[]) {
+    const bytes = chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+    return c.render(
+      <DirectoryLayout tab="Files" page="Delete">
+        <Section title={`Delete ${countOf(chosen)}?`} about="This cannot be undone.">
+          <p>
+            <Size bytes={bytes} /> in all:
+          </p>
+          <ul>
+            {chosen.map(({ path }) => (
+              <li>
+                <Text of={clipped(displayName(path), 300)} />
+              </li>
+            ))}
+          </ul>
+          <Form class="actions" action={`${pathOf(c)}/files/delete-selected${queryOf(viewIn(c.req.query()))}`}>
+            {chosen.map(({ id }) => (
+              <input type="hidden" name="file" value={id} />
+            ))}
+            <button class="danger solid">Delete {countOf(chosen)}</button>
+            <a href={listOf(c)}>Cancel</a>
+          </Form>
+        </Section>
+      </DirectoryLayout>,
+    );
+  }
+
+  app.post(`${FILES}/delete-selected`, async (c) => {
+    const left: { readonly id: string; readonly why: string }[] = [];
+    const ids = await selectedIn(c);
+    for (const id of ids)
+      try {
+        await files.remove(targetOf(c), id);
+      } catch (error) {
+        // Of one that has gone there is nothing to say.
+        if (error instanceof BerthError && error.code === 'upload_not_found') continue;
+        if (!(error instanceof BerthError)) throw error;
+        left.push({ id, why: errorMessage(error) });
+      }
+    if (left.length === 0) return c.redirect(listOf(c, { done: 'all-deleted' }), 303);
+    const reasons = [...new Set(left.map(({ why }) => why))].join('. ');
+    throw new BerthError('file_in_use', `${left.length} of ${ids.length} files could not be deleted. ${reasons}.`);
+  });
+
+  async function zip(c: PageContext, chosen: readonly RecordedUpload[]): Promise<Response> {
+    const directory = c.get('directory');
+    if (chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0) > MOST_ZIPPED)
+      throw new BerthError(
+        'file_conflict',
+        'The selected files are over 4 GB. Select fewer, or download them one by one.',
+      );
+    const found = await Promise.all(chosen.map(({ id }) => files.content(directory, id)));
+    const { outgoing } = c.env;
+    await fileTurn(directory.account_id, outgoing);
+    const archive = zipped(
+      found.map(({ upload, content }) => ({
+        name: displayName(upload.path),
+        size: content.size,
+        modified: dateOf(upload.uploaded_at),
+        read: () => content.read(0, content.size),
+      })),
+    );
+    // A file that has changed meanwhile ends the connection: an archive that is cut cannot be taken for a whole one.
+    const bytes = async function* () {
+      try {
+        yield* archive;
+      } catch {
+        outgoing.destroy();
+      }
+    };
+    return new Response(ReadableStream.from(bytes()), {
+      headers: {
+        'content-type': 'application/zip',
+        'content-disposition': `attachment; filename="${directory.slug.replaceAll(/[^\w.-]/g, '_')}.zip"`,
+        'x-content-type-options': 'nosniff',
+      },
+    });
+  }
+}
+
+const countOf = ({ length }: { readonly length: number }): string => `${length} ${length === 1 ? 'file' : 'files'}`;
+
+const dateOf = (at: Micros): Date => new Date(at / 1000);
+
+async function beginningOf(
+  content: { readonly size: number; read(from: number, to: number): AsyncIterable<Buffer> },
+  most: number,
+) {
+  const chunks: Buffer[] = [];
+  for await (const chunk of content.read(0, Math.min(most, content.size))) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at } }) => (
+  <Facts
+    of={{
+      Name: <Text of={clipped(displayName(path), 1000)} />,
+      Size: <Size bytes={size_bytes} />,
+      Uploaded: <Time at={uploaded_at} />,
+    }}
+  />
+);
+
+/** The first row names the columns. */
+const Rows: FC<{ text: string }> = ({ text }) => {
+  const [head = [], ...rows] = rowsIn(text, MOST_ROWS + 1);
+  const cell = (value: string) => <Text of={clipped(value, MOST_CELL)} />;
+  return (
+    <Table
+      caption={`The first ${rows.length} rows`}
+      columns={head.map((name) => clipped(name, MOST_CELL))}
+      rows={rows.map((row) => head.map((_, index) => cell(row[index] ?? '')))}
+    >
+      <p class="quiet">The file has no rows.</p>
+    </Table>
+  );
+};
 
 /** The list that the reader comes from. */
 function listOf(c: PageContext, more?: Record<string, string>): string {

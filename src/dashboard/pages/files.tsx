@@ -1,21 +1,27 @@
-/** The files of a directory: the newest uploads, its folders, and a search. */
+/** The files of a directory: the newest uploads, its folders, and a search; files come from the reader's computer, too. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../db/schema.ts';
-import { folderPage, prefixPage } from '../../uploads/folders.ts';
-import type { UploadList } from '../../uploads/upload-list.ts';
+import type { DirectoriesTable, Tables } from '../../db/schema.ts';
+import { displayName, pathOf as pathText } from '../../uploads/file-path.ts';
+import { folderPage } from '../../uploads/folders.ts';
+import type { UploadList, UploadRow } from '../../uploads/upload-list.ts';
+import { csvAnswer, timeCell } from '../csv.ts';
 import { FileList, FolderPath } from '../components/file-list.tsx';
-import { Field } from '../components/form.tsx';
+import { Field, Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
-import type { DashboardEnv } from '../environment.ts';
+import { clipped, plainText } from '../components/text.tsx';
+import { counted, sizeInWords } from '../components/values.tsx';
+import { type DashboardEnv, pathOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
+import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 
-const PAGE = 100;
+/** As many as weigh less than 60 KB. */
+const PAGE = 75;
 
-const DONE = { deleted: 'The file has been deleted.' };
+const DONE = { deleted: 'The file has been deleted.', 'all-deleted': 'The files have been deleted.' };
 
 export interface FilesDependencies {
   readonly reads: Kysely<Tables>;
@@ -26,43 +32,105 @@ export interface FilesDependencies {
 export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): void {
   app.get('/dashboard/directories/:id/files', async (c) => {
     const view = viewIn(c.req.query());
-    const list = await listOf(deps, c.get('directory').id, view);
+    const directory = c.get('directory');
+    const list = await listOf(deps, directory.id, view);
+    const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
-        <Links class="tabs" label="Views" links={VIEWS} current={TITLES[view.kind]} />
+        <Links class="views" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">
-          <Field label="Path begins with" name="prefix" type="search" value={c.req.query('prefix')} />
+          <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />
           <button class="plain">Search</button>
+          <Totals directory={directory} count={await fileCount(deps.reads, directory.id)} />
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
-        <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
+        <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
+          <div data-live={`files/events${new URL(c.req.url).search}`}>{list}</div>
+          <div class="actions">
+            <button class="plain" name="do" value="zip">
+              Download selected
+            </button>
+            <button class="danger" name="do" value="delete">
+              Delete selected
+            </button>
+          </div>
+        </Form>
+        <Upload address={`${pathOf(c)}/files/${addressOf(folder)}`} />
       </DirectoryLayout>,
     );
   });
 
+  app.get('/dashboard/directories/:id/files/export.csv', (c) =>
+    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(deps, c.get('directory').id)),
+  );
+
   app.get('/dashboard/directories/:id/files/events', async (c) => {
     const { id } = c.get('directory');
     const view = viewIn(c.req.query());
-    return deps.live(c, id, async () => (await listOf(deps, id, view)).toString());
+    return deps.live(c, { directoryId: id }, async () => (await listOf(deps, id, view)).toString());
   });
+}
+
+/** Uploads that are read at once for an export. */
+const CSV_LOT = 1000;
+
+async function* csvRows({ uploads }: FilesDependencies, directoryId: string) {
+  for (let after: UploadRow | undefined, hasMore = true; hasMore;) {
+    const rows = await uploads.list(directoryId, { limit: CSV_LOT, after });
+    for (const { id, path, size_bytes, uploaded_at } of rows)
+      yield [id, displayName(path), size_bytes, timeCell(uploaded_at)];
+    after = rows.at(-1);
+    hasMore = rows.length === CSV_LOT;
+  }
 }
 
 const TITLES: Readonly<Record<FilesView['kind'], string>> = {
   newest: 'Newest uploads',
   folder: 'Folders',
-  search: 'Found by their paths',
+  search: 'Search results',
 };
 
 const VIEWS = { [TITLES.newest]: '?', [TITLES.folder]: '?folder=' };
+
+const Totals: FC<{ directory: DirectoriesTable; count: number }> = ({ directory, count }) => (
+  <p class="quiet">
+    {count > COUNTED_FILES
+      ? `Over ${counted(COUNTED_FILES)} files`
+      : `${counted(count)} ${count === 1 ? 'file' : 'files'}`}
+    {`, ${sizeInWords(directory.storage_bytes)} in all. `}
+    <a href="files/export.csv">Export uploads as CSV</a>
+  </p>
+);
+
+/** `address`: of the folder; the name of a file follows. Shown by the script, which sends files one after the other. */
+const Upload: FC<{ address: string }> = ({ address }) => (
+  <Form class="drop" upload={address}>
+    <label for="upload">Upload files from this computer</label>
+    <input type="file" id="upload" multiple />
+    <p class="hint">
+      Or drop them here. They are for your customer to fetch: no webhook is sent, and Folders lists them.
+    </p>
+    <div role="status"></div>
+  </Form>
+);
+
+/** A folder in an address: each of its names percent-encoded byte by byte, with a slash after it. */
+function addressOf(folder: Buffer): string {
+  if (folder.length === 0) return '';
+  const byte = (character: string) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`;
+  const names = pathText(folder).split('/');
+  return `${names.map((name) => name.replaceAll(/[^\w.-]/g, byte)).join('/')}/`;
+}
 
 /** What the page shows again whenever a file comes or goes. */
 async function listOf(deps: FilesDependencies, directoryId: string, view: FilesView) {
   const { entries, next } = await pageOf(deps, directoryId, view);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
-  const caption = `${TITLES[view.kind]}. New files appear by themselves.`;
+  const caption = `${TITLES[view.kind]}. New files appear automatically.`;
   return (
     <>
       <FileList caption={caption} entries={entries} view={view} />
+      {entries.length === 0 && <p>Nothing found yet. The search goes on with the next page.</p>}
       <Pager of="files" first={view.after && queryOf(view)} next={next && queryOf(view, { after: next })} />
     </>
   );
@@ -78,20 +146,24 @@ async function pageOf({ reads, uploads }: FilesDependencies, directoryId: string
   const from = Buffer.from(view.after ?? '', 'base64url');
   const { entries, next } = await (view.kind === 'folder'
     ? folderPage(reads, directoryId, view.folder, { from, limit: PAGE })
-    : prefixPage(reads, directoryId, view.prefix, { from, limit: PAGE }));
+    : searchPage(reads, directoryId, view.text, { from, limit: PAGE }));
   return { entries, next: next?.toString('base64url') };
 }
 
-const NoFiles: FC<{ view: FilesView }> = ({ view }) =>
-  view.kind === 'newest' ? (
-    <Empty title="No uploads yet">
-      Connect as the Overview of this directory says, and put a file there: it appears here at once.
-    </Empty>
-  ) : (
-    <Empty title={view.kind === 'folder' ? 'This folder is empty' : 'No file begins so'}>
-      <a href="?">See the newest uploads</a>
+const NoFiles: FC<{ view: FilesView }> = ({ view }) => {
+  if (view.kind === 'newest')
+    return (
+      <Empty title="No uploads yet">
+        <a href="connect">Connect</a> and put a file there: it appears here at once.
+      </Empty>
+    );
+  const text = view.kind === 'search' ? plainText(clipped(view.text, 100)) : '';
+  return (
+    <Empty title={view.kind === 'folder' ? 'This folder is empty' : `No path contains "${text}".`}>
+      <a href="?">Show the newest uploads</a>
     </Empty>
   );
+};
 
 /** Among the newest uploads: its file may have gone. */
 function placeIn(after = '') {

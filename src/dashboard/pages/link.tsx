@@ -35,7 +35,7 @@ export function linkPage(app: Hono<DashboardEnv>, deps: PasswordDependencies): v
     const token = c.req.param('token');
     if (!(await ownerOf(token))) return gone(c);
     return submitted(c, page, async ({ password = '', repeated = '' }) => {
-      if (password !== repeated) throw new ValidationError({ repeated: ['is not the same'] });
+      if (password !== repeated) throw new ValidationError({ repeated: ['The passwords don’t match.'] });
       const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `POST ${PATH}` };
       const entered = await setPasswordByLink(deps, { token, password }, request);
       // Used just now by somebody else: its page says so.
@@ -49,8 +49,8 @@ function gone(c: PageContext): Response | Promise<Response> {
   return c.render(
     <NarrowLayout title="This link does not work">
       <p>
-        A link works once, for 24 hours, and only until there is a newer one. Ask an admin of your account, or whoever
-        runs this berth, for another.
+        A link works once, for 24 hours, and only until a newer one is created. Ask an admin of your account, or the
+        operator of this server, for another.
       </p>
       <p>
         <a href="/dashboard/sign-in">Sign in with your password</a>
@@ -68,7 +68,7 @@ const PasswordPage: FC<{ email: string }> = ({ email }) => (
       <PasswordField
         label="Password"
         name="password"
-        hint="At least 12 characters, and none of the common ones."
+        hint="At least 12 characters, and not a common password"
         isRequired
       />
       <PasswordField label="Once more" name="repeated" isRequired />

@@ -1,18 +1,20 @@
-/** How the account is doing: what came in, what is stored, who was refused, whose webhooks fail. For those who begin, what to do first. */
+/** How the account is doing: what came in, what is stored, who was refused, whose webhooks fail; and the first steps until they are done. */
 import type { Hono } from 'hono';
-import type { FC, PropsWithChildren } from 'hono/jsx';
-import { type Clock, formatMicros, type Micros, SECOND } from '../../clock.ts';
+import type { FC } from 'hono/jsx';
+import { allowsApi } from '../../accounts/plans.ts';
+import { type Clock, type Micros, SECOND } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
-import { BarChart } from '../components/chart.tsx';
+import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
+import { FailingTable } from '../components/failing-webhooks.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { Text } from '../components/text.tsx';
-import { Badge, sizeInWords, Time } from '../components/values.tsx';
+import { Badge, counted, sizeInWords, Time } from '../components/values.tsx';
 import type { DashboardEnv } from '../environment.ts';
-import { type FailingDirectory, failingDirectories } from '../queries/failing-webhooks.ts';
+import { failingDirectories } from '../queries/failing-webhooks.ts';
 import {
+  type Begun,
+  begunIn,
   type DayOfUploads,
-  newestDirectory,
   type Refusals,
   refusalsByDay,
   storageByDay,
@@ -20,185 +22,194 @@ import {
   storedIn,
   uploadsByDay,
 } from '../queries/overview.ts';
+import { FAILING } from './failing-webhooks.tsx';
 
-const DAYS = 30;
 /** After how long it is said that sshd's log is not read: a quiet one is noted each ten minutes. */
 const UNREAD = 1200 * SECOND;
 /** Directories with failing webhooks that are named. */
 const NAMED = 5;
-
-export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clock }: OverviewDependencies): void {
-  app.get('/dashboard', async (c) => {
-    const { accountId } = c.get('user').principal;
-    const span = { now: clock.now(), days: DAYS };
-    const [days, stored, held, refusals, failing, newest] = await Promise.all([
-      uploadsByDay(reads, accountId, span),
-      storedIn(reads, accountId),
-      storageByDay(reads, accountId, span),
-      refusalsByDay(reads, accountId, span),
-      failingDirectories(reads, accountId, NAMED + 1),
-      newestDirectory(reads, accountId),
-    ]);
-    const isNew = stored.bytes === 0 && days.every(({ uploads }) => uploads === 0);
-    return c.render(
-      <Layout title="Overview">
-        {failing.length > 0 && <FailingWebhooks failing={failing} />}
-        {isNew ? (
-          <FirstSteps newest={newest} />
-        ) : (
-          <Numbers days={days} stored={stored} held={held} hasFailing={failing.length > 0}>
-            <RefusedLogins refusals={refusals} days={days} now={span.now} />
-          </Numbers>
-        )}
-      </Layout>,
-    );
-  });
-}
 
 interface OverviewDependencies {
   readonly database: Pick<Database, 'reads'>;
   readonly clock: Clock;
 }
 
-const FailingWebhooks: FC<{ failing: readonly FailingDirectory[] }> = ({ failing }) => (
-  <Section title="Failing webhooks" about="Their receivers refused or did not answer. Deliveries can be replayed.">
-    <div class="scroll" tabindex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Directory</th>
-            <th scope="col" class="number">
-              Failed deliveries
-            </th>
-            <th scope="col">Since</th>
-          </tr>
-        </thead>
-        <tbody>
-          {failing.slice(0, NAMED).map(({ id, name, failed, since }) => (
-            <tr>
-              <td>
-                <a href={`/dashboard/directories/${id}/webhook`}>
-                  <Text of={name} />
-                </a>
-              </td>
-              <td class="number">{failed}</td>
-              <td>
-                <Time at={since} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-    {failing.length > NAMED && (
-      <p>
-        <a href="/dashboard/directories">And more, in the list of directories</a>
-      </p>
-    )}
-  </Section>
-);
+export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clock }: OverviewDependencies): void {
+  app.get('/dashboard', async (c) => {
+    const { accountId, plan } = c.get('user').principal;
+    const span = { now: clock.now(), days: daysIn(c.req.query('days')) };
+    const [days, stored, held, refusals, failing, begun] = await Promise.all([
+      uploadsByDay(reads, accountId, span),
+      storedIn(reads, accountId),
+      storageByDay(reads, accountId, span),
+      refusalsByDay(reads, accountId, span),
+      failingDirectories(reads, accountId, NAMED + 1),
+      begunIn(reads, accountId),
+    ]);
+    const isNew = stored.bytes === 0 && !begun.hasUpload && days.every(({ uploads }) => uploads === 0);
+    return c.render(
+      <Layout
+        title="Overview"
+        actions={
+          !isNew && (
+            <a class="button" href="/dashboard/directories#name">
+              New directory
+            </a>
+          )
+        }
+      >
+        {failing.length > 0 && (
+          <Section
+            title="Failing webhooks"
+            about="Their receivers refused or did not answer. Deliveries can be replayed."
+          >
+            <FailingTable of={failing.slice(0, NAMED)} />
+            {failing.length > NAMED && (
+              <p>
+                <a href={FAILING}>All directories with failing webhooks</a>
+              </p>
+            )}
+          </Section>
+        )}
+        <FirstSteps begun={begun} needsKey={allowsApi(plan)} />
+        {!isNew && (
+          <Numbers
+            days={days}
+            stored={stored}
+            held={held}
+            refusals={refusals}
+            span={span}
+            isHealthy={failing.length === 0}
+          />
+        )}
+      </Layout>,
+    );
+  });
+}
 
 interface NumbersProps {
   readonly days: readonly DayOfUploads[];
   readonly stored: Stored;
   readonly held: readonly (number | undefined)[];
-  readonly hasFailing: boolean;
+  readonly refusals: Refusals;
+  readonly span: { readonly now: Micros; readonly days: Days };
+  readonly isHealthy: boolean;
 }
 
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
-const counted = (count: number): string => count.toLocaleString('en');
 
-const Numbers: FC<PropsWithChildren<NumbersProps>> = ({ days, stored, held, hasFailing, children }) => {
+const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealthy }) => {
   const [uploads, bytes] = [days.map((day) => day.uploads), days.map((day) => day.bytes)];
+  const shown = days.map(({ day }) => day);
   // Of today, what is there now.
   const storage = [...held.slice(0, -1), stored.bytes];
   return (
-    <div class="cards">
-      <Section title="Uploads" about={`Files received in the last ${DAYS} days, by day in UTC.`}>
-        <p class="figure">{counted(sum(uploads))}</p>
-        <DayChart title="Uploads per day" days={days} values={uploads} inWords={counted} />
-      </Section>
-      <Section title="Data received" about={`Bytes in those files, by day in UTC.`}>
-        <p class="figure">{sizeInWords(sum(bytes))}</p>
-        <DayChart title="Data per day" days={days} values={bytes} inWords={sizeInWords} />
-      </Section>
-      <Section title="Storage">
-        <p class="figure">{sizeInWords(stored.bytes)}</p>
-        <p>
-          in{' '}
-          <a href="/dashboard/directories">
-            {counted(stored.directories)} {stored.directories === 1 ? 'directory' : 'directories'}
-          </a>
-        </p>
-        <DayChart title="Storage per day" days={days} values={storage} inWords={sizeInWords} />
-      </Section>
-      {children}
-      <Section title="Health">
-        <p>{hasFailing ? 'Some webhooks fail: see above.' : 'No webhook is failing.'}</p>
-        <p class="quiet">Refused logins, with their reasons, are on the Activity page of each directory.</p>
-      </Section>
-    </div>
+    <>
+      <DaysChoice current={span.days} />
+      <div class="cards">
+        <Section title="Uploads" about={`Files received in the last ${span.days} days, by day in UTC.`}>
+          <p class="figure">{counted(sum(uploads))}</p>
+          <DayChart title="Uploads per day" days={shown} values={uploads} inWords={counted} />
+        </Section>
+        <Section title="Data received" about="The size of those files, by day in UTC.">
+          <p class="figure">{sizeInWords(sum(bytes))}</p>
+          <DayChart title="Data per day" days={shown} values={bytes} inWords={sizeInWords} />
+        </Section>
+        <Section title="Storage" about="What all directories held, by day in UTC.">
+          <p class="figure">{sizeInWords(stored.bytes)}</p>
+          <p>
+            in{' '}
+            <a href="/dashboard/directories">
+              {counted(stored.directories)} {stored.directories === 1 ? 'directory' : 'directories'}
+            </a>
+          </p>
+          <DayChart title="Storage per day" days={shown} values={storage} inWords={sizeInWords} />
+        </Section>
+        <RefusedLogins refusals={refusals} shown={shown} span={span} />
+        {isHealthy && (
+          <Section title="Health">
+            <p>
+              <Badge kind="good" text="healthy" /> No webhook is failing.
+            </p>
+          </Section>
+        )}
+      </div>
+    </>
   );
 };
 
-interface RefusedLoginsProps {
-  readonly refusals: Refusals;
-  readonly days: readonly DayOfUploads[];
-  readonly now: Micros;
+interface RefusedLoginsProps extends Pick<NumbersProps, 'refusals' | 'span'> {
+  readonly shown: readonly Micros[];
 }
 
-const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }, days, now }) =>
+const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }, shown, span: { now, days } }) =>
   knownUntil === undefined ? (
     <Section title="Refused logins">
-      <p>Not known: sshd’s log is in no journal here.</p>
+      <p>Not known yet: berth has not found sshd’s log.</p>
     </Section>
   ) : (
-    <Section title="Refused logins" about={`In the last ${DAYS} days, by day in UTC.`}>
+    <Section
+      title="Refused logins"
+      about={`In the last ${days} days, by day in UTC. Reasons are on each directory's Activity page.`}
+    >
       <p class="figure">{counted(sum(byDay))}</p>
       {now - knownUntil > UNREAD && (
         <p>
           sshd’s log has not been read since <Time at={knownUntil} />.
         </p>
       )}
-      <DayChart title="Refused logins per day" days={days} values={byDay} inWords={counted} />
+      <DayChart title="Refused logins per day" days={shown} values={byDay} inWords={counted} />
     </Section>
   );
 
-interface DayChartProps {
-  readonly title: string;
-  readonly days: readonly DayOfUploads[];
-  /** Of each day; undefined where nothing is known. */
-  readonly values: readonly (number | undefined)[];
-  inWords(value: number): string;
+interface Step {
+  readonly isDone: boolean;
+  readonly name: string;
+  readonly address: string;
+  readonly about: string;
 }
 
-const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) => {
-  const bars = days.map(({ day }, index) => {
-    const value = values[index];
-    const text = value === undefined ? 'not known' : inWords(value);
-    return { name: formatMicros(day).slice(0, 10), value: value ?? 0, text };
-  });
-  return <BarChart title={title} of="Day" bars={bars} />;
-};
-
-const FirstSteps: FC<{ newest: { id: string; webhook_url: string | null } | undefined }> = ({ newest }) => {
+/** Until all are done. */
+const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }) => {
+  const { newest } = begun;
   const page = newest === undefined ? '/dashboard/directories' : `/dashboard/directories/${newest.id}`;
+  const steps: Step[] = [
+    {
+      isDone: newest !== undefined,
+      name: 'Create a directory',
+      address: '/dashboard/directories#name',
+      about: 'Each directory has its own SFTP login and is invisible to the others.',
+    },
+    {
+      isDone: begun.hasUpload,
+      name: 'Log in and upload a file',
+      address: newest ? `${page}/connect` : page,
+      about: "The directory's Connect page has commands for common clients.",
+    },
+    {
+      isDone: begun.isDelivered,
+      name: 'Set a webhook and receive a delivery',
+      address: newest ? `${page}/webhook` : page,
+      about: 'berth notifies your server of each file as soon as it is complete.',
+    },
+  ];
+  if (needsKey)
+    steps.unshift({
+      isDone: begun.hasKey,
+      name: 'Create an API key',
+      address: '/dashboard/api-keys',
+      about: 'Your programs use it to create directories and fetch files.',
+    });
+  if (steps.every(({ isDone }) => isDone)) return <></>;
   return (
-    <Section title="First steps" about="This page shows what comes in, once something has.">
+    <Section title="First steps" about={begun.hasUpload ? undefined : 'Your uploads will appear here.'}>
       <ol class="steps">
-        <li>
-          <a href="/dashboard/directories">Create a directory</a> {newest && <Badge kind="good" text="Done" />}
-          <p class="quiet">Each has its own SFTP login, and sees nothing of the others.</p>
-        </li>
-        <li>
-          <a href={page}>Log in and upload a file</a>
-          <p class="quiet">The directory's page has the commands for common clients.</p>
-        </li>
-        <li>
-          <a href={newest ? `${page}/webhook` : page}>Set a webhook</a>{' '}
-          {newest?.webhook_url && <Badge kind="good" text="Done" />}
-          <p class="quiet">berth tells your server of each file as soon as it is complete.</p>
-        </li>
+        {steps.map(({ isDone, name, address, about }) => (
+          <li class={isDone ? 'done good' : undefined}>
+            {isDone ? name : <a href={address}>{name}</a>} {isDone && <Badge kind="good" text="Done" />}
+            <p class="quiet">{about}</p>
+          </li>
+        ))}
       </ol>
     </Section>
   );

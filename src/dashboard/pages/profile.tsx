@@ -1,5 +1,8 @@
 /** One's own password, second factor and sessions. */
 import type { Hono } from 'hono';
+import type { Transaction } from 'kysely';
+import { verifyAsker } from '../../accounts/asker.ts';
+import type { Tables } from '../../db/schema.ts';
 import { prove, secondFactorOf, type SecondFactorDependencies } from '../../users/second-factor.ts';
 import { endSession, endSessions, sessionsOf } from '../../users/sessions.ts';
 import { setPassword } from '../../users/set-password.ts';
@@ -10,7 +13,7 @@ import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
-import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { askerOf, changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 
 const PATH = '/dashboard/profile';
@@ -38,31 +41,39 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
     );
   }
 
+  /** In one transaction, in which the session that asks still holds. */
+  const byAsker = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
+    database.db.transaction().execute(async (tx) => {
+      await verifyAsker(tx, askerOf(c));
+      return work(tx);
+    });
+
   app.get(PATH, page);
 
   app.post(`${PATH}/password`, (c) =>
     submitted(c, page, async ({ current_password = '', password = '' }) => {
       const { userId: id, email } = c.get('user');
-      await prove(deps, id, { code: '', current_password });
+      await prove(deps, { userId: id, ...c.get('user').principal }, { code: '', current_password });
       await setPassword(deps, { id, email }, password, changeOf(c));
       return `${PATH}?done=password`;
     }),
   );
 
   app.post(`${PATH}/sessions/:id/end`, async (c) => {
-    const isMine = await endSession(database.db, c.get('user').userId, c.req.param('id'));
+    const { userId } = c.get('user');
+    const isMine = await byAsker(c, (tx) => endSession(tx, userId, c.req.param('id')));
     return isMine ? c.redirect(`${PATH}?done=ended`, 303) : c.notFound();
   });
 
   app.post(`${PATH}/sessions/end-others`, async (c) => {
     const { userId, sessionId } = c.get('user');
-    await endSessions(database.db, userId, sessionId);
+    await byAsker(c, (tx) => endSessions(tx, userId, sessionId));
     return c.redirect(`${PATH}?done=others-ended`, 303);
   });
 }
 
 const Password = () => (
-  <Section title="Password" about="A new one signs you out everywhere else.">
+  <Section title="Password" about="A new password signs you out everywhere else.">
     <Form action={`${PATH}/password`}>
       <PasswordField label="Current password" name="current_password" autocomplete="current-password" isRequired />
       <PasswordField label="New password" name="password" hint="At least 12 characters." isRequired />
@@ -72,7 +83,7 @@ const Password = () => (
 );
 
 const SecondFactor = ({ isOn }: { isOn: boolean }) => (
-  <Section title="Second factor" about="A code of an app on your phone, asked for when you sign in.">
+  <Section title="Second factor" about="A code from an app on your phone that you enter when you sign in.">
     <p>
       <Badge kind={isOn ? 'good' : 'quiet'} text={isOn ? 'on' : 'off'} />{' '}
       <a href={`${PATH}/second-factor`}>{isOn ? 'Recovery codes, turn off' : 'Set it up'}</a>
@@ -90,7 +101,7 @@ const Sessions = ({ sessions, own }: { sessions: Awaited<ReturnType<typeof sessi
         <Text of={address} />,
         <Time at={inserted_at} />,
         <Time at={seen_at} />,
-        id === own ? 'this one' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
+        id === own ? 'this session' : <ActionButton action={`${PATH}/sessions/${id}/end`} label="End" />,
       ])}
     />
     {sessions.length > 1 && <ActionButton action={`${PATH}/sessions/end-others`} label="End all others" />}

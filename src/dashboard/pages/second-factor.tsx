@@ -20,16 +20,24 @@ export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFac
     const { userId, email, needsSecondFactor } = c.get('user');
     const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(deps.database.reads, userId);
     const secret = unsealed(c, SEALED, c.get('refused')?.given['secret'] ?? '') ?? factor.newSecret();
+    const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), deps.clock.now());
     return c.render(
-      <Layout title="Second factor" problem={needsSecondFactor ? 'Your account asks for a second factor.' : undefined}>
+      <Layout title="Second factor" problem={needsSecondFactor ? 'Your account requires a second factor.' : undefined}>
         <Secret of={takeShownOnce(c)} label="Recovery codes">
-          <p>Each works once in place of a code, for when your app is lost.</p>
+          <p>Each works once in place of a code, in case you lose your app.</p>
           <a class="button" href="/dashboard">
             Continue
           </a>
         </Secret>
         {isOn && <Change recoveryCodes={recoveryCodes} hasPassword={hasPassword} />}
-        {!isOn && <SetUp secret={secret} uri={factor.keyUri(secret, email)} sealed={sealed(c, SEALED, secret)} />}
+        {!isOn && (
+          <SetUp
+            secret={secret}
+            uri={factor.keyUri(secret, email)}
+            sealed={sealed(c, SEALED, secret)}
+            asksPassword={asksPassword}
+          />
+        )}
       </Layout>,
     );
   }
@@ -41,9 +49,10 @@ export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFac
   app.get(PATH, page);
 
   app.post(PATH, (c) =>
-    submitted(c, page, async ({ code = '', secret: kept = '' }) => {
+    submitted(c, page, async ({ code = '', secret: kept = '', current_password = '' }) => {
       const secret = unsealed(c, SEALED, kept);
       if (secret === undefined) return PATH;
+      await factor.confirmOwner(deps, c.get('user'), current_password);
       return shown(c, await factor.setUpSecondFactor(deps, c.get('user').userId, { secret, code }, changeOf(c)));
     }),
   );
@@ -63,22 +72,38 @@ export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFac
   );
 }
 
-/** `uri`: what its QR code says. `sealed`: the secret as the form carries it. */
-const SetUp = ({ secret, uri, sealed: kept }: { secret: string; uri: string; sealed: string }) => (
-  <Section title="Set it up" about="From then on a code of an app on your phone is asked for when you sign in.">
+interface SetUpProps {
+  readonly secret: string;
+  /** What its QR code says. */
+  readonly uri: string;
+  /** The secret as the form carries it. */
+  readonly sealed: string;
+  readonly asksPassword: boolean;
+}
+
+const SetUp = ({ secret, uri, sealed: kept, asksPassword }: SetUpProps) => (
+  <Section title="Set it up" about="From then on you enter a code from an app on your phone when you sign in.">
     <ol>
       <li>
         <p>Scan this code with an authenticator app.</p>
         <QrCode text={uri} label="Picture for your app" />
         <p>
-          Or type this key into it: <Copyable text={secret} label="key" />
+          Or enter this key: <Copyable text={secret} label="key" />
         </p>
       </li>
       <li>
-        <p>Enter the six digits that it shows.</p>
+        <p>Enter the six digits that the app shows.</p>
         <Form action={PATH}>
           <input type="hidden" name="secret" value={kept} />
           <CodeField inputmode="numeric" isRequired />
+          {asksPassword && (
+            <PasswordField
+              label="Current password"
+              name="current_password"
+              autocomplete="current-password"
+              isRequired
+            />
+          )}
           <button>Turn on</button>
         </Form>
       </li>

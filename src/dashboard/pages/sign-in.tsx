@@ -12,6 +12,7 @@ import { type DashboardEnv, type PageContext, visitorOf } from '../environment.t
 import { submitted } from '../form.ts';
 import { clearSession } from '../session-cookie.ts';
 import { nextPage, startSession, withNext } from '../start-session.ts';
+import { askForAccount, chooseAccountPage } from './choose-account.tsx';
 
 const SIGN_IN = '/dashboard/sign-in';
 const CODE = `${SIGN_IN}/code`;
@@ -34,9 +35,10 @@ export function signInPage(
   const page = (c: PageContext) =>
     c.render(
       <NarrowLayout title="Sign in" problems={PROBLEMS}>
+        {c.req.query('ended') !== undefined && <p>Your session has ended. Sign in to continue.</p>}
         {signIn && (
           <Form action={withNext(SIGN_IN, nextPage(c))}>
-            <Field label="Email" name="email" type="email" autocomplete="username" isRequired />
+            <Field label="Email" name="email" type="email" autocomplete="username" isRequired isFirst />
             <PasswordField label="Password" name="password" autocomplete="current-password" isRequired />
             <button>Sign in</button>
           </Form>
@@ -46,7 +48,7 @@ export function signInPage(
             <a href={withNext(companyLogin, nextPage(c))}>Sign in with your company</a>
           </p>
         )}
-        {signIn && <p class="quiet">No password, or forgotten? Ask an admin of your account for a new link.</p>}
+        {signIn && <p class="quiet">No password yet, or forgotten it? Ask an admin of your account for a new link.</p>}
       </NarrowLayout>,
     );
 
@@ -61,9 +63,11 @@ export function signInPage(
     submitted(c, page, async ({ email = '', password = '' }) => {
       const entered = await signIn({ email, password }, c.get('visit'));
       if (!entered) throw new ValidationError({ entry: [INVALID] });
+      if ('choice' in entered) return askForAccount(c, entered.choice, nextPage(c));
       return startSession(c, database, entered, nextPage(c));
     }),
   );
+  chooseAccountPage(app, signIn, database);
 }
 
 /** The second step, after which the session is a new one. */
@@ -72,12 +76,10 @@ export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDepend
     c.render(
       <NarrowLayout title="Enter your code">
         <Form>
-          <CodeField hint="The six digits in your app, or one of your recovery codes." isRequired />
+          <CodeField hint="The six digits in your app, or one of your recovery codes" isRequired isFirst />
           <button>Sign in</button>
         </Form>
-        <p class="quiet">
-          Lost both? Another admin of your account can reset your second factor, or ask whoever runs this berth.
-        </p>
+        <p class="quiet">Lost both? Ask another admin, or the operator of this server, to reset it.</p>
         <ActionButton action={SIGN_OUT} label="Use another account" />
       </NarrowLayout>,
     );

@@ -41,8 +41,8 @@ export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
 
 const Invite = () => (
   <Section
-    title="Invite somebody"
-    about="You get a link to hand over, with which they set their password: berth sends no mail."
+    title="Invite a user"
+    about="You get a link to hand over. It lets the user set a password. berth sends no email."
   >
     <Form>
       <Field label="Email" name="email" type="email" isRequired />

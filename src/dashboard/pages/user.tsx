@@ -36,12 +36,13 @@ interface Action {
 const ACTIONS: Readonly<Record<string, Action>> = {
   'second-factor': {
     label: 'Reset second factor',
-    confirm: 'Let this user in without a second factor, until it is set up again?',
+    confirm: 'The user signs in without a second factor until it is set up again.',
     isFor: ({ has_second_factor }) => Boolean(has_second_factor),
     change: resetSecondFactor,
   },
   disable: {
     label: 'Disable',
+    confirm: 'The user is signed out everywhere and cannot sign in until enabled again.',
     isFor: ({ disabled_at }) => disabled_at === null,
     change: (deps, id, by) => users.setDisabled(deps, id, true, by),
   },
@@ -52,7 +53,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   remove: {
     label: 'Remove',
-    confirm: 'Remove this user for good?',
+    confirm: 'The user is signed out everywhere. This cannot be undone.',
     isFor: () => true,
     change: users.removeUser,
   },
@@ -61,9 +62,16 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 const DONE = {
   role: 'The role is changed.',
   'second-factor': 'The second factor is reset.',
-  disable: 'The user does not get in any more.',
-  enable: 'The user gets in again.',
+  disable: '{email} is disabled and signed out.',
+  enable: '{email} can sign in again.',
 };
+
+/** With the user whom it was done to. */
+function doneTo(email: string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(DONE).map(([word, text]) => [word, text.replace('{email}', plainText(email))]),
+  );
+}
 
 /** The user's page shows the link once. Returns its path. */
 export function showLink(c: PageContext, userId: string, token: string): string {
@@ -78,10 +86,10 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
     const user = await users.userById(deps.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
     return c.render(
-      <Layout title={user.email} done={DONE}>
+      <Layout title={user.email} done={doneTo(user.email)}>
         <Secret of={takeShownOnce(c)} label="Link to hand over">
-          <p>Whoever has it sets a password and signs in as this user. It works once, for 24 hours.</p>
-          {user.disabled_at !== null && <p>The user is disabled: it works after you have enabled the user again.</p>}
+          <p>Anyone with this link can set the password and sign in as this user. It works once, for 24 hours.</p>
+          {user.disabled_at !== null && <p>The user is disabled. The link works once you enable the user again.</p>}
         </Secret>
         <UserTable users={[user]} />
         {user.id === userId ? <Oneself /> : <Changes user={user} />}
@@ -133,13 +141,13 @@ const Oneself = () => (
 
 const Changes = ({ user }: { user: users.User }) => (
   <>
-    <Section title="Role" about="An admin also manages API keys, the team and how one gets in to directories.">
+    <Section title="Role" about="An admin also manages API keys, the team and how customers log in to directories.">
       <Form action={`${TEAM}/${user.id}/role`}>
         <Select label="Role" name="role" options={ROLES} value={user.role} />
         <button>Save</button>
       </Form>
     </Section>
-    <Section title="Access" about="Each of these signs the user out everywhere. A new link ends the password.">
+    <Section title="Access" about="Each of these signs the user out everywhere. A new link replaces the password.">
       <div class="actions">
         <ActionButton action={`${TEAM}/${user.id}/link`} label="New link" />
         {Object.entries(ACTIONS).map(
@@ -148,6 +156,7 @@ const Changes = ({ user }: { user: users.User }) => (
               <ActionButton
                 action={`${TEAM}/${user.id}/${name}`}
                 label={label}
+                about={user.email}
                 {...(confirm && { confirm, kind: 'danger' })}
               />
             ),

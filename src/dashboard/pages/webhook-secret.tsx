@@ -63,7 +63,7 @@ export const WebhookSecret: FC<WebhookSecretProps> = ({ directory, path, isShown
   const next = mayReplace ? directory.next_webhook_secret : null;
   const value = (secret: string) => (isShown ? <Copyable text={secret} secret="webhook-secret" /> : '••••••••');
   return (
-    <Section title="Secret" about="Every webhook is signed with it, so that your receiver knows who sent it.">
+    <Section title="Secret" about="berth signs every webhook with it, so that your receiver can tell who sent it.">
       <Facts
         of={{
           'Webhook secret': value(directory.webhook_secret),
@@ -74,35 +74,39 @@ export const WebhookSecret: FC<WebhookSecretProps> = ({ directory, path, isShown
       {next !== null && (
         <>
           <p>
-            Step 2 of 2: once your receivers have the new secret, activate it. Both signatures are then made with it
-            alone, and the old one ends.
+            Step 2 of 2: once your receivers have the new secret, activate it. Both signatures are then made with the
+            new secret only.
           </p>
-          <ActionButton action={`${path}/secret/activate`} label="Activate new secret" />
+          <ActionButton
+            action={`${path}/secret/activate`}
+            label="Activate new secret"
+            confirm="Receivers that still check with the old secret reject webhooks from now on."
+          />
         </>
       )}
       {mayReplace ? (
         <Replacement action={`${path}/secret`} isFirst={next === null} />
       ) : (
-        <p class="quiet">Only an admin of your account replaces the secret.</p>
+        <p class="quiet">Only an admin of your account can replace the secret.</p>
       )}
     </Section>
   );
 };
 
 const Replacement: FC<{ action: string; isFirst: boolean }> = ({ action, isFirst }) => (
-  <Folded summary={isFirst ? 'Replace the secret' : 'Make another new secret'} fields={['secret']}>
+  <Folded summary={isFirst ? 'Replace the secret' : 'Create another new secret'} fields={['secret']}>
     <p>
-      Step 1 of 2: berth shows the new secret, and from then on <code>webhook-signature</code> is made with both, so
-      that receivers can be changed one after the other. <code>x-service-signature</code> stays with the old one.
+      Step 1 of 2: berth shows the new secret and signs <code>webhook-signature</code> with both from then on, so that
+      you can update receivers one after the other. <code>x-service-signature</code> still uses the old one.
     </p>
     <Form action={action}>
       <Field
         label="Own secret"
         name="secret"
         autocomplete="off"
-        hint="Optional: 16 to 64 characters of printable ASCII. Left empty, berth makes one."
+        hint="Optional: 16 to 64 characters of printable ASCII. Leave it empty and berth generates one."
       />
-      <button>Make new secret</button>
+      <button>Create new secret</button>
     </Form>
   </Folded>
 );

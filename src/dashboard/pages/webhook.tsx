@@ -3,18 +3,19 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeDependencies } from '../../directories/change.ts';
 import { updateBasics } from '../../directories/update.ts';
-import { ValidationError } from '../../errors.ts';
 import type { Turn } from '../../http/turns.ts';
 import { type MayReach, unreachable } from '../../http/warnings.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
-import { ActionButton, Field, Form } from '../components/form.tsx';
+import { changedFields } from '../changed-fields.ts';
+import { ActionButton, Field, Form, Was } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Time } from '../components/values.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
+import type { Live } from '../live.ts';
 import { deliveriesPage } from '../queries/deliveries.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
 import { takeShownOnce } from '../shown-once.ts';
@@ -29,19 +30,23 @@ const LATEST = 5;
 
 const DONE = {
   saved: 'The URL is saved.',
-  removed: 'The URL is removed. Nothing is sent until there is one again.',
-  renewed: 'The new secret is made. Give it to your receivers, then activate it.',
-  activated: 'The new secret is active, and the old one has ended.',
+  removed: 'The URL is removed. Nothing is sent until you save another.',
+  renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
+  activated: 'The new secret is active. The old one is no longer used.',
 };
-const PROBLEMS = { activate: 'There is no new secret to activate. Make one first.' };
+const PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
 
 export interface WebhookPageDependencies {
   readonly rules: ChangeDependencies & TrialRules;
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
+  readonly live: Live;
 }
 
-export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTurn }: WebhookPageDependencies): void {
+export function webhookPages(
+  app: Hono<DashboardEnv>,
+  { rules, mayReach, testTurn, live }: WebhookPageDependencies,
+): void {
   const { reads } = rules.database;
   const snippets = readSnippets();
 
@@ -56,15 +61,15 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
       <DirectoryLayout tab="Webhook" done={DONE} problems={PROBLEMS}>
         {failing && (
           <p class="problem">
-            Webhooks fail: nothing has been delivered since <Time at={failing.since} />.{' '}
-            <a href={`${path}/deliveries?state=failed`}>See what failed</a>
+            Webhooks are failing. Nothing has been delivered since <Time at={failing.since} />.{' '}
+            <a href={`${path}/deliveries?state=failed`}>Show failed deliveries</a>
           </p>
         )}
         <Url url={url} path={path} warning={unreachable({ webhook_url: url }, mayReach)} />
         <WebhookSecret directory={directory} path={path} isShown={isShown} mayReplace={isAdmin(c)} />
         <Section title="Latest deliveries">
           <DeliveryTable deliveries={deliveries} path={path}>
-            <p>Nothing has been sent yet. Save a URL and upload a file, or send a test.</p>
+            <p>No deliveries yet. Save a URL and upload a file, or send a test.</p>
           </DeliveryTable>
           <a href={`${path}/deliveries`}>All deliveries</a>
         </Section>
@@ -76,10 +81,14 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   app.get(PATH, page);
 
   app.post(PATH, (c) =>
-    submitted(c, page, async ({ webhook_url: text = '' }) => {
+    submitted(c, page, async ({ webhook_url: text = '', ...given }) => {
       const webhook_url = text.trim() === '' ? null : text.trim();
       const { accountId, id, asker } = targetOf(c);
-      await updateBasics(rules, accountId, id, { webhook_url }, asker);
+      const changed = changedFields(
+        { ...given, webhook_url: text },
+        { webhook_url: c.get('directory').webhook_url ?? '' },
+      );
+      if (changed.webhook_url !== undefined) await updateBasics(rules, accountId, id, { webhook_url }, asker);
       return `${c.req.path}?done=${webhook_url === null ? 'removed' : 'saved'}`;
     }),
   );
@@ -88,12 +97,11 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   app.get(`${PATH}/test`, (c) => c.redirect(`${pathOf(c)}/webhook`, 303));
   app.post(`${PATH}/test`, (c) =>
     submitted(c, page, async () => {
-      if (c.get('directory').webhook_url === null) throw new ValidationError({ webhook_url: ["can't be blank"] });
       const target = targetOf(c);
       await testTurn(target.accountId, c.env.outgoing);
       const trial = await tryWebhook(rules, target);
       return c.render(
-        <DirectoryLayout tab="Webhook">
+        <DirectoryLayout tab="Webhook" page="Test">
           <TrialResult trial={trial} />
           <div class="actions">
             <ActionButton label="Send test" />
@@ -105,18 +113,25 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
   );
 
   secretForms(app, rules, page);
-  deliveriesPages(app, rules);
+  deliveriesPages(app, rules, live);
   deliveryPage(app, rules);
 }
 
 /** `warning`: why nothing will get there. */
 const Url: FC<{ url: string | null; path: string; warning: string | undefined }> = ({ url, path, warning }) => (
-  <Section title="URL" about="berth sends a signed POST there when a file has arrived.">
+  <Section title="URL" about="berth sends a signed POST request to it for each file that has arrived.">
     <Form action={path}>
-      <Field label="Webhook URL" name="webhook_url" type="url" value={url ?? ''} hint="Left empty, nothing is sent." />
+      <Was of={{ webhook_url: url ?? '' }} />
+      <Field
+        label="Webhook URL"
+        name="webhook_url"
+        type="url"
+        value={url ?? ''}
+        hint="Leave it empty to send nothing."
+      />
       <button>Save</button>
     </Form>
-    {warning !== undefined && <p class="problem">Nothing will get there: {warning}.</p>}
+    {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
     {url !== null && (
       <div class="actions">
         <ActionButton action={`${path}/test`} label="Send test" />
@@ -125,7 +140,7 @@ const Url: FC<{ url: string | null; path: string; warning: string | undefined }>
           label="Remove URL"
           kind="danger"
           fields={{ webhook_url: '' }}
-          confirm="Remove the URL? Nothing is sent until there is one again."
+          confirm="Nothing is sent until you save another URL."
         />
       </div>
     )}

@@ -1,5 +1,6 @@
 /** What an account asks of its users, and what was changed in it. */
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export async function isSecondFactorRequired(reads: Kysely<Tables>, accountId: string): Promise<boolean> {
@@ -20,6 +21,31 @@ export async function directoryMeant(reads: Kysely<Tables>, accountId: string, t
   const deleted = reads.selectFrom('audit').select(['account_id', 'directory_id']).where('directory_id', '=', text);
   const row = await deleted.limit(1).executeTakeFirst();
   return row?.account_id === accountId ? row.directory_id : undefined;
+}
+
+/** The account's directories that have one of these usernames. */
+export async function directoriesNamed(reads: Kysely<Tables>, accountId: string, usernames: readonly string[]) {
+  if (usernames.length === 0) return [];
+  return reads
+    .selectFrom('directories')
+    .select(['id', 'name', 'sftp_username'])
+    .where('sftp_username', 'in', sql<string>`(${listed(reads, usernames, 'text')})`)
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .execute();
+}
+
+/** What keys of the account's directories are called: their comments, by fingerprint. */
+export async function keyNames(reads: Kysely<Tables>, accountId: string, fingerprints: readonly string[]) {
+  if (fingerprints.length === 0) return new Map<string, string>();
+  const rows = await reads
+    .selectFrom('public_keys as k')
+    .innerJoin('directories as d', 'd.id', 'k.directory_id')
+    .select(['k.fingerprint', 'k.comment'])
+    .where('k.fingerprint', 'in', [...new Set(fingerprints)])
+    .where('d.account_id', '=', accountId)
+    .execute();
+  return new Map(rows.flatMap(({ fingerprint, comment }) => (comment ? [[fingerprint, comment] as const] : [])));
 }
 
 export type AuditRow = Awaited<ReturnType<typeof auditOf>>[number];

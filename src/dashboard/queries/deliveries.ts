@@ -6,6 +6,8 @@ import { type Delivery, type DeliveryFilter, deliveryOf, listDeliveries } from '
 
 export interface ListedDelivery extends Delivery {
   readonly filename: string;
+  /** The id of its latest replay. */
+  readonly replayed_as: string | null;
 }
 
 interface DeliveriesPage {
@@ -23,15 +25,19 @@ export async function deliveriesPage(
   const rows = await listDeliveries(reads, directoryId, { ...filter, limit: limit + 1 });
   const deliveries = rows.slice(0, limit);
   const ids = deliveries.map(({ id }) => id);
-  const bodies = await reads.selectFrom('deliveries').select(['id', 'body']).where('id', 'in', ids).execute();
-  const names = new Map(bodies.map(({ id, body }) => [id, filenameOf(body)]));
+  const bodies = await reads
+    .selectFrom('deliveries')
+    .select(['id', 'body', 'replayed_as'])
+    .where('id', 'in', ids)
+    .execute();
+  const others = new Map(bodies.map(({ id, body, replayed_as }) => [id, { filename: filenameOf(body), replayed_as }]));
   return {
-    deliveries: deliveries.map((row) => ({ ...row, filename: names.get(row.id) ?? '' })),
+    deliveries: deliveries.map((row) => ({ ...row, filename: '', replayed_as: null, ...others.get(row.id) })),
     next: rows.length > limit ? deliveries.at(-1)?.id : undefined,
   };
 }
 
-export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'body' | 'replayed_as'> {
+export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'body'> {
   readonly attempts: readonly Omit<AttemptsTable, 'delivery_id' | 'finished_at'>[];
 }
 
@@ -68,9 +74,9 @@ export async function replaysToCome(reads: Kysely<Tables>, directoryId: string):
     .selectFrom(marked.as('marked'))
     .select(sql<number>`count(*)`.as('count'))
     .executeTakeFirstOrThrow();
-  return count === 0 ? undefined : count === COUNTED ? `${COUNTED} or more` : String(count);
+  return count === 0 ? undefined : count === COUNTED ? '1,000 or more' : String(count);
 }
 
-function filenameOf(body: Buffer): string {
+export function filenameOf(body: Buffer): string {
   return (JSON.parse(body.toString()) as { readonly filename: string }).filename;
 }

@@ -19,7 +19,7 @@ export interface FailingDirectory extends FailingWebhook {
   readonly name: string;
 }
 
-const COUNTED = 100;
+export const COUNTED = 10_000;
 
 /** Directories of an account that have a failed delivery, of which the failing ones are sought. */
 const CANDIDATES = 1000;
@@ -33,7 +33,7 @@ export async function failingWebhooks(
   return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
 }
 
-/** Of all directories of the account, the ones that have been failing longest first. */
+/** Of all directories of the account, those with most failed deliveries first. */
 export async function failingDirectories(
   reads: Kysely<Tables>,
   accountId: string,
@@ -74,6 +74,6 @@ async function failing(
       (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) as failed,
       (select min(inserted_at) from ${failed}) as since
     from candidate as c where exists (select 1 from ${failed})
-    order by since, id limit ${limit}`.execute(reads);
+    order by failed desc, since, id limit ${limit}`.execute(reads);
   return rows;
 }

@@ -11,7 +11,7 @@ export interface DayOfUploads {
 }
 
 /** The last `days` days, today the last. */
-interface Span {
+export interface Span {
   readonly now: Micros;
   readonly days: number;
 }
@@ -85,8 +85,56 @@ export async function storedIn(reads: Kysely<Tables>, accountId: string): Promis
   return { directories, bytes: bytes ?? 0 };
 }
 
+export interface Begun {
+  readonly hasKey: boolean;
+  readonly newest: { readonly id: string; readonly webhook_url: string | null } | undefined;
+  readonly hasUpload: boolean;
+  /** Whether a receiver has accepted one of the newest deliveries. */
+  readonly isDelivered: boolean;
+}
+
+/** Deliveries that are looked at for one that was delivered. */
+const LOOKED_AT = 1000;
+
+/** How far an account has come with its first steps. */
+export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise<Begun> {
+  const key = await reads
+    .selectFrom('api_keys')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('revoked_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  const uploaded = await reads
+    .selectFrom('directories')
+    .select('last_upload_at')
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .orderBy('last_upload_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const latest = reads
+    .selectFrom('deliveries')
+    .select('state')
+    .where('account_id', '=', accountId)
+    .orderBy('inserted_at', 'desc')
+    .limit(LOOKED_AT);
+  const delivered = await reads
+    .selectFrom(latest.as('latest'))
+    .select('state')
+    .where('state', '=', 'delivered')
+    .limit(1)
+    .executeTakeFirst();
+  return {
+    hasKey: key !== undefined,
+    newest: await newestDirectory(reads, accountId),
+    hasUpload: (uploaded?.last_upload_at ?? 0) > 0,
+    isDelivered: delivered !== undefined,
+  };
+}
+
 /** The directory that was made last, for those who begin. */
-export function newestDirectory(reads: Kysely<Tables>, accountId: string) {
+function newestDirectory(reads: Kysely<Tables>, accountId: string) {
   return reads
     .selectFrom('directories')
     .select(['id', 'webhook_url'])

@@ -1,88 +1,264 @@
-// What pages have beside their HTML: copy buttons, times in the reader's zone, questions before what cannot be undone. Every
-// page works without it.
+// What pages have beside their HTML: copy buttons, times in the reader's zone, questions before what cannot be undone, lists that
+// follow what happens, and uploads. Every page works without it.
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const make = (name, properties = {}) => Object.assign(document.createElement(name), properties);
 
 document.addEventListener('click', ({ target }) => {
   const button = target.closest?.('[data-copy]');
   if (!button) return;
   const [words] = button.childNodes;
-  const said = (text) => (words.data = text);
+  const say = (text) => (words.data = text);
   navigator.clipboard.writeText(button.dataset.copy).then(
-    () => said('Copied'),
-    () => said('Not allowed'),
+    () => say('Copied'),
+    () => say('Not allowed'),
   );
-  setTimeout(said, 2000, 'Copy');
+  setTimeout(say, 2000, 'Copy');
 });
 
-/** As UTC is written, so that nothing moves: 2026-11-22 13:43:31. */
-const two = (number) => String(number).padStart(2, '0');
-function inZone(time) {
-  const at = new Date(time.dateTime);
-  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
-  return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':')}`;
+// Times. `zone` is what the reader has chosen; a field's time goes to the server in UTC.
+const zoneNow = () =>
+  localStorage.getItem('zone') === 'UTC' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
+const isUtc = () => zoneNow() === 'UTC';
+const local = (at) => new Date(at - at.getTimezoneOffset() * 60_000);
+/** As UTC is written: 2026-11-22 13:43:31. */
+const exact = (at) => (isUtc() ? at : local(at)).toISOString().slice(0, 19).replace('T', ' ');
+
+const STEPS = [
+  [60, 1, 'second'],
+  [3600, 60, 'minute'],
+  [86_400, 3600, 'hour'],
+  [2_592_000, 86_400, 'day'],
+];
+const spans = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+function relative(at) {
+  const ago = (at - Date.now()) / 1000;
+  const [, unit, name] = STEPS.find(([limit]) => Math.abs(ago) < limit) ?? [];
+  if (!unit) return exact(at).slice(0, 10);
+  return unit === 1 ? 'just now' : spans.format(Math.round(ago / unit), name);
 }
 
-const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
-const zone = document.querySelector('[data-zone]');
+function showTimes(root) {
+  for (const time of all('time[datetime]', root)) {
+    const at = new Date(time.dateTime);
+    time.textContent = 'exact' in time.dataset ? exact(at) : relative(at);
+    time.title = `${exact(at)} ${zoneNow()}`;
+  }
+}
+
+for (const field of all('input[type=datetime-local]')) {
+  const sent = make('input', { type: 'hidden', name: field.name, value: field.value });
+  field.after(sent);
+  field.removeAttribute('name');
+  const show = () =>
+    (field.value =
+      sent.value && !isUtc()
+        ? local(new Date(`${sent.value}Z`))
+            .toISOString()
+            .slice(0, 19)
+        : sent.value);
+  field.addEventListener('input', () => {
+    sent.value = field.value && !isUtc() ? new Date(field.value).toISOString().slice(0, 19) : field.value;
+  });
+  document.addEventListener('zone', show);
+}
+
+const foot = document.querySelector('[data-zone]');
+function showZone() {
+  for (const each of all('[data-zone-name]')) each.textContent = zoneNow();
+  document.dispatchEvent(new Event('zone'));
+  showTimes(document);
+  if (!foot) return;
+  foot.textContent = `Times are in ${zoneNow()}. `;
+  const other = make('button', { className: 'plain', textContent: isUtc() ? 'Show local times' : 'Show UTC' });
+  other.addEventListener('click', () => {
+    localStorage.setItem('zone', isUtc() ? 'local' : 'UTC');
+    showZone();
+    foot.querySelector('button').focus();
+  });
+  foot.append(other);
+}
 
 /** Also for what a page gets later. */
 function enhance(root) {
-  const isLocal = localStorage.getItem('zone') !== 'UTC';
-  for (const time of root.querySelectorAll('time[datetime]')) time.textContent = isLocal ? inZone(time) : time.title;
-  for (const button of root.querySelectorAll('[data-copy]')) button.hidden = false;
-  if (!zone) return;
-  zone.textContent = `Times are in ${isLocal ? timeZone : 'UTC'}. `;
-  const other = document.createElement('button');
-  other.className = 'plain';
-  other.textContent = isLocal ? 'Show UTC' : 'Show local times';
-  other.addEventListener('click', () => {
-    localStorage.setItem('zone', isLocal ? 'UTC' : 'local');
-    enhance(document);
-    zone.querySelector('button').focus();
-  });
-  zone.append(other);
+  showTimes(root);
+  for (const button of all('[data-copy]', root)) button.hidden = false;
 }
 enhance(document);
+showZone();
+setInterval(() => document.hidden || showTimes(document), 30_000);
 
-/** Asks what the form says, in a dialog that names the action as its button does, and sends it on yes. */
+// A form that was refused: its section is in view below the summary, which has the focus.
+const summary = document.querySelector('.problem[autofocus]');
+if (summary) {
+  const wrong =
+    document.querySelector('[aria-invalid]') ?? document.querySelector(`form[action="${location.pathname}"]`);
+  wrong?.closest('.field, section')?.scrollIntoView();
+  summary.focus({ preventScroll: true });
+}
+document.addEventListener('click', (event) => {
+  const field = event.target.closest?.('.problem a') && document.querySelector(event.target.hash);
+  if (!field) return;
+  event.preventDefault();
+  const folded = field.closest('details');
+  if (folded) folded.open = true;
+  field.focus();
+});
+
+/** Asks what the form says, in a dialog that names the thing and the action, and sends it on yes. */
 document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
-  const question = form.dataset.confirm;
+  const question = submitter?.dataset.confirm ?? form.dataset.confirm;
   if (question === undefined || form.dataset.confirmed) return;
   event.preventDefault();
-  const dialog = document.createElement('dialog');
-  const add = (parent, name, text) =>
-    parent.appendChild(Object.assign(document.createElement(name), { textContent: text }));
-  add(dialog, 'p', question).id = 'question';
+  const dialog = make('dialog');
+  const action = submitter?.textContent.trim() ?? 'Continue';
+  const { about = document.querySelector('h1')?.textContent ?? '' } = form.dataset;
+  dialog.append(
+    make('h2', { id: 'question', textContent: `${action}: ${about}` }),
+    make('p', { textContent: question }),
+  );
   dialog.setAttribute('aria-labelledby', 'question');
-  const actions = add(dialog, 'div', '');
-  actions.className = 'actions';
-  add(actions, 'button', 'Cancel').addEventListener('click', () => dialog.close());
-  const yes = add(actions, 'button', submitter?.textContent ?? 'Yes');
-  yes.className = submitter?.className ?? '';
+  const actions = make('div', { className: 'actions' });
+  const no = make('button', { className: 'plain', textContent: 'Cancel' });
+  const yes = make('button', {
+    className: submitter?.classList.contains('danger') ? 'danger solid' : '',
+    textContent: action,
+  });
+  no.addEventListener('click', () => dialog.close());
   yes.addEventListener('click', () => {
     form.dataset.confirmed = 'yes';
     dialog.close();
     form.requestSubmit(submitter);
   });
   dialog.addEventListener('close', () => dialog.remove());
+  actions.append(no, yes);
+  dialog.append(actions);
   document.body.append(dialog);
   dialog.showModal();
 });
 
-// A list that follows what happens, while it is looked at. The server sends it anew after each change.
+// What a form says outlives the end of its session: the sign-in page marks it, and its own page fills it in again. No secrets.
+const KEPT = 'form';
+const fillable = (form) =>
+  [...form.elements].filter(
+    ({ name, type }) => name && !name.startsWith('_') && !['hidden', 'password', 'file', 'checkbox'].includes(type),
+  );
+document.addEventListener('submit', ({ target: form }) => {
+  if (form.method !== 'post' || location.pathname.startsWith('/dashboard/sign-in')) return;
+  const fields = fillable(form).map(({ name, value }) => [name, value]);
+  sessionStorage.setItem(KEPT, JSON.stringify({ path: location.pathname, action: form.action, fields }));
+});
+const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
+if (kept && location.pathname.startsWith('/dashboard/sign-in'))
+  sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, isCutOff: true }));
+else if (kept) {
+  sessionStorage.removeItem(KEPT);
+  const form =
+    kept.isCutOff && kept.path === location.pathname && all('form').find(({ action }) => action === kept.action);
+  if (form && kept.fields.length > 0) {
+    for (const [name, value] of kept.fields) {
+      const field = form.elements.namedItem(name);
+      if (field) field.value = value;
+    }
+    const words = 'You were signed out before this was saved. Check your input and save again.';
+    const notice = make('p', { className: 'notice', textContent: words });
+    notice.setAttribute('role', 'status');
+    form.before(notice);
+    notice.scrollIntoView();
+  }
+}
+
+// What was done is said once: an address that is kept or shared claims nothing.
+const here = new URL(location);
+if (here.searchParams.has('done')) {
+  here.searchParams.delete('done');
+  history.replaceState(null, '', here);
+}
+
+// A banner while the server does not answer.
+let banner;
+function answers(isUp) {
+  if (isUp) banner?.remove();
+  else if (!banner?.isConnected) {
+    banner = make('p', {
+      className: 'problem down',
+      textContent: 'berth does not answer. This page may be out of date.',
+    });
+    banner.setAttribute('role', 'alert');
+    document.querySelector('main').prepend(banner);
+  }
+}
+function ping() {
+  if (document.hidden) return;
+  fetch('/dashboard/static/mark.svg', { method: 'HEAD', cache: 'no-store' }).then(
+    ({ status }) => answers(status < 500),
+    () => answers(false),
+  );
+}
+setInterval(ping, 15_000);
+
+// A list that follows what happens, while it is looked at. The server sends it again after each change.
 const live = document.querySelector('[data-live]');
 let source;
 function follow() {
   source?.close();
   if (!live || document.hidden) return;
   source = new EventSource(live.dataset.live);
+  source.addEventListener('open', () => answers(true));
+  source.addEventListener('error', ping);
   source.addEventListener('list', ({ data }) => {
-    const focused = live.contains(document.activeElement) && document.activeElement.getAttribute('href');
+    const { activeElement: active } = document;
+    const focused = live.contains(active) && (active.getAttribute('href') ?? active.value);
+    const ticked = all(':checked', live).map(({ value }) => value);
     live.innerHTML = data;
     enhance(live);
-    if (focused) live.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+    for (const box of all('input[type=checkbox]', live)) box.checked = ticked.includes(box.value);
+    if (focused)
+      all('a, input, button', live)
+        .find((each) => (each.getAttribute('href') ?? each.value) === focused)
+        ?.focus();
   });
   source.addEventListener('end', () => location.reload());
 }
 document.addEventListener('visibilitychange', follow);
 follow();
+
+// Files from this computer, one after the other, with progress.
+const drop = document.querySelector('[data-upload]');
+if (drop) {
+  const input = drop.querySelector('input[type=file]');
+  const status = drop.querySelector('[role=status]');
+  const send = (file) =>
+    new Promise((resolve) => {
+      const bar = make('progress', { max: 100, value: 0, ariaLabel: file.name });
+      const text = make('span', { textContent: file.name });
+      const line = make('p', { className: 'sending' });
+      line.append(text, bar);
+      status.append(line);
+      const request = new XMLHttpRequest();
+      const end = (words) => {
+        text.textContent = `${file.name}: ${words}`;
+        bar.remove();
+        resolve();
+      };
+      request.upload.addEventListener('progress', ({ loaded, total }) => (bar.value = (loaded / total) * 100));
+      request.addEventListener('load', () =>
+        end(request.status < 300 ? 'uploaded' : request.responseText.slice(0, 300)),
+      );
+      request.addEventListener('error', () => end('the connection was lost. Try again.'));
+      request.open('PUT', `${drop.dataset.upload}${encodeURIComponent(file.name)}`);
+      request.setRequestHeader('x-csrf', drop.querySelector('[name=_csrf]').value);
+      request.setRequestHeader('content-type', 'application/octet-stream');
+      request.send(file);
+    });
+  const sendAll = async (files) => {
+    for (const file of files) await send(file);
+    input.value = '';
+    follow();
+  };
+  drop.hidden = false;
+  drop.addEventListener('submit', (event) => event.preventDefault());
+  input.addEventListener('change', () => void sendAll([...input.files]));
+  for (const name of ['dragover', 'drop']) drop.addEventListener(name, (event) => event.preventDefault());
+  drop.addEventListener('drop', ({ dataTransfer }) => void sendAll([...dataTransfer.files]));
+}

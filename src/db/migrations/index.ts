@@ -7,6 +7,9 @@ import * as api from './004-api.ts';
 import * as dashboard from './005-dashboard.ts';
 import * as nodes from './006-nodes.ts';
 import * as quotasOfNodes from './007-quotas-of-nodes.ts';
+import * as security from './009-security.ts';
+import * as events from './010-api.ts';
+import * as dashboardPages from './012-dashboard.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -16,4 +19,7 @@ export const migrations: Record<string, Migration> = {
   '005-dashboard': dashboard,
   '006-nodes': nodes,
   '007-quotas-of-nodes': quotasOfNodes,
+  '009-security': security,
+  '010-api': events,
+  '012-dashboard': dashboardPages,
 };

@@ -10,10 +10,10 @@ import { askerOf, ownDirectory } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccessState, data } from '../schemas.ts';
-import { notApplied, warning } from '../warnings.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { warning } from '../warnings.ts';
 
 const ACCESS = '/api/v1/directories/:id/access';
-const SETTABLE = Object.keys(AccessFields.entries);
 const EXAMPLE = {
   suspended: false,
   expires_at: '2027-01-01T00:00:00.000000Z',
@@ -30,9 +30,10 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
     const { fields, beside } = await readNamedFields(c.env.incoming, 'access');
+    refuseUnknown(AccessFields.entries, fields, beside);
     const access = await updateAccess(rules, principal.accountId, id, fields, askerOf(c, principal));
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
-    return dataResponse(shown(access), 200, warning(notApplied(SETTABLE, fields, beside), closed));
+    return dataResponse(shown(access), 200, warning(closed));
   };
 
   const answer = {

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { formatMicros, parseMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { announce } from '../../uploads/announce.ts';
-import { type Delivery, DELIVERY_STATES, listDeliveries } from '../../webhooks/delivery-list.ts';
+import { type Delivery, DELIVERY_STATES, deliveryById, listDeliveries } from '../../webhooks/delivery-list.ts';
 import { EVENT } from '../../webhooks/outbox.ts';
 import { checked, INVALID, orBlank } from '../../validation.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
@@ -15,6 +15,7 @@ import { pageOf, readPage, type RequestedPage } from '../page.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 
 /** Without a limit in the request: each has up to four attempts, and there may be very many. */
 const LIMIT = 100;
@@ -60,6 +61,13 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     return dataResponse(JSON.stringify(rows.map(shown)), 200, headers);
   };
 
+  const show: Endpoint<'/:id/:delivery_id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    return dataResponse(
+      JSON.stringify(shown(await deliveryById(rules.database.reads, id, c.req.param('delivery_id')))),
+    );
+  };
+
   const replayOne: Endpoint<'/:id/:delivery_id'> = async (c, principal, keep) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     return accepted(await replay(rules, target, c.req.param('delivery_id'), keep(accepted)));
@@ -67,7 +75,9 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
 
   const replayMany: Endpoint<'/:id'> = async (c, principal, keep) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    const { since } = checked(Since, await readFields(c.env.incoming));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(Since.entries, fields);
+    const { since } = checked(Since, fields);
     const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
     return answer(await replayFailed(rules, target, since, keep(answer)));
   };
@@ -92,6 +102,16 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
         example: { data: [EXAMPLE] },
       },
       refusals: [404, 422],
+    }),
+    // `replay` beside it is no id.
+    route('GET', '/api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}', show, {
+      id: 'getDelivery',
+      tag: 'Webhooks',
+      summary: 'Fetch one delivery of a webhook',
+      description:
+        'Its id is the `webhook-id` of the requests that your receiver gets, which `webhook-signature` covers: `upload_id` leads from a verified webhook to its file.',
+      answer: { status: 200, description: 'The delivery', schema: data(Shown), example: { data: EXAMPLE } },
+      refusals: [404],
     }),
     route('POST', '/api/v1/directories/:id/deliveries/:delivery_id/replay', replayOne, {
       id: 'replayDelivery',

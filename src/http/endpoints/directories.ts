@@ -68,6 +68,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
   return [
     route('GET', '/api/v1/directories', list, {
       id: 'listDirectories',
+      isSpecified: true,
       tag: 'Directories',
       summary: 'List directories, newest first',
       query: v.object({
@@ -79,6 +80,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     }),
     route('POST', '/api/v1/directories', create, {
       id: 'createDirectory',
+      isSpecified: true,
       tag: 'Directories',
       summary: 'Create a directory',
       body: {
@@ -92,12 +94,13 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
         description: 'The directory, live, with its password',
         schema: data(CreatedDirectory),
         example: CREATED,
-        headers: ['Location', 'Warning'],
+        headers: ['Location'],
       },
       refusals: [507],
     }),
     route('GET', '/api/v1/directories/:id', show, {
       id: 'getDirectory',
+      isSpecified: true,
       tag: 'Directories',
       summary: 'Fetch a directory',
       answer: { status: 200, ...shown },
@@ -105,6 +108,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     }),
     route('PATCH', '/api/v1/directories/:id', update, {
       id: 'updateDirectory',
+      isSpecified: true,
       tag: 'Directories',
       summary: 'Change a directory',
       description: 'With `auth_mode` or `public_key` only these two are applied, and the admin role is needed.',
@@ -112,11 +116,12 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
         schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
         example: { directory: { webhook_url: 'https://example.com/hook' } },
       },
-      answer: { status: 200, ...shown, headers: ['Warning'] },
+      answer: { status: 200, ...shown },
       refusals: [404, 507],
     }),
     route('DELETE', '/api/v1/directories/:id', destroy, {
       id: 'deleteDirectory',
+      isSpecified: true,
       tag: 'Directories',
       summary: 'Delete a directory, its files and its credentials',
       answer: { status: 204, description: 'It has gone' },
@@ -124,6 +129,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     }),
     route('DELETE', '/api/v1/directories/:id/public_key', destroyPublicKey, {
       id: 'deletePublicKey',
+      isSpecified: true,
       tag: 'Access',
       summary: 'Go back to the password',
       role: 'admin',

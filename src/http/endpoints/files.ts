@@ -1,19 +1,27 @@
 /** The files themselves: what was uploaded goes out, and is removed; what customers are to fetch comes in. */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Kysely } from 'kysely';
 import * as v from 'valibot';
+import { formatMicros } from '../../clock.ts';
+import type { Tables } from '../../db/schema.ts';
 import { BerthError } from '../../errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
+import { type CompleteFile, completeFiles } from '../../uploads/complete-files.ts';
 import type { DirectoryFiles } from '../../uploads/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
+import { checked, INVALID, wholeNumberText } from '../../validation.ts';
 import type { Endpoint } from '../access.ts';
+import { checkedBytes } from '../body-digest.ts';
+import { requestedPrecondition } from '../content-headers.ts';
 import { fileAnswer } from '../file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { receivedBytes } from '../received-bytes.ts';
 import { requestedPath } from '../requested-path.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
-import { data } from '../schemas.ts';
+import { Count, data } from '../schemas.ts';
 import type { Turn } from '../turns.ts';
+import { warning } from '../warnings.ts';
 
 /** Files that one account sends at once: each holds a descriptor. */
 const AT_ONCE = 16;
@@ -23,7 +31,54 @@ const PlacedFile = v.strictObject({
   size_bytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
 });
 
-export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles, turn: Turn): Route[] {
+/** Files in a page unless another number is asked for. */
+const LIMIT = 100;
+
+const Listing = v.object({
+  prefix: v.optional(v.pipe(v.string(), v.description('What the path begins with.'))),
+  limit: v.optional(v.pipe(wholeNumberText(1, 1000), v.description(`How many at most. Without it, ${LIMIT}.`))),
+  after: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[\w-]{1,6000}$/, INVALID),
+      v.description('Where the page before ended, from its `Link` header.'),
+    ),
+  ),
+});
+
+const ListedFile = v.pipe(
+  v.strictObject({
+    path: v.pipe(v.string(), v.description('Bytes that are not UTF-8 show as U+FFFD.')),
+    size_bytes: Count,
+    state: v.pipe(
+      v.picklist(['uploaded', 'placed']),
+      v.description('`placed`: the API has put it there, and the customer has not changed it.'),
+    ),
+    upload_id: v.pipe(v.nullable(v.pipe(v.string(), v.uuid())), v.description('Of an upload; else `null`.')),
+    modified_at: v.pipe(v.string(), v.isoTimestamp()),
+  }),
+  v.title('ListedFile'),
+);
+
+const EXAMPLE = {
+  path: 'reports/2026-11.csv',
+  size_bytes: 48_211,
+  state: 'placed',
+  upload_id: null,
+  modified_at: '2026-11-22T09:30:00.123456Z',
+};
+
+function shown({ id, path, size_bytes, state, uploaded_at }: CompleteFile) {
+  const upload_id = state === 'uploaded' ? id : null;
+  return { path: displayName(path), size_bytes, state, upload_id, modified_at: formatMicros(uploaded_at) };
+}
+
+export function fileRoutes(
+  directories: DirectoryQueries,
+  reads: Kysely<Tables>,
+  files: DirectoryFiles,
+  turn: Turn,
+): Route[] {
   const content: Endpoint<'/:id/:upload_id'> = async (c, principal) => {
     const directory = await ownDirectory(directories, principal, c.req.param('id'));
     const found = await files.content(directory, c.req.param('upload_id'));
@@ -48,8 +103,13 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
     coming.set(accountId, before + 1);
     try {
       untimed?.();
-      const { size_bytes, isNew } = await files.place(target, path, receivedBytes(incoming));
-      return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200);
+      const bytes = checkedBytes(incoming.headers, receivedBytes(incoming));
+      const placed = await files.place(target, path, bytes, requestedPrecondition(incoming.headers));
+      const { size_bytes, isNew, replaced, tag } = placed;
+      return dataResponse(JSON.stringify({ path: displayName(path), size_bytes }), isNew ? 201 : 200, {
+        ...(tag !== undefined && { etag: `"${tag}"` }),
+        ...warning(replaced && `the upload ${replaced} was replaced`),
+      });
     } finally {
       const left = (coming.get(accountId) ?? 1) - 1;
       if (left > 0) coming.set(accountId, left);
@@ -57,7 +117,75 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
     }
   };
 
+  const pathIn = (c: Parameters<Endpoint>[0], id: string) =>
+    requestedPath(c.env.incoming.url ?? '', `/api/v1/directories/${id}/files/`);
+
+  const list: Endpoint<'/:id'> = async (c, principal) => {
+    const { id } = await ownDirectory(directories, principal, c.req.param('id'));
+    const { prefix, after, limit = LIMIT } = checked(Listing, c.req.query());
+    const page = { prefix, limit: limit + 1, after: after === undefined ? undefined : Buffer.from(after, 'base64url') };
+    const found = await completeFiles(reads, id, page);
+    const hasMore = found.length > limit;
+    found.length = Math.min(found.length, limit);
+    const next = new URL(c.req.url);
+    next.searchParams.set('after', found.at(-1)?.path.toString('base64url') ?? '');
+    const link = { link: `<${next.pathname}${next.search}>; rel="next"` };
+    return dataResponse(JSON.stringify(found.map(shown)), 200, hasMore ? link : {});
+  };
+
+  const get: Endpoint<'/:id'> = async (c, principal) => {
+    const directory = await ownDirectory(directories, principal, c.req.param('id'));
+    const found = await files.contentAt(directory, pathIn(c, c.req.param('id')));
+    return fileAnswer(c.env, found, () => turn(principal.accountId, c.env.outgoing));
+  };
+
+  const removeAt: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    await files.removeAt(target, pathIn(c, target.id), requestedPrecondition(c.env.incoming.headers));
+    return c.body(null, 204);
+  };
+
   return [
+    route('GET', '/api/v1/directories/:id/files', list, {
+      id: 'listFiles',
+      tag: 'Files',
+      summary: 'List the files in a directory by their paths',
+      description:
+        'What the customer has uploaded, and what was put there. Files that are being written, whose connection died, or that still have a temporary name are left out.',
+      query: Listing,
+      answer: {
+        status: 200,
+        description: 'The files',
+        schema: data(v.array(ListedFile)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [404, 422],
+    }),
+    route('GET', '/api/v1/directories/:id/files/:path{.+}', get, {
+      id: 'getFile',
+      tag: 'Files',
+      summary: 'Fetch the file at a path',
+      description: 'An upload, or one that was put there. Otherwise as the content of an upload.',
+      accepts: ['Range', 'If-None-Match'],
+      answer: {
+        status: 200,
+        description: 'Its bytes',
+        content: 'application/octet-stream',
+        headers: ['ETag', 'Accept-Ranges', 'Content-Range', 'Content-Disposition'],
+        others: { 206: 'Those of the range', 304: 'As `If-None-Match` has them' },
+      },
+      refusals: [404, 409, 416, 421, 422],
+    }),
+    route('DELETE', '/api/v1/directories/:id/files/:path{.+}', removeAt, {
+      id: 'deleteFile',
+      tag: 'Files',
+      summary: 'Remove the file at a path',
+      description:
+        'An upload, or one that was put there. With `If-Match` only while it is the file of that `ETag`. 409 while it is being written.',
+      accepts: ['If-Match'],
+      answer: { status: 204, description: 'It has gone' },
+      refusals: [404, 409, 412, 421, 422, 507],
+    }),
     route('GET', '/api/v1/directories/:id/uploads/:upload_id/content', content, {
       id: 'getUploadContent',
       tag: 'Files',
@@ -87,16 +215,18 @@ export function fileRoutes(directories: DirectoryQueries, files: DirectoryFiles,
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. Each component of `path` is percent-encoded on its own.',
+        'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It replaces what is there, an upload as well, which a `Warning` header then names; with `If-None-Match: *` it gets 412 instead, and with `If-Match` it replaces only the file of that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is held against the body. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+      accepts: ['If-Match', 'If-None-Match', 'Content-MD5', 'Digest', 'Content-Digest'],
       body: 'bytes',
       answer: {
         status: 201,
+        headers: ['ETag', 'Warning'],
         description: 'It is there',
         others: { 200: 'It is there, in the place of another one' },
         schema: data(PlacedFile),
         example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
       },
-      refusals: [400, 404, 409, 415, 421, 422, 507],
+      refusals: [400, 404, 409, 412, 415, 421, 422, 507],
     }),
   ];
 }

@@ -33,17 +33,24 @@ export const OPENAPI: Described = {
   },
 };
 
-/** Made when it is first asked for: it is the same for everybody, for as long as this process runs. */
+/** The latest is kept: for one origin it is the same for everybody, for as long as this process runs. */
 export function showOpenapi(routes: readonly Described[], version: string): (c: Context<ApiEnv>) => Response {
   let made: ReturnType<typeof make> | undefined;
   return (c) => {
-    const { text, headers } = (made ??= make(routes, version));
+    const origin = originOf(c);
+    if (made?.origin !== origin) made = make(routes, version, origin);
+    const { text, headers } = made;
     return c.req.header('if-none-match') === headers.etag ? c.body(null, 304, headers) : json(text, 200, headers);
   };
 }
 
-function make(routes: readonly Described[], version: string) {
-  const text = JSON.stringify(openapi(routes, version));
+/** As the client knows it: the host of its request, and HTTPS, which ends at a proxy or here. */
+function originOf(c: Context<ApiEnv>): string {
+  return `https://${new URL(c.req.url).host}`;
+}
+
+function make(routes: readonly Described[], version: string, origin: string) {
+  const text = JSON.stringify(openapi(routes, version, origin));
   const etag = `"${hash('sha256', text, 'base64url').slice(0, 22)}"`;
-  return { text, headers: { etag, 'cache-control': 'no-cache' } };
+  return { origin, text, headers: { etag, 'cache-control': 'no-cache' } };
 }

@@ -17,6 +17,7 @@ import { askerOf, ownDirectory } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, PublicKey } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 import { keyUnused, lockedOut, warning } from '../warnings.ts';
 
 const KEYS = '/api/v1/directories/:id/public_keys';
@@ -38,6 +39,7 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeDepe
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
+    refuseUnknown(NewPublicKey.entries, fields);
     const answer = ({ directory, key }: Added): Response =>
       dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
     return answer(await addPublicKey(rules, principal.accountId, id, fields, askerOf(c, principal), keep(answer)));

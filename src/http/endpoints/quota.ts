@@ -9,6 +9,7 @@ import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 
 const Answer = data(v.strictObject({ quota: v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count }) }));
 const EXAMPLE = { data: { quota: { max_bytes: 10_000_000_000, used_bytes: 48_211 } } };
@@ -23,6 +24,9 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependen
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
+    refuseUnknown(QuotaFields.entries, fields);
+    const { quota } = fields;
+    if (typeof quota === 'object' && quota !== null) refuseUnknown(QuotaFields.entries.quota.entries, { ...quota });
     return shown(await setQuota(rules, target, fields));
   };
 

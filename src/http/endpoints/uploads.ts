@@ -17,6 +17,7 @@ import type { Turn } from '../turns.ts';
 
 /** As openapi.json has them. */
 const FILTERS = {
+  filename: v.optional(v.pipe(v.string(), v.description('The filename, whole: one upload or none.'))),
   prefix: v.optional(v.pipe(v.string(), v.description('What the filename begins with.'))),
   since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('The uploads of that moment and later ones.'))),
 };
@@ -58,10 +59,11 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
   return [
     route('GET', '/api/v1/directories/:id/uploads', list, {
       id: 'listUploads',
+      isSpecified: true,
       tag: 'Uploads',
       summary: 'List the files in a directory, newest first',
       description:
-        'Filters narrow the list and its pages: `prefix` by what a filename begins with, `since` by the time of the upload.',
+        'Filters narrow the list and its pages: `filename` finds the file of that name, `prefix` selects by what a filename begins with, `since` by the time of the upload.',
       query: v.object({ ...PAGE, ...FILTERS }),
       answer: { status: 200, description: 'The files', schema: data(v.array(Upload)), example: UPLOADS },
       refusals: [404, 422],
@@ -109,5 +111,5 @@ function requestedFilters(c: Context<ApiEnv>): Filters {
   const text = c.req.query('since');
   const since = text === undefined ? undefined : parseMicros(text);
   if (text !== undefined && since === undefined) throw new ValidationError({ since: ['is invalid'] });
-  return { prefix: c.req.query('prefix'), since };
+  return { filename: c.req.query('filename'), prefix: c.req.query('prefix'), since };
 }

@@ -10,6 +10,7 @@ import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, TestOutcome, WebhookSecret } from '../schemas.ts';
 import type { Turn } from '../turns.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 
 export function webhookRoutes(
   directories: DirectoryQueries,
@@ -27,6 +28,7 @@ export function webhookRoutes(
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
+    refuseUnknown(SecretFields.entries, fields);
     return secretResponse(await renewWebhookSecret(rules, target, fields, keep(secretResponse)));
   };
 

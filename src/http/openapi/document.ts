@@ -6,7 +6,7 @@ import type { GenericSchema } from 'valibot';
 import type { Operation, Route } from '../route.ts';
 import { TAGS } from '../route.ts';
 import { Problem, ValidationProblems } from '../schemas.ts';
-import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS } from './headers.ts';
+import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS, REQUEST_HEADERS } from './headers.ts';
 import { type SchemaSet, schemaSet } from './json-schema.ts';
 import { type Refusal, REFUSALS, sharedRefusals } from './refusals.ts';
 import { webhooks } from './webhooks.ts';
@@ -18,9 +18,10 @@ const ABOUT = `Hands out SFTP directories, and tells by webhook when a file has 
 
 Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"errors": {"name": ["can't be blank"]}}\`. What is no HTTP request that can be answered by an endpoint gets 400, 408, 417, 431 or 505 with the first; an unknown path 404, a method that a path does not have 405.
 
-Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. Later versions add operations and fields, and remove none.`;
+Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. A field or a query parameter that an operation does not know gets 422, or in the operations of the first version a \`Warning\` header. Later versions add operations and fields, and remove none.`;
 
-export function openapi(routes: readonly Described[], version: string): object {
+/** @param origin where it is served: generated clients ask there unless they are told otherwise. */
+export function openapi(routes: readonly Described[], version: string, origin: string): object {
   const schemas = schemaSet();
   const paths: Record<string, Record<string, object>> = {};
   for (const described of routes) {
@@ -37,8 +38,7 @@ export function openapi(routes: readonly Described[], version: string): object {
       description: ABOUT,
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
-    // From this document: right behind a proxy that puts a prefix before the path, too.
-    servers: [{ url: '../..', description: 'The berth that this document is from' }],
+    servers: [{ url: origin, description: 'The berth that this document is from' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ apiKey: [] }],
     paths,
@@ -61,11 +61,14 @@ export function openapi(routes: readonly Described[], version: string): object {
 
 function operationOf(described: Described, path: string, schemas: SchemaSet): object {
   const { method, operation } = described;
-  const { id, tag, summary, description, role, open, query, body, refusals } = operation;
-  const statuses = [...sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) }), ...refusals];
+  const { id, tag, summary, description, role, open, query, accepts = [], body, refusals, isSpecified } = operation;
+  const shared = sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) });
+  // Unknown names (unknown-names.ts).
+  const statuses = [...shared, ...(isSpecified || open ? [] : [422]), ...refusals];
   const parameters = [
     ...pathParameters(path),
     ...queryParameters(query, schemas),
+    ...accepts.map((name) => ({ name, ...REQUEST_HEADERS[name] })),
     ...(method === 'POST' ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
   ];
   const words = [description, role && `Needs a key with the ${role} role.`].filter((text) => text !== undefined);
@@ -117,6 +120,9 @@ function queryParameters(query: GenericSchema | undefined, schemas: SchemaSet): 
   }));
 }
 
+/** Generators make a file or a stream of it. */
+const BYTES = { type: 'string', format: 'binary' };
+
 type Body = NonNullable<Operation['body']>;
 
 function isJson(body: Operation['body']): body is Exclude<Body, 'bytes'> {
@@ -124,22 +130,23 @@ function isJson(body: Operation['body']): body is Exclude<Body, 'bytes'> {
 }
 
 function requestContent(body: Body, schemas: SchemaSet): object {
-  if (!isJson(body)) return { 'application/octet-stream': {} };
+  if (!isJson(body)) return { 'application/octet-stream': { schema: BYTES } };
   return { 'application/json': { schema: schemas.add(body.schema), example: body.example } };
 }
 
-function answers({ method, operation: { query, answer } }: Described, schemas: SchemaSet): object {
+function answers({ method, operation: { query, isSpecified, answer } }: Described, schemas: SchemaSet): object {
   const { status, description, schema, example, content, headers = [], others = {} } = answer;
   const isPaged = query !== undefined && 'entries' in query && Object.hasOwn(query.entries as object, 'after');
   const main = {
     description,
     headers: headersOf(
       ...headers,
+      ...(isSpecified ? (['Warning'] as const) : []),
       ...(isPaged ? (['Link'] as const) : []),
       ...(method === 'POST' ? (['Idempotency-Replayed'] as const) : []),
     ),
     ...(schema && { content: { 'application/json': { schema: schemas.add(schema), example } } }),
-    ...(content && { content: { [content]: {} } }),
+    ...(content && { content: { [content]: { schema: BYTES } } }),
   };
   const more = Object.entries(others).map(([other, words]) => [
     other,

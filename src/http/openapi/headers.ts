@@ -23,6 +23,31 @@ export const HEADERS = {
   'Content-Disposition': text('The name of the file, safe for any name.', 'attachment; filename="orders.csv"'),
 } as const;
 
+const requestHeader = (description: string, example: string) => ({
+  in: 'header',
+  description,
+  schema: { type: 'string' },
+  example,
+});
+
+/** Of requests. */
+export const REQUEST_HEADERS = {
+  'If-Match': requestHeader('Only while the file has this `ETag`; `*` for any file. Else 412.', '"2k9-c1x2y3z"'),
+  'If-None-Match': requestHeader('Only while there is no such file (`*`), or none with this `ETag`.', '*'),
+  Range: requestHeader('Which part of the file.', 'bytes=0-1023'),
+  'Content-MD5': requestHeader('The MD5 of the body, in base64.', 'XUFAKrxLKna5cZ2REBfFkg=='),
+  Digest: requestHeader(
+    'A checksum of the body: `md5`, `sha-256` or `sha-512`, in base64.',
+    'sha-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=',
+  ),
+  'Content-Digest': requestHeader(
+    'The same in the form of RFC 9530.',
+    'sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:',
+  ),
+} as const;
+
+export type RequestHeaderName = keyof typeof REQUEST_HEADERS;
+
 export type HeaderName = keyof typeof HEADERS;
 
 const id = (description: string) => ({
@@ -42,7 +67,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
     example: 'SHA256:uNiVztksCsDhcc0u9e8BrrFXVUGGBRvh6GrQAZ1jQeI',
   },
   path: {
-    description: 'Where in the directory: names between slashes, each percent-encoded.',
+    description: 'Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.',
     schema: { type: 'string', minLength: 1 },
     example: 'reports/2026-11.csv',
   },

@@ -45,6 +45,10 @@ function convert(schema: GenericSchema): JsonSchema {
     ignoreActions: ['readonly'],
     overrideSchema: ({ valibotSchema, jsonSchema }) => {
       checks.follow(valibotSchema);
+      // Later versions of berth answer with more fields, and clients that are generated from this have to take them.
+      if (valibotSchema.type === 'strict_object') return without(jsonSchema, 'additionalProperties');
+      if (valibotSchema.type === 'loose_object') return { ...jsonSchema, additionalProperties: true };
+      if (valibotSchema.type === 'optional' && isNullable(jsonSchema)) return without(jsonSchema, 'default');
       if (valibotSchema.type === 'custom') return jsonSchema;
       return valibotSchema.type === 'nullable' ? orNull(jsonSchema) : undefined;
     },
@@ -75,6 +79,16 @@ function explainedChecks() {
 }
 
 type Converted = ReturnType<NonNullable<ConversionConfig['overrideAction']>> & object;
+
+function without(schema: Converted, name: 'additionalProperties' | 'default'): Converted {
+  const { [name]: _, ...rest } = schema;
+  return rest;
+}
+
+/** Generators fail at a default of what may be null; descriptions say what it is. */
+function isNullable({ type }: Converted): boolean {
+  return Array.isArray(type) && type.includes('null');
+}
 
 interface Pattern {
   readonly requirement: RegExp;

@@ -45,6 +45,18 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
     examples: one('A request with this Idempotency-Key is still in progress'),
     headers: ['Retry-After'],
   },
+  410: {
+    name: 'Gone',
+    description: 'Some of the events are kept no longer. `error` says with which number to go on.',
+    examples: one(
+      'Events up to number 4711 are kept no longer: list the uploads of your directories, then go on with ?after=4711',
+    ),
+  },
+  412: {
+    name: 'PreconditionFailed',
+    description: '`If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one.',
+    examples: one('There is another file by now'),
+  },
   413: {
     name: 'TooLarge',
     description: 'The body is too large.',
@@ -63,7 +75,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   421: {
     name: 'Misdirected',
     description: 'With several nodes: the files of this directory are on another one, which has to be asked.',
-    examples: one('The files of this directory are on sftp-2: ask berth there'),
+    examples: one('The files of this directory are on sftp-2: send this to berth on sftp2.example.com'),
   },
   422: {
     name: 'Unprocessable',

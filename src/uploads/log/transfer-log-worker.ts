@@ -111,7 +111,8 @@ function listen({ path, fd }: LogSocket): Promise<void> {
   servers.push(server);
   server.on('error', (error) => post({ kind: 'failed', path, reason: error.message }));
   return new Promise((resolve) => {
-    if (fd !== undefined) return void server.listen({ fd, backlog: BACKLOG }, resolve);
+    // Of a descriptor Node takes the backlog by position only.
+    if (fd !== undefined) return void server.listen({ fd }, BACKLOG, resolve);
     rmSync(path, { force: true }); // a socket of an earlier process; nobody listens on it any more
     server.listen({ path, backlog: BACKLOG }, () => {
       chmodSync(path, 0o666); // the folder above it decides who may reach it

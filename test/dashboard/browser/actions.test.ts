@@ -31,7 +31,7 @@ for (const [name, javaScriptEnabled, viewport] of [
       if (await dialog.isVisible()) await dialog.getByRole('button', { name: button, exact: true }).click();
     };
 
-    await page.goto(home);
+    await page.goto(`${home}/settings`);
     if (javaScriptEnabled) {
       await page.getByRole('button', { name: 'Suspend' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
@@ -44,6 +44,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     await page.getByRole('button', { name: 'Suspend' }).waitFor();
     assert.match(await access(), /"suspended":false/);
 
+    await page.goto(`${home}/connect`);
     await press('New password');
     const shown = page.locator('[data-secret="sftp-password"]');
     await shown.waitFor();
@@ -55,6 +56,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     await press('Add key');
     await page.getByRole('cell', { name: 'laptop' }).waitFor();
 
+    await page.goto(`${home}/settings`);
     const settings = page.locator('section', { has: page.getByRole('heading', { name: 'Settings' }) });
     await settings.getByLabel('Name').fill('Acme & Sons');
     await settings.getByRole('button', { name: 'Save' }).click();
@@ -87,7 +89,7 @@ test('each part of the dashboard is reached by its name', async () => {
   await using visit = await openSignedIn(browser, berth);
   const { page, wrong } = visit;
   await page.goto('/dashboard');
-  for (const name of ['Directories', 'API keys', 'Team', 'Account', 'Profile', 'Overview']) {
+  for (const name of ['Directories', 'Deliveries', 'Sessions', 'API keys', 'Team', 'Account', 'Profile', 'Overview']) {
     await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
     assert.equal(await page.locator('nav a[aria-current=page]').first().textContent(), name);

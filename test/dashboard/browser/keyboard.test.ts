@@ -6,7 +6,7 @@ import { startBerth } from '../../support/berth.ts';
 import { openSignedIn, startBrowser } from '../../support/browser.ts';
 import { scratch } from '../../support/scratch.ts';
 
-const NAVIGATION = ['Overview', 'Directories', 'API keys', 'Team', 'Account', 'Profile'];
+const NAVIGATION = ['Overview', 'Directories', 'Deliveries', 'Sessions', 'API keys', 'Team', 'Account', 'Profile'];
 
 /** What has the focus, by its text, and whether that can be seen. */
 function focused(page: Page): Promise<{ text: string; isVisible: boolean }> {

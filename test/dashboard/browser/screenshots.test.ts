@@ -19,6 +19,7 @@ const MOST = 150_000;
 const PAGES: Readonly<Record<string, (demo: Demo) => string>> = {
   overview: () => '/dashboard',
   directories: () => '/dashboard/directories',
+  deliveries: () => '/dashboard/deliveries',
   directory: ({ directory }) => `/dashboard/directories/${directory.id}`,
   delivery: ({ failing, deliveryId }) => `/dashboard/directories/${failing.id}/webhook/deliveries/${deliveryId}`,
   files: ({ directory }) => `/dashboard/directories/${directory.id}/files`,

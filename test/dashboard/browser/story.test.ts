@@ -37,6 +37,7 @@ for (const [name, javaScriptEnabled, viewport] of [
     await inspectAndReplay(page, berth);
     await revoke(page);
     assert.equal(await statusOf(api), 401);
+    await openMenu(page);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     assert.deepEqual(wrong, []);
@@ -69,6 +70,7 @@ async function getIn(page: Page, link: string): Promise<void> {
   const codes = (await page.locator('[data-secret="recovery-codes"]').textContent()) ?? '';
   const [code = ''] = codes.trim().split(/\s+/);
 
+  await openMenu(page);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Email').fill(EMAIL);
   await page.getByLabel('Password').fill(PASSWORD);
@@ -79,7 +81,14 @@ async function getIn(page: Page, link: string): Promise<void> {
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
 }
 
+/** On a phone it is folded up. */
+async function openMenu(page: Page): Promise<void> {
+  const menu = page.getByRole('link', { name: 'Menu', exact: true });
+  if (await menu.isVisible()) await menu.click();
+}
+
 async function go(page: Page, name: string): Promise<void> {
+  await openMenu(page);
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
   await page.getByRole('heading', { level: 1, name }).waitFor();
 }

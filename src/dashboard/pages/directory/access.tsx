@@ -2,26 +2,35 @@
 import type { FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../../clock.ts';
 import type { DirectoriesTable } from '../../../db/schema.ts';
-import { ActionButton, Field, Form } from '../../components/form.tsx';
+import { changedFields } from '../../changed-fields.ts';
+import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, sizeInWords, Time } from '../../components/values.tsx';
 import type { FormFields } from '../../environment.ts';
+import { splitNetworks } from '../../words.ts';
 import type { DirectoryProps } from './settings.tsx';
 
-const MIB = 2 ** 20;
+interface AccessProps extends DirectoryProps {
+  readonly isAdmin: boolean;
+  /** Why no quota can be set; undefined where one can. */
+  readonly quotaObstacle: string | undefined;
+}
 
 /** A member sees what only an admin changes. */
-export const Access: FC<DirectoryProps & { isAdmin: boolean }> = ({ isAdmin, ...shown }) => {
+export const Access: FC<AccessProps> = ({ isAdmin, quotaObstacle, ...shown }) => {
   const { expires_at, quota_bytes } = shown.directory;
   if (isAdmin)
     return (
-      <Section title="Access">
-        <Suspension {...shown} />
-        <Limits {...shown} />
-      </Section>
+      <>
+        <Section title="Access">
+          <Suspension {...shown} />
+          <Limits {...shown} />
+        </Section>
+        {(quotaObstacle === undefined || quota_bytes !== null) && <Quota {...shown} />}
+      </>
     );
   return (
-    <Section title="Access" about="Only an admin of your account changes it.">
+    <Section title="Access" about="Only an admin of your account can change these.">
       <Facts
         of={{
           Expires: <Time at={expires_at} />,
@@ -47,37 +56,53 @@ const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
     />
   );
 
-const Limits: FC<DirectoryProps> = ({ directory: { quota_bytes: quota, ...directory }, path }) => (
-  <>
+/** As the fields show them. */
+function storedLimits({ expires_at, allowed_networks }: DirectoriesTable) {
+  return { expires_at: expiryText(expires_at), allowed_networks: networksOf({ allowed_networks }).join('\n') };
+}
+
+const Limits: FC<DirectoryProps> = ({ directory, path }) => {
+  const stored = storedLimits(directory);
+  return (
     <Form action={`${path}/access`}>
+      <Was of={stored} />
       <Field
-        label="Expires (UTC)"
+        label="Expires"
         name="expires_at"
         type="datetime-local"
-        value={expiryText(directory.expires_at)}
-        hint="From then on nobody can log in, and live sessions end. Empty means never."
+        value={stored.expires_at}
+        hint="From then on nobody can log in, and live sessions end. Leave it empty to never expire."
       />
       <Field
         label="Allowed networks"
         name="allowed_networks"
-        value={networksOf(directory).join('\n')}
+        value={stored.allowed_networks}
         rows={3}
-        hint="Addresses or CIDRs from which one may log in, one a line. Empty means from everywhere."
+        hint="IP addresses or CIDR ranges, one a line. Leave it empty to allow all."
       />
       <button>Save</button>
     </Form>
-    <h3>Quota</h3>
-    <Form action={`${path}/quota`}>
-      <Field
-        label="Quota in MiB"
-        name="max_bytes"
-        value={quota === null ? '' : String(quota / MIB)}
-        hint="What it may hold at most. Empty means no limit."
-      />
-      <button>Save</button>
-    </Form>
-  </>
-);
+  );
+};
+
+const Quota: FC<DirectoryProps> = ({ directory, path }) => {
+  const stored = storedQuota(directory);
+  return (
+    <Section title="Quota">
+      <Form action={`${path}/quota`}>
+        <Was of={stored} />
+        <Field
+          label="Quota"
+          name="max_bytes"
+          value={stored.max_bytes}
+          placeholder="500 MB"
+          hint="The most that the directory can hold, such as 500 MB or 2.5 GiB. Leave it empty for no limit."
+        />
+        <button>Save</button>
+      </Form>
+    </Section>
+  );
+};
 
 function networksOf({ allowed_networks }: Pick<DirectoriesTable, 'allowed_networks'>): string[] {
   return JSON.parse(allowed_networks) as string[];
@@ -88,18 +113,48 @@ function expiryText(at: Micros | null): string {
   return at === null ? '' : formatMicros(at).slice(0, 19).replace(/:00$/, '');
 }
 
-/** As `AccessFields` takes it. A time that is as it was shown stays as exact as it is. */
-export function accessFields(fields: FormFields, before: Micros | null): Record<string, unknown> {
-  const { expires_at: time = '', allowed_networks: networks = '' } = fields;
-  const seconds = /T\d\d:\d\d$/.test(time) ? ':00' : '';
+/** What the form changes, as `AccessFields` takes it. A time that is as it was shown stays as exact as it is. */
+export function accessFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+  const seconds = (time: string) => time.replace(/:00$/, (end) => (/T\d\d:\d\d:00$/.test(time) ? '' : end));
+  const given = { ...fields, ...(fields['expires_at'] && { expires_at: seconds(fields['expires_at']) }) };
+  const { expires_at: time, allowed_networks: networks } = changedFields(given, storedLimits(directory));
   return {
-    ...(time !== expiryText(before) && { expires_at: time === '' ? null : `${time}${seconds}Z` }),
-    allowed_networks: networks.split(/[\s,]+/).filter((network) => network !== ''),
+    ...(time !== undefined && { expires_at: time === '' ? null : `${time}${/T\d\d:\d\d$/.test(time) ? ':00' : ''}Z` }),
+    ...(networks !== undefined && { allowed_networks: splitNetworks(networks) }),
   };
 }
 
-/** In bytes; what is no number stays what it is, for the rules to refuse. */
-export function quotaFields({ max_bytes: text = '' }: FormFields): Record<string, unknown> {
-  const isNumber = /^\d{1,12}(\.\d+)?$/.test(text);
-  return { quota: { max_bytes: text === '' ? null : isNumber ? Math.round(Number(text) * MIB) : text } };
+/** Decimal units as disks are sold, binary ones as they are counted here. A number alone is of MiB, as before there were units. */
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KIB: 2 ** 10,
+  MIB: 2 ** 20,
+  GIB: 2 ** 30,
+  TIB: 2 ** 40,
+};
+
+function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
+  if (bytes === null) return { max_bytes: '' };
+  const exact = ['TiB', 'GiB', 'MiB', 'KiB', 'TB', 'GB', 'MB', 'KB', 'B'].find(
+    (unit) =>
+      Number.isInteger((bytes / (UNITS[unit.toUpperCase()] ?? 1)) * 100) && bytes >= (UNITS[unit.toUpperCase()] ?? 1),
+  );
+  return { max_bytes: `${bytes / (UNITS[exact?.toUpperCase() ?? 'B'] ?? 1)} ${exact ?? 'B'}` };
+}
+
+/** In bytes; what is no size stays what it is, for the rules to refuse. */
+export function quotaFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+  const { max_bytes: text } = changedFields(fields, storedQuota(directory));
+  return { quota: { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) } };
+}
+
+function bytesIn(text: string): number | string | null {
+  if (text === '') return null;
+  const [, number = '', unit = 'MiB'] = /^(\d{1,15}(?:\.\d+)?)\s*([KMGT]?i?B)?$/i.exec(text) ?? [];
+  const size = UNITS[unit.toUpperCase()];
+  return number === '' || size === undefined ? text : Math.round(Number(number) * size);
 }

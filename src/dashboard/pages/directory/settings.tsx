@@ -1,31 +1,114 @@
-/** What a directory is called, what is to be known of it, and its end. */
+/** What a directory is called, who may log in beside passwords and keys, how much it may hold, and its end. */
+import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
+import { LRUCache } from 'lru-cache';
 import type { DirectoriesTable } from '../../../db/schema.ts';
-import { MoreFields, NameField } from '../../components/directory.tsx';
-import { Field, Form } from '../../components/form.tsx';
+import { updateAccess } from '../../../directories/access.ts';
+import type { CreateDependencies } from '../../../directories/create.ts';
+import { deleteDirectory } from '../../../directories/delete.ts';
+import { setQuota } from '../../../directories/quota.ts';
+import { updateBasics } from '../../../directories/update.ts';
+import { ValidationError } from '../../../errors.ts';
+import { changedFields } from '../../changed-fields.ts';
+import { DirectoryState, MoreFields, NameField } from '../../components/directory.tsx';
+import { Field, Form, Was } from '../../components/form.tsx';
+import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
 import { plainText, Text } from '../../components/text.tsx';
 import { Copyable, Facts, Size, Time } from '../../components/values.tsx';
-import type { FormFields } from '../../environment.ts';
-import { numberIn, textOrNull } from '../../form.ts';
+import { type DashboardEnv, type FormFields, isAdmin, type PageContext, pathOf, targetOf } from '../../environment.ts';
+import { numberIn, submitted, textOrNull } from '../../form.ts';
+import { Access, accessFields, quotaFields } from './access.tsx';
+import { directoryActions } from './actions.ts';
+
+const DONE = {
+  saved: 'Saved.',
+  suspended: 'Suspended. Live sessions have ended, and nobody can log in.',
+  resumed: 'Resumed. Logins work again.',
+};
 
 export interface DirectoryProps {
   readonly directory: DirectoriesTable;
-  /** Of the page; its forms post to paths below it. */
+  /** Of the directory's pages; forms post to paths below it. */
   readonly path: string;
 }
 
-export const Settings: FC<DirectoryProps> = ({ directory, path }) => {
-  const { name, description, external_id, max_connections } = directory;
-  const stored = {
+/** How long it is believed whether quotas can be set, in ms: each look may be a process. */
+const OBSTACLE_LIFE_MS = 60_000;
+
+export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies): void {
+  const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
+    max: 100,
+    ttl: OBSTACLE_LIFE_MS,
+  });
+
+  /** Why no quota can be set where that directory is. */
+  async function quotaObstacle(directory: DirectoriesTable): Promise<string | undefined> {
+    const known = obstacles.get(directory.node);
+    if (known) return known.obstacle;
+    const obstacle = await rules.host.quotaObstacle(directory);
+    obstacles.set(directory.node, { obstacle });
+    return obstacle;
+  }
+
+  async function page(c: PageContext) {
+    const shown = { directory: c.get('directory'), path: pathOf(c) };
+    const obstacle = isAdmin(c) ? await quotaObstacle(shown.directory) : undefined;
+    return c.render(
+      <DirectoryLayout tab="Settings" done={DONE}>
+        <p>
+          <DirectoryState of={shown.directory} isFailing={false} now={rules.clock.now()} />
+        </p>
+        <Settings {...shown} />
+        <Access {...shown} isAdmin={isAdmin(c)} quotaObstacle={obstacle} />
+        <Details directory={shown.directory} />
+        <Delete {...shown} />
+      </DirectoryLayout>,
+    );
+  }
+
+  const { action, adminAction } = directoryActions(app, page, 'settings');
+
+  action('settings', 'saved', (c, { accountId, id, asker }, given) =>
+    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), asker),
+  );
+  for (const [name, done, suspended] of [
+    ['suspend', 'suspended', true],
+    ['resume', 'resumed', false],
+  ] as const)
+    adminAction(name, done, (_, { accountId, id, asker }) => updateAccess(rules, accountId, id, { suspended }, asker));
+  adminAction('access', 'saved', (c, { accountId, id, asker }, given) =>
+    updateAccess(rules, accountId, id, accessFields(given, c.get('directory')), asker),
+  );
+  adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
+
+  app.post('/dashboard/directories/:id/delete', (c) =>
+    submitted(c, page, async ({ confirmation = '' }) => {
+      if (!isNameTyped(confirmation, c.get('directory').name))
+        throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
+      const { accountId, id, asker } = targetOf(c);
+      await deleteDirectory(rules, accountId, id, asker);
+      return '/dashboard/directories?done=deleted';
+    }),
+  );
+}
+
+function storedSettings({ name, description, external_id, max_connections }: DirectoriesTable) {
+  return {
+    name,
     description: description ?? '',
     external_id: external_id ?? '',
     max_connections: String(max_connections),
   };
+}
+
+const Settings: FC<DirectoryProps> = ({ directory, path }) => {
+  const stored = storedSettings(directory);
   return (
     <Section title="Settings">
       <Form action={`${path}/settings`}>
-        <NameField value={name} hint="The slug and the username stay as they are." />
+        <Was of={stored} />
+        <NameField value={stored.name} hint="The slug and the username stay as they are." />
         <MoreFields stored={stored} />
         <button>Save</button>
       </Form>
@@ -33,19 +116,19 @@ export const Settings: FC<DirectoryProps> = ({ directory, path }) => {
   );
 };
 
-/** What the form changes: of a field in one line, browsers drop line breaks, which is no change. */
-export function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
-  const { name = '', external_id = '', description, max_connections } = fields;
-  const isSame = (text: string, stored: string | null): boolean => text === (stored ?? '').replace(/[\r\n]/g, '');
+/** What the form changes, as the rules take it. */
+function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
+  const changed = changedFields(fields, storedSettings(directory));
+  const { name, description, external_id, max_connections } = changed;
   return {
-    ...(!isSame(name, directory.name) && { name }),
-    ...(!isSame(external_id, directory.external_id) && { external_id: textOrNull(external_id) }),
-    description: textOrNull(description),
-    max_connections: numberIn(max_connections) ?? null,
+    ...(name !== undefined && { name }),
+    ...(description !== undefined && { description: textOrNull(description) }),
+    ...(external_id !== undefined && { external_id: textOrNull(external_id) }),
+    ...(max_connections !== undefined && { max_connections: numberIn(max_connections) ?? null }),
   };
 }
 
-export const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
+const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) => {
   const { id, slug, storage_bytes, retention_days, inserted_at, updated_at, metadata } = directory;
   return (
     <Section title="Details">
@@ -64,8 +147,8 @@ export const Details: FC<Pick<DirectoryProps, 'directory'>> = ({ directory }) =>
   );
 };
 
-export const Delete: FC<DirectoryProps> = ({ directory, path }) => (
-  <Section title="Delete" about="Its files go with it, its logins end at once, and nothing brings it back.">
+const Delete: FC<DirectoryProps> = ({ directory, path }) => (
+  <Section title="Delete" about="Deletes its files and ends its logins at once. This cannot be undone.">
     <Form action={`${path}/delete`}>
       <Field
         label="Type the name to delete it"
@@ -80,7 +163,7 @@ export const Delete: FC<DirectoryProps> = ({ directory, path }) => (
 );
 
 /** As it is shown, whatever blanks and hidden characters it has. */
-export function isNameTyped(typed: string, name: string): boolean {
+function isNameTyped(typed: string, name: string): boolean {
   const shown = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
   return shown(typed) === shown(name);
 }

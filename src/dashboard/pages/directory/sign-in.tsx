@@ -21,11 +21,11 @@ interface SignInProps extends DirectoryProps {
 }
 
 export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, keys, isAdmin }) => (
-  <Section title="Login" about="A change counts from the next login on; sessions that are under way go on.">
+  <Section title="Login" about="Changes take effect at the next login. Live sessions continue.">
     {mode === 'public_key' && keys.length === 0 && (
-      <p class="problem">Only public keys let in, and there is none: nobody can log in.</p>
+      <p class="problem">Customers can log in with a public key only, and there is none: nobody can log in.</p>
     )}
-    {mode === 'password' && keys.length > 0 && <p>Only the password lets in: the keys wait for another mode.</p>}
+    {mode === 'password' && keys.length > 0 && <p>Keys are ignored until you allow public-key login.</p>}
     {!isAdmin && <p>Log in with: {MODES[mode]}</p>}
     {isAdmin && (
       <>
@@ -36,7 +36,7 @@ export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, 
         <ActionButton
           action={`${path}/password`}
           label="New password"
-          confirm="The old password is refused from the next login on."
+          confirm="The old password stops working at the next login."
         />
       </>
     )}
@@ -52,16 +52,11 @@ export const SignIn: FC<SignInProps> = ({ directory: { auth_mode: mode }, path, 
         ...(isAdmin ? [<RemoveKey fingerprint={fingerprint} path={path} />] : []),
       ])}
     >
-      <p class="quiet">There are none.</p>
+      <p class="quiet">No public keys yet.</p>
     </Table>
     {isAdmin && (
       <Form action={`${path}/public-keys`}>
-        <Field
-          label="Public key"
-          name="public_key"
-          rows={3}
-          hint="The line of a .pub file: ssh-ed25519 AAAA… It is added to those that are there."
-        />
+        <Field label="Public key" name="public_key" rows={3} hint="The line of a .pub file: ssh-ed25519 AAAA…" />
         <button>Add key</button>
       </Form>
     )}
@@ -74,6 +69,6 @@ const RemoveKey: FC<{ fingerprint: string; path: string }> = ({ fingerprint, pat
     label="Remove"
     kind="danger"
     fields={{ fingerprint }}
-    confirm="Nobody logs in with this key any more."
+    confirm="Logins with this key are refused from now on."
   />
 );

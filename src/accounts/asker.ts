@@ -1,0 +1,73 @@
+/**
+ * Who asks for a change, and whether that still holds when the change is made.
+ *
+ * A request is let in when its headers arrive; its body may come much later. So each rule verifies the asker again, in the
+ * transaction that changes something and with the rows locked: a key that was revoked meanwhile, or a user who was demoted,
+ * disabled or signed out, changes nothing.
+ */
+import type { Transaction } from 'kysely';
+import type { Role, Tables } from '../db/schema.ts';
+import { BerthError } from '../errors.ts';
+import { lockedAccount } from './accounts.ts';
+import { requireApi } from './plans.ts';
+
+/** What let a request in, with the role that it had then. */
+export type Credential =
+  | { readonly kind: 'api-key'; readonly id: string; readonly role: Role }
+  | { readonly kind: 'session'; readonly id: string; readonly userId: string; readonly role: Role };
+
+/** The request that asks for a change. */
+export interface Asker {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly requestId: string;
+  /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
+  readonly route: string;
+  /** Undefined for what nobody can revoke: root's commands, and what berth does of its own accord. */
+  readonly credential?: Credential | undefined;
+}
+
+/** What the asker of each transaction was verified with. */
+const verified = new WeakMap<Transaction<Tables>, Credential>();
+
+/**
+ * Comes first in a transaction that changes something. Rows are locked in the order account, user, session, key, directory,
+ * so that no two changes wait for each other. `insertAudit` verifies the asker of a rule that has not done so.
+ * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the asker may not ask any more.
+ */
+export async function verifyAsker(
+  tx: Transaction<Tables>,
+  asker: (Pick<Asker, 'credential'> & { readonly accountId?: string | undefined }) | undefined,
+): Promise<void> {
+  const { accountId = '', credential } = asker ?? {};
+  if (!credential || verified.get(tx) === credential) return;
+  const account = await lockedAccount(tx, accountId);
+  if (credential.kind === 'api-key') {
+    const role = account && (await roleOfKey(tx, accountId, credential.id));
+    if (!account || !role) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+    requireApi(account.plan);
+    if (credential.role === 'admin' && role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+  } else {
+    const role = account && (await roleInSession(tx, accountId, credential));
+    if (!role) throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
+    if (credential.role === 'admin' && role !== 'admin')
+      throw new BerthError('not_authorized', 'You are no longer an admin, so nothing was changed.');
+  }
+  verified.set(tx, credential);
+}
+
+async function roleOfKey(tx: Transaction<Tables>, accountId: string, id: string): Promise<Role | undefined> {
+  const key = tx.selectFrom('api_keys').select('role').where('id', '=', id).where('account_id', '=', accountId);
+  return (await key.where('revoked_at', 'is', null).forShare().executeTakeFirst())?.role;
+}
+
+async function roleInSession(
+  tx: Transaction<Tables>,
+  accountId: string,
+  { id, userId }: { readonly id: string; readonly userId: string },
+): Promise<Role | undefined> {
+  const own = tx.selectFrom('users').select('role').where('id', '=', userId).where('account_id', '=', accountId);
+  const user = await own.where('disabled_at', 'is', null).forShare().executeTakeFirst();
+  const session = tx.selectFrom('user_sessions').select('id').where('id', '=', id).where('user_id', '=', userId);
+  return (await session.forShare().executeTakeFirst()) && user?.role;
+}

@@ -1,0 +1,52 @@
+/** A chart of days, and the choice of how many. Days are those of UTC, as they are counted. */
+import type { FC } from 'hono/jsx';
+import { DAY, formatMicros, type Micros } from '../../clock.ts';
+import { BarChart } from './chart.tsx';
+
+const SPANS = [7, 30, 90] as const;
+export type Days = (typeof SPANS)[number];
+
+export function daysIn(text: string | undefined): Days {
+  return SPANS.find((days) => String(days) === text) ?? 30;
+}
+
+export const DaysChoice: FC<{ current: Days }> = ({ current }) => (
+  <nav class="pager" aria-label="Days">
+    {SPANS.map((days) => (
+      <a class="button" href={`?days=${days}`} aria-current={days === current ? 'true' : undefined}>
+        {days} days
+      </a>
+    ))}
+  </nav>
+);
+
+interface DayChartProps {
+  readonly title: string;
+  /** The start of each day in UTC, today last. */
+  readonly days: readonly Micros[];
+  /** Of each day; undefined where nothing is known. */
+  readonly values: readonly (number | undefined)[];
+  inWords(value: number): string;
+}
+
+export const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) => {
+  const bars = days.map((day, index) => {
+    const value = values[index];
+    const text = value === undefined ? 'not known' : inWords(value);
+    return { name: formatMicros(day).slice(0, 10), value: value ?? 0, text, mark: markOf(day, index, days.length) };
+  });
+  return (
+    <BarChart title={title} of="Day" bars={bars} most={inWords(Math.max(0, ...values.map((each) => each ?? 0)))} />
+  );
+};
+
+/** Each day of a week, the Mondays of a month, every other Monday of more. */
+function markOf(day: Micros, index: number, count: number): string | undefined {
+  const date = new Date(day / 1000);
+  const words = (options: Intl.DateTimeFormatOptions) =>
+    date.toLocaleDateString('en-GB', { ...options, timeZone: 'UTC' });
+  if (count <= 7) return words({ weekday: 'short', day: 'numeric' });
+  const isMonday = date.getUTCDay() === 1;
+  const isShown = isMonday && index < count - count / 10 && (count <= 30 || Math.floor(day / DAY / 7) % 2 === 0);
+  return isShown ? words({ weekday: 'short', day: 'numeric', month: 'short' }).replace(',', '') : undefined;
+}

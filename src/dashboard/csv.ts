@@ -1,0 +1,33 @@
+/** Rows as a CSV file (RFC 4180) that is sent while they are read: nothing is held in memory, however many there are. */
+import { formatMicros, type Micros } from '../clock.ts';
+
+export type Cell = string | number | null;
+
+/** @param name the file's, of plain ASCII. */
+export function csvAnswer(name: string, header: readonly string[], rows: AsyncIterable<readonly Cell[]>): Response {
+  const lines = async function* () {
+    yield Buffer.from(lineOf(header));
+    for await (const row of rows) yield Buffer.from(lineOf(row));
+  };
+  return new Response(ReadableStream.from(lines()), {
+    headers: { 'content-type': 'text/csv; charset=utf-8', 'content-disposition': `attachment; filename="${name}.csv"` },
+  });
+}
+
+/** A time as every program reads it, in UTC. */
+export function timeCell(at: Micros | null): string {
+  return at === null ? '' : formatMicros(at);
+}
+
+function lineOf(cells: readonly Cell[]): string {
+  return `${cells.map(cellOf).join(',')}\r\n`;
+}
+
+/** Spreadsheets take a text that begins so for a formula, and names are a stranger's. */
+const FORMULA = /^[=+\-@\t\r]/;
+
+function cellOf(cell: Cell): string {
+  if (typeof cell === 'number') return String(cell);
+  const text = FORMULA.test(cell ?? '') ? `'${cell}` : (cell ?? '');
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,58 @@
+/** Which account somebody signs in to whose email and password are right for several. */
+import type { Hono } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { Database } from '../../db/open.ts';
+import type { SignIn } from '../../users/sign-in.ts';
+import { Form } from '../components/form.tsx';
+import { NarrowLayout } from '../components/layout.tsx';
+import { plainText } from '../components/text.tsx';
+import type { DashboardEnv, PageContext } from '../environment.ts';
+import { formFields } from '../form.ts';
+import { HOST_COOKIE } from '../session-cookie.ts';
+import { nextPage, startSession, withNext } from '../start-session.ts';
+
+const SIGN_IN = '/dashboard/sign-in';
+const PATH = `${SIGN_IN}/account`;
+const COOKIE = 'berth-choice';
+/** In seconds, as long as the choice itself. */
+const LIFE = 600;
+
+/** Carries the choice to the page that asks. @returns its address. */
+export function askForAccount(c: PageContext, choice: string, next: string): string {
+  setCookie(c, COOKIE, choice, { ...HOST_COOKIE, maxAge: LIFE });
+  return withNext(PATH, next);
+}
+
+export function chooseAccountPage(app: Hono<DashboardEnv>, signIn: SignIn, database: Pick<Database, 'db'>): void {
+  const choiceOf = (c: PageContext): string => getCookie(c, COOKIE, 'host') ?? '';
+
+  app.get(PATH, async (c) => {
+    const accounts = await signIn.accounts(choiceOf(c));
+    if (!accounts) return c.redirect(withNext(SIGN_IN, nextPage(c)), 303);
+    return c.render(
+      <NarrowLayout title="Choose an account">
+        <p>Your email and password are right for several accounts.</p>
+        <Form action={withNext(PATH, nextPage(c))}>
+          <div class="actions">
+            {accounts.map(({ id, accountName }) => (
+              <button name="user" value={id}>
+                {plainText(accountName)}
+              </button>
+            ))}
+          </div>
+        </Form>
+        <p>
+          <a href={SIGN_IN}>Sign in with another email</a>
+        </p>
+      </NarrowLayout>,
+    );
+  });
+
+  app.post(PATH, async (c) => {
+    const { user = '' } = await formFields(c);
+    const entered = await signIn.choose(choiceOf(c), user, c.get('visit'));
+    deleteCookie(c, COOKIE, HOST_COOKIE);
+    const next = nextPage(c);
+    return c.redirect(entered ? await startSession(c, database, entered, next) : withNext(SIGN_IN, next), 303);
+  });
+}

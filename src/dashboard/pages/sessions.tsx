@@ -1,0 +1,77 @@
+/** Who is connected to any directory of the account, with the button that ends a session. */
+import type { Hono } from 'hono';
+import { endSession, type EndSessionDependencies } from '../../directories/end-session.ts';
+import { ActionButton } from '../components/form.tsx';
+import { Layout } from '../components/layout.tsx';
+import { Empty } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { Name } from '../components/text.tsx';
+import { Time } from '../components/values.tsx';
+import { type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
+import { formFields } from '../form.ts';
+import { adminOnly } from '../guard.ts';
+import type { Live } from '../live.ts';
+import { directoriesNamed } from '../queries/account.ts';
+import { renderedIn } from '../rendered.tsx';
+
+const PATH = '/dashboard/sessions';
+const DONE = { ended: 'The session has ended. Its client may connect again.' };
+/** Sessions that are listed: the newest. */
+const MOST = 500;
+/** How often the page looks for news, in ms. */
+const EVERY_MS = 4000;
+
+export function sessionsPage(app: Hono<DashboardEnv>, deps: EndSessionDependencies & { readonly live: Live }): void {
+  const { database, sessions, live } = deps;
+
+  async function listOf(c: PageContext) {
+    const { accountId } = c.get('user').principal;
+    const directories = await directoriesNamed(database.reads, accountId, sessions.usernames());
+    const all = directories
+      .flatMap(({ id, name, sftp_username }) => sessions.of(sftp_username).map((session) => ({ id, name, session })))
+      .toSorted((a, b) => b.session.since - a.session.since)
+      .slice(0, MOST);
+    const mayEnd = isAdmin(c);
+    return (
+      <Table
+        caption="Who is connected now, the newest first"
+        columns={['Directory', 'Address', 'Connected', ...(mayEnd ? ['Actions'] : [])]}
+        rows={all.map(({ id, name, session }) => [
+          <Name of={name} href={`/dashboard/directories/${id}/activity`} />,
+          session.address,
+          <Time at={session.since} />,
+          ...(mayEnd
+            ? [
+                <ActionButton
+                  action={`${PATH}/end`}
+                  label="End"
+                  kind="danger"
+                  about={`session of ${name}`}
+                  fields={{ directory: id, session: session.name }}
+                  confirm="Transfers that are under way are cut off. The client may connect again."
+                />,
+              ]
+            : []),
+        ])}
+      >
+        <Empty title="Nobody is connected">SFTP sessions appear here while they last.</Empty>
+      </Table>
+    );
+  }
+
+  app.get(PATH, async (c) =>
+    c.render(
+      <Layout title="Sessions" done={DONE}>
+        <div data-live={`${PATH}/events`}>{await listOf(c)}</div>
+      </Layout>,
+    ),
+  );
+
+  app.get(`${PATH}/events`, (c) => live(c, { every: EVERY_MS }, async () => renderedIn(c, await listOf(c))));
+
+  app.post(`${PATH}/end`, adminOnly, async (c) => {
+    const { directory = '', session = '' } = await formFields(c);
+    await endSession(deps, targetOf(c, directory), session);
+    return c.redirect(`${PATH}?done=ended`, 303);
+  });
+}

@@ -1,0 +1,179 @@
+/**
+ * Deliveries of a whole account or of one directory: filtered, a page at a time, and counted. A filter by file name reads the bodies,
+ * some hundred at a time, and a page looks through a bounded number of them.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Micros } from '../../clock.ts';
+import type { DeliveriesTable, Tables } from '../../db/schema.ts';
+import { deliveryOf, IN_STATE, type ShownState } from '../../webhooks/delivery-list.ts';
+import { filenameOf, type ListedDelivery } from './deliveries.ts';
+
+export interface DeliveriesFilter {
+  readonly accountId: string;
+  /** One of the account's. */
+  readonly directoryId?: string | undefined;
+  readonly state?: ShownState | undefined;
+  /** When they were asked for: from then on, and before then. */
+  readonly since?: Micros | undefined;
+  readonly until?: Micros | undefined;
+  /** A part of the file's name, in either case. */
+  readonly text?: string | undefined;
+}
+
+export interface Place {
+  readonly at: Micros;
+  readonly id: string;
+}
+
+export interface AccountDelivery extends ListedDelivery {
+  readonly directory_id: string;
+  readonly directory: string;
+}
+
+export interface AccountDeliveriesPage {
+  readonly deliveries: readonly AccountDelivery[];
+  readonly next: Place | undefined;
+}
+
+/** Rows that are read at once, and for one page, when each name is looked at. */
+const [LOT, LOOKED_THROUGH] = [500, 20_000];
+/** Rows that are counted without a look at them. */
+const COUNTED = 100_000;
+
+type Row = Pick<
+  DeliveriesTable,
+  'id' | 'directory_id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at' | 'body' | 'replayed_as'
+>;
+
+function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since, until }: DeliveriesFilter) {
+  let query = reads.selectFrom('deliveries');
+  // One of the two, so that there is no choice of an index.
+  query =
+    directoryId === undefined
+      ? query.where('account_id', '=', accountId)
+      : query.where('directory_id', '=', directoryId);
+  if (state !== undefined) query = query.where(IN_STATE[state]);
+  if (since !== undefined) query = query.where('inserted_at', '>=', since);
+  if (until !== undefined) query = query.where('inserted_at', '<', until);
+  return query;
+}
+
+/** All that match, newest first, until the reader has enough or too many were looked through. */
+async function* rowsOf(
+  reads: Kysely<Tables>,
+  filter: DeliveriesFilter,
+  { after, lot }: { after?: Place | undefined; lot: number },
+): AsyncGenerator<{ readonly row: Row; readonly isShown: boolean }> {
+  const wanted = filter.text?.toLowerCase();
+  for (let place = after; ;) {
+    const { at, id } = place ?? { at: Number.MAX_SAFE_INTEGER, id: '' };
+    const rows = await matching(reads, filter)
+      .select(['id', 'directory_id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at', 'body', 'replayed_as'])
+      .where('inserted_at', '<=', at)
+      .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)))
+      .orderBy('inserted_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(lot)
+      .execute();
+    for (const row of rows)
+      yield { row, isShown: wanted === undefined || filenameOf(row.body).toLowerCase().includes(wanted) };
+    const last = rows.at(-1);
+    if (rows.length < lot || !last) return;
+    place = { at: last.inserted_at, id: last.id };
+    await setImmediate();
+  }
+}
+
+/** `next` is set as well where too many were looked through: the next page goes on from there. */
+export async function accountDeliveries(
+  reads: Kysely<Tables>,
+  filter: DeliveriesFilter,
+  { after, limit }: { after: Place | undefined; limit: number },
+): Promise<AccountDeliveriesPage> {
+  const found: Row[] = [];
+  let [looked, next] = [0, undefined as Place | undefined];
+  let last: Row | undefined;
+  for await (const { row, isShown } of rowsOf(reads, filter, {
+    after,
+    lot: filter.text === undefined ? limit + 1 : LOT,
+  })) {
+    if (looked === LOOKED_THROUGH || (found.length === limit && isShown)) {
+      next = last && { at: last.inserted_at, id: last.id };
+      break;
+    }
+    looked += 1;
+    last = row;
+    if (isShown) found.push(row);
+  }
+  return { deliveries: await withNames(reads, found), next };
+}
+
+async function withNames(reads: Kysely<Tables>, rows: readonly Row[]): Promise<AccountDelivery[]> {
+  const directories = await reads
+    .selectFrom('directories')
+    .select(['id', 'name'])
+    .where('id', 'in', [...new Set(rows.map(({ directory_id }) => directory_id))])
+    .execute();
+  const names = new Map(directories.map(({ id, name }) => [id, name]));
+  const all = await reads
+    .selectFrom('attempts')
+    .select(['delivery_id', 'started_at', 'status', 'error', 'latency_us'])
+    .where(
+      'delivery_id',
+      'in',
+      rows.map(({ id }) => id),
+    )
+    .orderBy('number')
+    .execute();
+  const attempts = Map.groupBy(all, ({ delivery_id }) => delivery_id);
+  return rows.map((row) => ({
+    ...deliveryOf(row, attempts.get(row.id)),
+    filename: filenameOf(row.body),
+    replayed_as: row.replayed_as,
+    directory_id: row.directory_id,
+    directory: names.get(row.directory_id) ?? '',
+  }));
+}
+
+export interface Count {
+  readonly count: number;
+  /** False when there may be more. */
+  readonly isExact: boolean;
+}
+
+export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Count> {
+  if (filter.text !== undefined) {
+    let [count, looked] = [0, 0];
+    for await (const { isShown } of rowsOf(reads, filter, { lot: LOT })) {
+      if (looked === LOOKED_THROUGH) return { count, isExact: false };
+      looked += 1;
+      if (isShown) count += 1;
+    }
+    return { count, isExact: true };
+  }
+  const some = matching(reads, filter)
+    .select('inserted_at')
+    .limit(COUNTED + 1);
+  const { count } = await reads
+    .selectFrom(some.as('some'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return { count: Math.min(count, COUNTED), isExact: count <= COUNTED };
+}
+
+/** Deliveries that one click replays. */
+export const MOST_REPLAYED = 10_000;
+
+/** Those that failed and were not replayed yet, by their directories. */
+export async function replayable(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  let count = 0;
+  for await (const { row, isShown } of rowsOf(reads, { ...filter, state: 'failed' }, { lot: LOT })) {
+    if (!isShown || row.replayed_as !== null) continue;
+    found.set(row.directory_id, [...(found.get(row.directory_id) ?? []), row.id]);
+    count += 1;
+    if (count === MOST_REPLAYED) break;
+  }
+  return found;
+}

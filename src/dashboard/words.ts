@@ -1,0 +1,99 @@
+/**
+ * What is wrong with a field, in a sentence that makes sense alone. The rules report it in Ecto's words, which suit programs
+ * (`validation.ts`); people read these.
+ */
+import type { FormFields } from './environment.ts';
+
+/** What each field asks for: `Enter a name.` */
+const NOUNS: Readonly<Record<string, string>> = {
+  code: 'a code',
+  current_password: 'your current password',
+  email: 'an email address',
+  expires_at: 'a date and time',
+  max_bytes: 'a size',
+  max_connections: 'the number of connections',
+  name: 'a name',
+  password: 'a password',
+  public_key: 'a public key',
+  repeated: 'the password again',
+  retention_days: 'the number of days',
+  role: 'a role',
+  secret: 'a secret',
+  webhook_url: 'a webhook URL',
+};
+
+/** Sentences for a message of the rules, by field and message. */
+const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  auth_mode: { 'is invalid': 'Choose how customers log in.' },
+  code: { 'is wrong, or was used already': 'The code is wrong or has already been used. Enter a new one.' },
+  current_password: { 'is wrong': 'Your current password is wrong.' },
+  email: {
+    'has already been taken': 'A user with this email address already exists.',
+    'is invalid': 'Enter an email address such as dana@example.com.',
+  },
+  expires_at: { 'is invalid': 'Enter a date and time such as 2026-11-20 14:30.' },
+  max_bytes: { 'is invalid': 'Enter a size such as 500 MB or 2.5 GB.' },
+  max_connections: { 'is invalid': 'Enter a whole number.' },
+  name: { 'is invalid': 'The name contains a character that cannot be stored.' },
+  password: {
+    'is one of the most common ones: take another': 'This password is too common. Choose another.',
+    'is your email: take another': 'Your email address cannot be your password. Choose another.',
+  },
+  public_key: {
+    'has already been taken': 'This key has already been added.',
+    'is not a valid OpenSSH public key': 'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
+    'is an RSA key whose exponent protects nothing': 'This RSA key is insecure. Generate a new key.',
+  },
+  retention_days: { 'is invalid': 'Enter a whole number of days.' },
+  role: { 'is invalid': 'Choose one of the roles.' },
+  secret: {
+    'is in use already': 'This secret is already in use. Enter another.',
+    'must be printable ASCII without blanks': 'Use printable ASCII characters without spaces.',
+  },
+  webhook_url: {
+    'is invalid': 'Enter a complete URL such as https://example.com/hooks.',
+    'must start with https:// or http://': 'Start the URL with https:// or http://.',
+  },
+};
+
+const COUNT = /^should (?:be|have) at (least|most) (\d+) (character|byte|item)\(s\)$/;
+const BOUND = /^must be (greater|less) than or equal to (-?\d+)$/;
+const HOST_BITS = /^(.*) has host bits set: its network is (\S+)$/;
+
+/** One sentence for each message about a field. `label` names the field where no better words are known. */
+export function sentencesOf(field: string, messages: readonly string[], given: FormFields, label = field): string[] {
+  if (field === 'allowed_networks') return messages.map((message) => networkSentence(message, given[field] ?? ''));
+  return [...new Set(messages)].map((message) => sentenceOf(field, message, label));
+}
+
+function sentenceOf(field: string, message: string, label: string): string {
+  const known = SENTENCES[field]?.[message];
+  if (known !== undefined) return known;
+  if (message === "can't be blank") return `Enter ${NOUNS[field] ?? 'a value'}.`;
+  const [, atLeast, count, unit] = COUNT.exec(message) ?? [];
+  if (atLeast !== undefined) return `Use at ${atLeast} ${Number(count).toLocaleString('en')} ${unit}s.`;
+  const [, bound, limit] = BOUND.exec(message) ?? [];
+  if (bound !== undefined)
+    return `Enter ${bound === 'greater' ? limit : Number(limit).toLocaleString('en')} or ${bound === 'greater' ? 'more' : 'less'}.`;
+  const [, wait] = /^was wrong too often: try again in (.*)$/.exec(message) ?? [];
+  if (wait !== undefined) return `Too many wrong attempts. Try again in ${wait}.`;
+  // A sentence of the dashboard's own.
+  if (/^[A-Z].*[.?]$/.test(message)) return message;
+  return `${label} ${message}.`;
+}
+
+/** With the line that the network stands in. */
+function networkSentence(message: string, given: string): string {
+  const [, wide, network] = HOST_BITS.exec(message) ?? [];
+  const text = wide ?? message.replace(/ is invalid$/, '');
+  const line = given.split(/\r?\n/).findIndex((each) => splitNetworks(each).includes(text)) + 1;
+  if (line === 0)
+    return COUNT.test(message) ? sentenceOf('', message, '') : 'One line is not an IP address or a CIDR range.';
+  if (network !== undefined) return `Line ${line}: "${text}" has host bits set. Its network is ${network}.`;
+  return `Line ${line}: "${text}" is not an IP address or a CIDR range.`;
+}
+
+/** The networks of a text: one a line; commas separate them, too. */
+export function splitNetworks(text: string): string[] {
+  return text.split(/[\n\r,]+/).flatMap((part) => part.trim() || []);
+}

@@ -1,0 +1,115 @@
+/**
+ * An account's own webhook: where uploads of directories without a URL of their own are announced, and the secret that signs
+ * there. A directory with a URL has a secret of its own, and nothing of this one.
+ */
+import type { Kysely, Transaction } from 'kysely';
+import * as v from 'valibot';
+import { verifyAsker } from '../accounts/asker.ts';
+import { lockedAccount } from '../accounts/accounts.ts';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/open.ts';
+import type { AccountWebhooksTable, Tables } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
+import { checked } from '../validation.ts';
+import { type Fields, webhookUrl } from './fields.ts';
+import { generateWebhookSecret } from './identity.ts';
+import { refusingWhenFull } from './storage-full.ts';
+import { type RenewedSecret, SecretFields } from './webhook-secret.ts';
+
+export const AccountWebhookFields = v.object({ url: webhookUrl });
+
+export type AccountWebhook = Pick<AccountWebhooksTable, 'url' | 'next_secret'> & {
+  /** Null until there was a URL, or a secret was made. */
+  readonly secret: string | null;
+};
+
+export interface AccountWebhookRules {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly clock: Clock;
+}
+
+const NONE: AccountWebhook = { url: null, secret: null, next_secret: null };
+
+export async function accountWebhook(reads: Kysely<Tables>, accountId: string): Promise<AccountWebhook> {
+  return (await rowOf(reads, accountId)) ?? NONE;
+}
+
+/** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
+export function setAccountWebhook(rules: AccountWebhookRules, asker: Asker, fields: Fields): Promise<AccountWebhook> {
+  const { url } = checked(AccountWebhookFields, fields);
+  return changed(rules, asker, async (tx, before) => {
+    const after = { ...before, url, secret: before.secret ?? generateWebhookSecret() };
+    await put(tx, asker.accountId, after);
+    const origin = (text: string | null) => (text === null ? null : (URL.parse(text)?.origin ?? null));
+    const details = { webhook_url: { from: origin(before.url), to: origin(url) } };
+    return { after, details };
+  });
+}
+
+/**
+ * A new secret in the two steps of `webhook-secret.ts`.
+ * @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`.
+ */
+export async function renewAccountSecret(
+  rules: AccountWebhookRules,
+  asker: Asker,
+  fields: Fields,
+  answer?: KeptAnswer<RenewedSecret>,
+): Promise<RenewedSecret> {
+  const { activate, secret: own } = checked(SecretFields, fields);
+  const { secret, next_secret } = await changed(rules, asker, async (tx, before) => {
+    const made = activate ? (own ?? before.next_secret) : (own ?? generateWebhookSecret());
+    if (made === null) throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
+    if (!activate && made === before.secret) throw new ValidationError({ secret: ['is in use already'] });
+    // The first one is in use at once: nobody has an older one.
+    const isActive = activate || before.secret === null;
+    const after = isActive
+      ? { ...before, secret: made, next_secret: null }
+      : { ...before, secret: before.secret, next_secret: made };
+    await put(tx, asker.accountId, after);
+    await answer?.keep(tx, { secret: made, active: isActive });
+    return { after, details: { webhook_secret: { from: null, to: null } } };
+  });
+  return next_secret === null ? { secret: secret ?? '', active: true } : { secret: next_secret, active: false };
+}
+
+interface Change {
+  readonly after: AccountWebhook;
+  readonly details: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
+}
+
+function changed(
+  { database, clock }: AccountWebhookRules,
+  asker: Asker,
+  change: (tx: Transaction<Tables>, before: AccountWebhook) => Promise<Change>,
+): Promise<AccountWebhook> {
+  return refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      await verifyAsker(tx, asker);
+      if (!(await lockedAccount(tx, asker.accountId)))
+        throw new BerthError('unauthenticated', 'Invalid or missing API key');
+      const { after, details } = await change(tx, (await rowOf(tx, asker.accountId)) ?? NONE);
+      await insertAccountAudit(tx, asker, { action: 'update-account', at: clock.now(), details });
+      return after;
+    }),
+  );
+}
+
+function rowOf(db: Kysely<Tables>, accountId: string): Promise<AccountWebhook | undefined> {
+  return db
+    .selectFrom('account_webhooks')
+    .select(['url', 'secret', 'next_secret'])
+    .where('account_id', '=', accountId)
+    .executeTakeFirst();
+}
+
+async function put(tx: Transaction<Tables>, account_id: string, { url, secret, next_secret }: AccountWebhook) {
+  const values = { url, secret: secret ?? '', next_secret };
+  await tx
+    .insertInto('account_webhooks')
+    .values({ account_id, ...values })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet(values))
+    .execute();
+}

@@ -1,0 +1,149 @@
+/** What a row of the audit says, as one would tell it to a colleague: "dana@example.com added the key ci-server". */
+import type { AuditTable } from '../db/schema.ts';
+import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
+
+export interface AuditSentence {
+  /** Who did it. */
+  readonly actor: string;
+  /** What was done. */
+  readonly deed: string;
+}
+
+type Row = Pick<AuditTable, 'action' | 'changes' | 'key_id'> & { readonly key_name: string | null };
+
+/** What a key is called, by its fingerprint. */
+export type KeyNames = ReadonlyMap<string, string>;
+
+export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSentence {
+  const changes = changesOf(row);
+  const deed = deedOf(row.action, changes, keys);
+  return { actor: actorOf(row), deed };
+}
+
+/** The fingerprints that a row speaks of. */
+export function fingerprintsIn(row: Pick<AuditTable, 'changes'>): string[] {
+  const { public_key: all, public_key_fingerprint: newest } = changesOf(row);
+  return [all?.from, all?.to, newest?.from, newest?.to].flat().filter((each) => typeof each === 'string');
+}
+
+function actorOf({ key_id, key_name }: Pick<Row, 'key_id' | 'key_name'>): string {
+  const [, kind, name = ''] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
+  if (kind === 'user') return name;
+  return kind === undefined ? `API key "${key_name ?? key_id}"` : `Operator ${name}`;
+}
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+const quoted = (value: unknown): string => `"${text(value)}"`;
+
+function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string {
+  const { count, file, name, email, role } = changes;
+  switch (action) {
+    case 'create':
+      return 'created the directory';
+    case 'delete':
+      return 'deleted the directory';
+    case 'put-file':
+      return `put the file ${quoted(file?.to)} there`;
+    case 'remove-file':
+      return `deleted the file ${quoted(file?.from)}`;
+    case 'replay':
+      return count ? `replayed ${text(count.to)} failed deliveries` : 'replayed a delivery';
+    case 'announce':
+      return 'announced a file again';
+    case 'test':
+      return 'sent a test webhook';
+    case 'show-secret':
+      return 'viewed the webhook secret';
+    case 'create-key':
+      return `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`;
+    case 'revoke-key':
+      return `revoked the API key ${quoted(name?.from)}`;
+    case 'create-user':
+      return `invited ${text(email?.to)} as ${text(role?.to)}`;
+    case 'remove-user':
+      return `removed ${text(email?.to ?? email?.from)}`;
+    case 'update-user':
+      return updatedUser(changes);
+    case 'update-account':
+      return changes['second_factor_required']?.to === true
+        ? 'required a second factor of everybody'
+        : 'made the second factor optional';
+    case 'update':
+      return updated(changes, keys);
+    case 'undo-create':
+      return ACTIONS[action];
+  }
+}
+
+function updatedUser({ email, ...changes }: Changes): string {
+  const who = text(email?.to);
+  const parts = Object.entries(changes)
+    .filter(([, { from, to }]) => from === undefined || from !== to)
+    .map(([field, { to }]) => {
+      if (field === 'role') return `changed the role of ${who} to ${text(to)}`;
+      if (field === 'disabled') return to === true ? `disabled ${who}` : `enabled ${who}`;
+      if (field === 'password' && to === undefined) return `changed the password of ${who}`;
+      return `changed the ${field.replaceAll('_', ' ')} of ${who}`;
+    });
+  return parts.length === 0 ? `changed ${who}` : parts.join('; ');
+}
+
+/** The words for each field's change; undefined when another field's say it. */
+const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, keys: KeyNames) => string | undefined>> =
+  {
+    name: ({ from, to }) => `renamed the directory from ${quoted(from)} to ${quoted(to)}`,
+    description: () => 'changed the description',
+    external_id: ({ to }) => (to === null ? 'removed the external id' : `set the external id to ${quoted(to)}`),
+    metadata: () => 'changed the metadata',
+    max_connections: ({ to }) => `set the most connections to ${text(to)}`,
+    quota_bytes: ({ to }) =>
+      to === null ? 'removed the quota' : `set the quota to ${Number(to).toLocaleString('en')} bytes`,
+    auth_mode: ({ to }) => `changed the login method to ${LOGINS[text(to)] ?? text(to)}`,
+    suspended: ({ to }) => (to === true ? 'suspended the directory' : 'resumed the directory'),
+    expires_at: ({ to }) =>
+      to === null ? 'removed the expiry' : `set the expiry to ${text(to).slice(0, 16).replace('T', ' ')} UTC`,
+    allowed_networks: ({ to }) =>
+      Array.isArray(to) && to.length > 0
+        ? `allowed logins from ${to.join(', ')} only`
+        : 'allowed logins from everywhere',
+    password_hash: () => 'replaced the password',
+    webhook_url: ({ to }) => (to === null ? 'removed the webhook URL' : `changed the webhook URL (${text(to)})`),
+    webhook_secret: () => 'activated the new webhook secret',
+    next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
+    session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
+    public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
+    public_key_fingerprint: ({ from, to }, all, keys) =>
+      'public_key' in all
+        ? undefined
+        : keysInWords(from === null ? [] : [from], to === null ? [] : [to], undefined, keys),
+  };
+
+const LOGINS: Readonly<Record<string, string>> = {
+  password: 'password',
+  public_key: 'public key',
+  both: 'password or public key',
+};
+
+/** Where there was or is one key at most, its fingerprint stands in a field of its own. */
+function keysInWords(gone: unknown, came: unknown, single: Changes[string] | undefined, keys: KeyNames): string {
+  const [before, after] = [gone, came].map((some, index) => {
+    if (Array.isArray(some)) return some.map(text);
+    const only = index === 0 ? single?.from : single?.to;
+    return typeof only === 'string' ? [only] : [];
+  });
+  const list = (some: readonly string[] = []): string => some.map((each) => keys.get(each) ?? each).join(', ');
+  const parts = [
+    ...(after && after.length > 0 ? [`added the key ${list(after)}`] : []),
+    ...(before && before.length > 0 ? [`removed the key ${list(before)}`] : []),
+  ];
+  return parts.length > 0 ? parts.join(' and ') : 'changed the public keys';
+}
+
+function updated(changes: Changes, keys: KeyNames): string {
+  const parts = Object.entries(changes).flatMap(([field, change]) => {
+    const words = FIELDS[field];
+    const sentence = words ? words(change, changes, keys) : `changed the ${field.replaceAll('_', ' ')}`;
+    return sentence ?? [];
+  });
+  return parts.length === 0 ? 'saved the directory unchanged' : parts.join('; ');
+}

@@ -1,0 +1,163 @@
+/**
+ * The feed of an account's events: what happened in its directories, oldest first, under numbers without a gap.
+ *
+ * Promise: an event gets its number after it is committed, and higher than every number that anybody has seen. So a reader
+ * who goes on from the highest number it has seen misses nothing, on one machine or on several.
+ *
+ * A transaction that adds an event takes no lock and no number. The next reader numbers what has been committed since,
+ * holding the account's row of `event_sequences`; an account that nobody reads pays for the insert alone.
+ */
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Micros } from '../clock.ts';
+import { compiled } from '../db/compiled.ts';
+import type { Database } from '../db/open.ts';
+import type { EventsTable, Tables } from '../db/schema.ts';
+import { BerthError, ValidationError } from '../errors.ts';
+
+export type NewEvent = Omit<EventsTable, 'id' | 'sequence'>;
+
+/** With its number. */
+export interface NumberedEvent extends Omit<NewEvent, 'account_id'> {
+  readonly sequence: number;
+}
+
+/** Events numbered in one transaction: a few ms. */
+const BATCH = 1000;
+
+const insert = compiled<NewEvent>()((db, p) =>
+  db.insertInto('events').values({
+    account_id: p('account_id'),
+    at: p('at'),
+    event: p('event'),
+    directory_id: p('directory_id'),
+    upload_id: p('upload_id'),
+    body: p('body'),
+  }),
+);
+
+const after = compiled<{ account: string; after: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('events')
+    .select(['sequence', 'at', 'event', 'directory_id', 'upload_id', 'body'])
+    .where('account_id', '=', p('account'))
+    .where('sequence', 'is not', null)
+    .where('sequence', '>', p('after'))
+    .orderBy('sequence')
+    .limit(p('limit'))
+    .$narrowType<{ sequence: number }>(),
+);
+
+const unnumbered = compiled<{ account: string }>()((db, p) =>
+  db
+    .selectFrom('events')
+    .select('id')
+    .where('account_id', '=', p('account'))
+    .where('sequence', 'is', null)
+    .orderBy('id')
+    .limit(1),
+);
+
+/** In the transaction of what has happened. */
+export async function insertEvent(tx: Transaction<Tables>, event: NewEvent): Promise<void> {
+  await insert.all(tx, event);
+}
+
+/**
+ * The events that come after that number, at most `limit`; 0 stands before the oldest that is kept.
+ * @throws {BerthError} `events_gone` when some of them are kept no longer; {ValidationError} when there is no such number yet.
+ */
+export async function eventsAfter(
+  { db, reads }: Pick<Database, 'db' | 'reads'>,
+  account: string,
+  { after: seen, limit }: { readonly after: number; readonly limit: number },
+): Promise<NumberedEvent[]> {
+  const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
+  // Before the events are read: whatever was given out by then can be read.
+  const given = await lastNumber(reads, account);
+  let events = await read();
+  while (events.length < limit && (await numberNew(db, account))) events = await read();
+  const [first] = events;
+  if (seen === 0 || first?.sequence === seen + 1) return events;
+  const last = first ? first.sequence - 1 : given;
+  if (last > seen) {
+    const advice = `list the uploads of your directories, then go on with ?after=${last}`;
+    throw new BerthError('events_gone', `Events up to number ${last} are kept no longer: ${advice}`);
+  }
+  if (last < seen) throw new ValidationError({ after: ['is the number of no event yet'] });
+  return events;
+}
+
+/** Numbers events that have none, up to a batch. @returns whether there were any. */
+async function numberNew(db: Kysely<Tables>, account: string): Promise<boolean> {
+  if (!(await unnumbered.first(db, { account }))) return false;
+  return db.transaction().execute((tx) => numberBatch(tx, account));
+}
+
+async function numberBatch(tx: Transaction<Tables>, account: string): Promise<boolean> {
+  await tx
+    .insertInto('event_sequences')
+    .columns(['account_id', 'last'])
+    .expression((eb) =>
+      eb
+        .selectFrom('accounts')
+        .select(['id', sql.lit(0).as('last')])
+        .where('id', '=', account),
+    )
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const sequence = await tx
+    .selectFrom('event_sequences')
+    .select('last')
+    .where('account_id', '=', account)
+    .forUpdate()
+    .executeTakeFirst();
+  // The account has gone.
+  if (!sequence) return false;
+  // A statement of its own: it sees what was committed before the lock was granted.
+  const { numAffectedRows = 0n } = await sql`
+    update events set sequence = numbered.sequence
+    from (
+      select id as event_id, ${sequence.last} + row_number() over (order by id) as sequence
+      from events where account_id = ${account} and sequence is null order by id limit ${BATCH}
+    ) as numbered
+    where events.id = numbered.event_id`.execute(tx);
+  await tx
+    .updateTable('event_sequences')
+    .set({ last: sequence.last + Number(numAffectedRows) })
+    .where('account_id', '=', account)
+    .execute();
+  return numAffectedRows > 0n;
+}
+
+/** So that a reader notices when events before it go that had no number yet. */
+export async function numberBefore(db: Kysely<Tables>, before: Micros, signal: AbortSignal): Promise<void> {
+  const accounts = await db
+    .selectFrom('events')
+    .innerJoin('accounts', 'accounts.id', 'events.account_id')
+    .select('account_id')
+    .distinct()
+    .where('at', '<', before)
+    .where('sequence', 'is', null)
+    .execute();
+  for (const { account_id } of accounts) while (!signal.aborted && (await numberNew(db, account_id)));
+}
+
+async function lastNumber(reads: Kysely<Tables>, account: string): Promise<number> {
+  const sequence = await reads
+    .selectFrom('event_sequences')
+    .select('last')
+    .where('account_id', '=', account)
+    .executeTakeFirst();
+  return sequence?.last ?? 0;
+}
+
+/** More events than can have come since a backup. */
+const SKIPPED = 1_000_000_000;
+
+/** After a restore: numbers that were given out since the backup are not given to other events, and readers hear of the gap. */
+export async function skipNumbers(tx: Transaction<Tables>): Promise<void> {
+  await tx
+    .updateTable('event_sequences')
+    .set((eb) => ({ last: eb('last', '+', SKIPPED) }))
+    .execute();
+}

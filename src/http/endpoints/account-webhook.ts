@@ -1,0 +1,91 @@
+/** /api/v1/webhook: the account's own webhook, for directories without one. */
+import * as v from 'valibot';
+import {
+  type AccountWebhook,
+  accountWebhook,
+  AccountWebhookFields,
+  type AccountWebhookRules,
+  renewAccountSecret,
+  setAccountWebhook,
+} from '../../directories/account-webhook.ts';
+import { type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { askerOf } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { AccountWebhook as Shown, data, WebhookSecret } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { type MayReach, unreachable, warning } from '../warnings.ts';
+
+const PATH = '/api/v1/webhook';
+const EXAMPLE = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ' } };
+
+export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayReach): Route[] {
+  const show: Endpoint = async (_c, { accountId }) =>
+    dataResponse(shown(await accountWebhook(rules.database.reads, accountId)));
+
+  const set: Endpoint = async (c, principal) => {
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(AccountWebhookFields.entries, fields);
+    const webhook = await setAccountWebhook(rules, askerOf(c, principal), fields);
+    return dataResponse(shown(webhook), 200, warning(unreachable({ webhook_url: webhook.url }, mayReach)));
+  };
+
+  const renewSecret: Endpoint = async (c, principal, keep) => {
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming, { isOptional: true });
+    refuseUnknown(SecretFields.entries, fields);
+    return secretResponse(await renewAccountSecret(rules, askerOf(c, principal), fields, keep(secretResponse)));
+  };
+
+  const answer = { status: 200, description: 'The webhook', schema: data(Shown), example: EXAMPLE };
+  return [
+    route('GET', PATH, show, {
+      id: 'getAccountWebhook',
+      tag: 'Webhooks',
+      summary: "Fetch the account's webhook",
+      description: '`secret` is `null` until there was a URL.',
+      answer,
+      refusals: [],
+    }),
+    route('PUT', PATH, set, {
+      id: 'setAccountWebhook',
+      tag: 'Webhooks',
+      summary: 'Set where the webhooks of all directories go that have no URL of their own',
+      description:
+        'They are signed with the `secret` of this webhook; `directory_id` in the body says which directory it is. A directory with a `webhook_url` of its own is signed with its own secret, and this one has no part in it. `null` turns it off.',
+      role: 'admin',
+      body: {
+        schema: v.pipe(AccountWebhookFields, v.title('AccountWebhookFields')),
+        example: { url: EXAMPLE.data.url },
+      },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [507],
+    }),
+    route('POST', `${PATH}/secret`, renewSecret, {
+      id: 'renewAccountWebhookSecret',
+      tag: 'Webhooks',
+      summary: "Replace the secret of the account's webhook, in two steps",
+      description: 'As for the secret of a directory.',
+      role: 'admin',
+      body: { schema: SecretFields, example: { activate: false }, isOptional: true },
+      answer: {
+        status: 200,
+        description: 'The secret, and whether it is in use',
+        schema: data(WebhookSecret),
+        example: { data: { secret: EXAMPLE.data.secret, active: false } },
+      },
+      refusals: [400, 413, 415, 422, 507],
+    }),
+  ];
+}
+
+function shown({ url, secret }: AccountWebhook): string {
+  return JSON.stringify({ url, secret });
+}
+
+function secretResponse(renewed: RenewedSecret): Response {
+  return dataResponse(JSON.stringify(renewed), 200, { 'cache-control': 'no-store' });
+}

@@ -1,0 +1,78 @@
+/** GET /api/v1/events: what happened in all directories of the account, in an order that a reader can follow. */
+import * as v from 'valibot';
+import { formatMicros } from '../../clock.ts';
+import type { Database } from '../../db/open.ts';
+import { refusingWhenFull } from '../../directories/storage-full.ts';
+import { eventsAfter, type NumberedEvent } from '../../history/events.ts';
+import { checked, INVALID, wholeNumberText } from '../../validation.ts';
+import type { Endpoint } from '../access.ts';
+import { UPLOADED } from '../openapi/webhooks.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Event } from '../schemas.ts';
+
+const EVENTS = '/api/v1/events';
+const LIMIT = 100;
+const MAX_LIMIT = 1000;
+
+const Query = v.object({
+  after: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,15}$/, INVALID),
+      v.description(
+        'The highest `sequence` that you have worked on. Without it, the feed begins with the oldest event.',
+      ),
+    ),
+  ),
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`How many at most. Without it, ${LIMIT}.`))),
+});
+
+const EXAMPLE = {
+  sequence: 4711,
+  event: 'file.uploaded',
+  at: UPLOADED.uploaded_at,
+  directory_id: UPLOADED.directory_id,
+  upload_id: '5f0c9f6e-0c0b-4c0e-9f44-5a6d1a3b7c21',
+  data: UPLOADED,
+};
+
+export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
+  const list: Endpoint = async (c, { accountId }) => {
+    const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
+    const asked = { after: Number(after), limit: limit + 1 };
+    const events = await refusingWhenFull(() => eventsAfter(database, accountId, asked));
+    const hasMore = events.length > limit;
+    events.length = Math.min(events.length, limit);
+    const next = `${EVENTS}?limit=${limit}&after=${events.at(-1)?.sequence}`;
+    return dataResponse(`[${events.map(shown).join(',')}]`, 200, hasMore ? { link: `<${next}>; rel="next"` } : {});
+  };
+
+  return [
+    route('GET', EVENTS, list, {
+      id: 'listEvents',
+      tag: 'Events',
+      summary: "Follow what happens in all of the account's directories, oldest first",
+      description:
+        'For programs that ask instead of receiving webhooks: one request finds the new uploads of every directory. ' +
+        'Remember the highest `sequence` that you have worked on, and send it as `after` the next time. ' +
+        'An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. ' +
+        '`data` is what the webhook of the event says, whether or not there was a webhook URL. Later versions add further values of `event`: ignore those that you do not know. ' +
+        'Events are kept as long as the history. 410 when some that come after `after` are kept no longer, or were lost with a backup: `error` says where to go on.',
+      query: Query,
+      answer: {
+        status: 200,
+        description: 'The events',
+        schema: data(v.array(Event)),
+        example: { data: [EXAMPLE] },
+      },
+      refusals: [410, 422, 507],
+    }),
+  ];
+}
+
+function shown({ body, at, ...event }: NumberedEvent): string {
+  const { sequence, event: kind, directory_id, upload_id } = event;
+  const fields = { sequence, event: kind, at: formatMicros(at), directory_id, upload_id };
+  return `${JSON.stringify(fields).slice(0, -1)},"data":${body}}`;
+}

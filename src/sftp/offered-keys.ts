@@ -1,0 +1,66 @@
+/** The keys with which a user has logged in, as far as sshd lets anybody know (openssh/authorized-keys). */
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Micros } from '../clock.ts';
+import { errorCode } from '../errors.ts';
+import type { Paths } from './paths.ts';
+
+export interface OfferedKey {
+  /** `SHA256:` and base64. */
+  readonly fingerprint: string;
+  /** When that login was let in. */
+  readonly at: Micros;
+}
+
+/** What openssh/authorized-keys keeps the file at. */
+const LARGEST = 16_384;
+const LINE = /^(\d+) (\d+) (SHA256:\S+)$/;
+
+/**
+ * For each connection that was let in lately the key that it offered last, the latest login last. In the mode `both` such a
+ * connection may have logged in by password after all.
+ */
+export function offeredKeys(paths: Pick<Paths, 'offeredKeys' | 'sessions'>, username: string): OfferedKey[] {
+  const byConnection = new Map<string, string>();
+  for (const line of readOffered(join(paths.offeredKeys, username)).split('\n')) {
+    const [, monitor = '', startTime = '', fingerprint = ''] = LINE.exec(line) ?? [];
+    if (fingerprint !== '') byConnection.set(`${monitor} ${startTime}`, fingerprint);
+  }
+  const keys: OfferedKey[] = [];
+  for (const [connection, fingerprint] of byConnection) {
+    const at = letInAt(join(paths.sessions, username), connection);
+    if (at !== undefined) keys.push({ fingerprint, at });
+  }
+  return keys.toSorted((a, b) => a.at - b.at);
+}
+
+/** The folder is berth-keys's own: whatever is there, nothing is waited for and no link is followed. */
+function readOffered(file: string): string {
+  let fd: number | undefined;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const stats = fstatSync(fd);
+    if (!stats.isFile() || stats.size > LARGEST) return '';
+    const buffer = Buffer.alloc(LARGEST);
+    return buffer.toString('latin1', 0, readSync(fd, buffer, 0, LARGEST, 0));
+  } catch (error) {
+    // Nobody has offered any, or the user has just gone.
+    if (['ENOENT', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return '';
+    throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+/** When openssh/admit let the connection in; undefined when it did not, or so long ago that it has forgotten. */
+function letInAt(sessions: string, connection: string): Micros | undefined {
+  const [monitor = '', startTime] = connection.split(' ');
+  const file = join(sessions, monitor);
+  try {
+    if (readFileSync(file, 'utf8').split(' ', 1)[0] !== startTime) return undefined;
+    return Math.floor(statSync(file).mtimeMs * 1000);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

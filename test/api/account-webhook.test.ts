@@ -1,0 +1,90 @@
+/** /api/v1/webhook: one receiver for all directories of an account that have none of their own. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { verify } from '../../src/webhooks/signature.ts';
+import { enqueue } from '../../src/webhooks/outbox.ts';
+import { dataOf } from '../support/field-sets.ts';
+import { receiver } from '../support/receiver.ts';
+import { webhookPlace } from './webhook-place.ts';
+
+interface Shown {
+  readonly url: string | null;
+  readonly secret: string;
+}
+
+test('directories without a URL announce to the account’s, signed with its secret; one with a URL overrides both', async () => {
+  await using place = await webhookPlace();
+  await using shared = await receiver();
+  const { send, directory } = place.api;
+  assert.deepEqual((await send('GET', '/webhook')).json, { data: { url: null, secret: null } });
+  const { id, webhook_secret: own } = await directory({ name: 'Without' });
+  const unset = await send('POST', `/directories/${id}/webhook/test`);
+  const words = 'is not set: give the directory or the account a webhook URL first';
+  assert.deepEqual([unset.status, unset.json], [422, { errors: { webhook_url: [words] } }]);
+
+  const { url, secret } = dataOf<Shown>(await send('PUT', '/webhook', { json: { url: shared.url } }));
+  assert.equal(url, shared.url);
+  assert.match(secret, /^[A-Za-z\d+/]{32}$/);
+  assert.notEqual(secret, own);
+  assert.equal(dataOf<Shown>(await send('GET', '/webhook')).secret, secret);
+  await send('POST', `/directories/${id}/webhook/test`);
+  const tested = await shared.next();
+  assert.equal((JSON.parse(tested.body.toString()) as { directory_id: string }).directory_id, id);
+  assert.ok(verify(tested.body, secret, String(tested.headers['x-service-signature'])));
+
+  const upload = await place.addFile('own.csv');
+  await place.ask('POST', `/uploads/${upload}/announce`);
+  const { body, headers } = await place.target.next();
+  assert.equal(verify(body, secret, String(headers['x-service-signature'])), false, 'the directory has its own');
+  await place.setUrl(null);
+  await place.ask('POST', `/uploads/${upload}/announce`);
+  const announced = await shared.next();
+  assert.ok(verify(announced.body, secret, String(announced.headers['x-service-signature'])));
+  assert.equal(announced.headers['webhook-upload-id'], upload);
+  assert.equal(shared.requests.length, 2);
+  await place.api.database.db.transaction().execute(async (tx) => {
+    const row = await tx.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+    await enqueue(tx, { directory: row, uploadId: null, filename: 'uploaded.csv', sizeBytes: 1, uploadedAt: 1 });
+    const delivery = await tx.selectFrom('deliveries').select('url').where('directory_id', '=', id).executeTakeFirst();
+    assert.equal(delivery?.url, shared.url, 'an upload is announced there');
+  });
+  const shown = dataOf<{ webhook_url: null }>(await place.ask('GET', ''));
+  assert.equal(shown.webhook_url, null, 'the field is the directory’s own');
+});
+
+test('its secret is replaced in two steps; another account has another; the audit names no secret', async () => {
+  await using place = await webhookPlace();
+  await using shared = await receiver();
+  const { send } = place.api;
+  const { secret: first } = dataOf<Shown>(await send('PUT', '/webhook', { json: { url: shared.url } }));
+  const prepared = dataOf<{ secret: string; active: boolean }>(await send('POST', '/webhook/secret'));
+  assert.equal(prepared.active, false);
+  await place.setUrl(null);
+  const upload = await place.addFile('a');
+  const announce = async () => {
+    await place.ask('POST', `/uploads/${upload}/announce`);
+    const { body, headers } = await shared.next();
+    return [
+      verify(body, first, String(headers['x-service-signature'])),
+      String(headers['webhook-signature']).split(' ').length,
+    ];
+  };
+  assert.deepEqual(await announce(), [true, 2]);
+  const active = dataOf<object>(await send('POST', '/webhook/secret', { json: { activate: true } }));
+  assert.deepEqual(active, { secret: prepared.secret, active: true });
+  assert.deepEqual(await announce(), [false, 1]);
+  const again = await send('POST', '/webhook/secret', { json: { activate: true } });
+  assert.equal(again.status, 422);
+
+  const stranger = await place.api.account('pro');
+  assert.deepEqual((await stranger.send('GET', '/webhook')).json, { data: { url: null, secret: null } });
+  const member = await place.api.key(place.api.tenant.accountId, 'member');
+  assert.equal((await member('PUT', '/webhook', { json: { url: null } })).status, 403);
+  assert.equal((await member('POST', '/webhook/secret')).status, 403);
+  const refused = await send('PUT', '/webhook', { json: { url: 'ftp://x' } });
+  assert.deepEqual(refused.json, { errors: { url: ['must start with https:// or http://'] } });
+  const audit = await place.api.database.db.selectFrom('audit').select(['action', 'changes']).execute();
+  const own = audit.filter(({ action }) => action === 'update-account');
+  assert.equal(own.length, 3);
+  assert.equal(JSON.stringify(own).includes(first) || JSON.stringify(own).includes(prepared.secret), false);
+});

@@ -1,0 +1,137 @@
+/** What one sees of a form that was refused, of a question, of a long name and of a server that is away. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { startBerth } from '../../support/berth.ts';
+import { openSignedIn, PHONE, startBrowser, tooWide, WIDE } from '../../support/browser.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const isInView = (page: Page, selector: string): Promise<boolean> =>
+  page.evaluate<boolean>(`(() => {
+    const { top, bottom } = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+  })()`);
+
+for (const [name, options] of [
+  ['with JavaScript, on a phone', { viewport: PHONE }],
+  ['without JavaScript, on a desk', { viewport: WIDE, javaScriptEnabled: false }],
+] as const)
+  test(`a refused form: the summary has the focus and leads to the field, and what was typed stays: ${name}`, async () => {
+    using files = scratch({ BERTH_DASHBOARD: 'on' });
+    await using berth = await startBerth(files);
+    await using browser = await startBrowser();
+    await using visit = await openSignedIn(browser, berth, options);
+    const { page, wrong } = visit;
+    const { id } = await berth.directory();
+    await page.goto(`/dashboard/directories/${id}/settings`);
+    await page.getByLabel('Allowed networks').fill('::1\nnot an address');
+    await page.getByLabel('Allowed networks').press('Tab');
+    await page.keyboard.press('Enter');
+    const summary = page.getByRole('alert');
+    await summary.waitFor();
+    const hasFocus = `document.activeElement === document.querySelector('[role=alert]')`;
+    if (!('javaScriptEnabled' in options)) {
+      assert.equal(await page.evaluate(hasFocus), true);
+      assert.ok(await isInView(page, '#allowed_networks'), 'the field is in view');
+    }
+    assert.ok(await isInView(page, '[role=alert]'), 'so is the summary');
+    await summary.getByRole('link', { name: 'Line 2: "not an address" is not an IP address or a CIDR range.' }).click();
+    assert.equal(await page.getByLabel('Allowed networks').inputValue(), '::1\nnot an address');
+    assert.ok(await isInView(page, '#allowed_networks'));
+    if (!('javaScriptEnabled' in options))
+      assert.equal(await page.evaluate('document.activeElement.id'), 'allowed_networks');
+    assert.deepEqual(wrong, []);
+  });
+
+test('a question stands in the middle, names the thing, and has one red button; the menu of a phone folds up', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
+  const { page, wrong } = visit;
+  const { id } = await berth.directory({ name: 'Acme invoices' });
+  await page.goto(`/dashboard/directories/${id}/settings`);
+  await page.getByRole('button', { name: 'Suspend' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Suspend: Acme invoices' });
+  await dialog.waitFor();
+  const box = await dialog.boundingBox();
+  assert.ok(box);
+  const middle = box.y + box.height / 2;
+  assert.ok(Math.abs(middle - PHONE.height / 2) < 20, `${middle}`);
+  const colours = await page.evaluate<string[]>(
+    `[...document.querySelectorAll('dialog button')].map((button) => getComputedStyle(button).backgroundColor)`,
+  );
+  assert.equal(new Set(colours).size, 2);
+  assert.equal(colours[1], 'rgb(179, 38, 30)');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+
+  const main = page.getByRole('navigation', { name: 'Main' });
+  assert.equal(await main.isVisible(), false);
+  await page.getByRole('link', { name: 'Menu', exact: true }).click();
+  await main.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
+  assert.deepEqual(wrong, []);
+});
+
+test('a name of 100 characters hides no column: it is cut off, whole in its title, and whole on a phone', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const name = 'long '.repeat(20).trim().padEnd(100, 'x');
+  const { id } = await berth.directory({ name });
+  for (const viewport of [WIDE, PHONE]) {
+    await using visit = await openSignedIn(browser, berth, { viewport });
+    const { page, wrong } = visit;
+    for (const path of ['', `/${id}`, `/${id}/files`]) {
+      await page.goto(`/dashboard/directories${path}`);
+      assert.deepEqual(await tooWide(page), [], path);
+    }
+    await page.goto('/dashboard/directories');
+    const hidden = await page.evaluate<number>(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('.scroll');
+      return scrollWidth - clientWidth;
+    })()`);
+    assert.equal(hidden, 0, 'every column is in view');
+    assert.equal(await page.locator('td .name').getAttribute('title'), name);
+    assert.ok(await page.getByText('live', { exact: true }).isVisible());
+    assert.deepEqual(wrong, []);
+  }
+});
+
+test('a session that ends in the middle of a form: one is told, signs in, and finds what was typed', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { page } = visit;
+  const { id } = await berth.directory();
+  const path = `/dashboard/directories/${id}/settings`;
+  await page.goto(path);
+  await page.getByLabel('Description').fill('a long text that nobody types twice');
+  const cookies = await page.context().cookies();
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Your session has ended. Sign in to continue.').waitFor();
+  assert.equal(new URL(page.url()).searchParams.get('next'), path);
+  // As signing in does it.
+  await page.context().addCookies(cookies);
+  await page.goto(path);
+  await page.getByText('You were signed out before this was saved. Check your input and save again.').waitFor();
+  assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Saved.').waitFor();
+  await page.reload();
+  assert.equal(await page.getByLabel('Description').inputValue(), 'a long text that nobody types twice');
+  assert.equal(await page.getByText('You were signed out').count(), 0);
+});
+
+test('a page says so while the server is away', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  await using visit = await openSignedIn(browser, berth);
+  const { id } = await berth.directory();
+  await visit.page.goto(`/dashboard/directories/${id}/files`);
+  await berth.stop();
+  await visit.page.getByText('berth does not answer. This page may be out of date.').waitFor({ timeout: 30_000 });
+});

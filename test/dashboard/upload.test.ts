@@ -1,0 +1,171 @@
+/** Files by browser: put there, looked at as what they are, several fetched as one archive or deleted after a question. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { rowsIn } from '../../src/dashboard/preview.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { signedIn, type Visitor } from '../support/dashboard.ts';
+import { dashboardOf, pathOf, unescaped } from '../support/directory-page.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
+  'base64',
+);
+
+async function tokenOf(user: Visitor): Promise<string> {
+  return /name="_csrf" value="([^"]+)"/.exec((await user.get('/dashboard/directories')).text)?.[1] ?? '';
+}
+
+/** Sends a form and reads bytes, since a `Visitor` reads text. */
+async function bytesOf(berth: TestBerth, user: Visitor, path: string, form: string) {
+  const { config, port } = dashboardOf(berth);
+  const headers = {
+    cookie: [...user.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+    origin: `https://127.0.0.1:${port}`,
+    'content-type': 'application/x-www-form-urlencoded',
+    'content-length': Buffer.byteLength(form),
+  };
+  const ca = readFileSync(config.tls.cert);
+  const outgoing = request({ ca, host: '127.0.0.1', port, path, method: 'POST', headers, agent: false });
+  outgoing.end(form);
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+  return { status: incoming.statusCode, headers: incoming.headers, body: await buffer(incoming) };
+}
+
+test('a file is put there by browser, whole and below its folder; not without the token of the session', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(dashboardOf(berth), berth.accountId, 'member');
+  const directory = await berth.directory();
+  const token = await tokenOf(user);
+  const put = (name: string, body: string, csrf = token) =>
+    user.send(
+      'PUT',
+      `${pathOf(directory)}/files/${name}`,
+      { 'x-csrf': csrf, 'content-type': 'application/octet-stream' },
+      body,
+    );
+  const large = 'x'.repeat(200_000);
+  assert.equal((await put('in/a%20b.txt', large)).status, 201);
+  assert.equal(readFileSync(join(directory.files, 'in/a b.txt'), 'utf8'), large);
+  assert.equal((await put('c.txt', 'y', '')).status, 403);
+  assert.equal((await put('c.txt', 'y', 'A'.repeat(43))).status, 403);
+  assert.equal((await put('in', 'y')).status, 409, 'a folder has that name');
+  for (const name of ['..%2fc.txt', '%2e%2e/c.txt', 'a%00b'])
+    assert.ok([404, 422].includes((await put(name, 'y')).status), name);
+  assert.ok(!existsSync(join(directory.files, 'c.txt')));
+  const other = await signedIn(dashboardOf(berth), berth.accountId);
+  assert.equal(
+    (
+      await other.send(
+        'PUT',
+        `${pathOf({ id: 'none' })}/files/x`,
+        { 'x-csrf': await tokenOf(other), 'content-type': 'application/octet-stream' },
+        'y',
+      )
+    ).status,
+    404,
+  );
+  other[Symbol.dispose]();
+});
+
+test('texts, tables and images are looked at; what is not what its name says is not shown; several are fetched and deleted', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const directory = await berth.directory();
+  const contents: Record<string, Buffer> = {
+    'data.csv': Buffer.from('name;note\r\n"Ac;me";<b>"bold"</b>\r\n'),
+    'notes.txt': Buffer.from('one\n<script>alert(1)</script>\u202e\n'),
+    'pixel.png': PNG,
+    'fake.png': Buffer.from('<svg onload=alert(1)>'),
+    'page.svg': Buffer.from('<svg/>'),
+  };
+  for (const [name, content] of Object.entries(contents)) writeFileSync(join(files.dir, name), content);
+  const { code, output } = await sftp(
+    files.dir,
+    directory.login,
+    Object.keys(contents).map((name) => `put ${name}`),
+  );
+  assert.equal(code, 0, output);
+  await until('all are recorded', async () => (await berth.uploads(directory)).length === 5);
+  const ids = new Map((await berth.uploads(directory)).map(({ id, filename }) => [filename, id]));
+  const of = (name: string, what: string) => `${pathOf(directory)}/files/${ids.get(name)}/${what}`;
+
+  const table = await user.get(of('data.csv', 'preview'));
+  assert.match(table.text, /<th scope="col"[^>]*>name<\/th><th scope="col"[^>]*>note</);
+  assert.match(unescaped(table.text), /<bdi>Ac;me<\/bdi>/);
+  assert.doesNotMatch(table.text, /<b>/);
+  const text = await user.get(of('notes.txt', 'preview'));
+  assert.match(text.text, /one\n&lt;script&gt;alert\(1\)&lt;\/script&gt;U\+202E/);
+  assert.match((await user.get(of('pixel.png', 'preview'))).text, /<img class="preview" src="[^"]*\/view"/);
+  const image = await user.get(of('pixel.png', 'view'));
+  assert.equal(image.headers['content-type'], 'image/png');
+  assert.match(String(image.headers['content-security-policy']), /sandbox/);
+  for (const name of ['fake.png', 'page.svg', 'data.csv'])
+    assert.equal((await user.get(of(name, 'view'))).status, 415, name);
+
+  const form = (names: readonly string[], what: string, csrf: string) =>
+    new URLSearchParams([
+      ['_csrf', csrf],
+      ['do', what],
+      ...names.map((name): [string, string] => ['file', ids.get(name) ?? '']),
+    ]).toString();
+  const chosen = ['data.csv', 'pixel.png'];
+  const path = `${pathOf(directory)}/files/selected`;
+  const zip = await bytesOf(berth, user, path, form(chosen, 'zip', await tokenOf(user)));
+  assert.equal(zip.status, 200);
+  const archive = join(files.dir, 'all.zip');
+  writeFileSync(archive, zip.body);
+  const script =
+    'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print(chr(10).join(z.namelist()))';
+  if (existsSync('/usr/bin/python3'))
+    assert.deepEqual(
+      execFileSync('python3', ['-c', script, archive], { encoding: 'utf8' }).trim().split('\n').toSorted(),
+      chosen,
+    );
+  for (const name of chosen) assert.ok(zip.body.includes(contents[name] ?? ''), name);
+
+  const question = await bytesOf(berth, user, path, form(chosen, 'delete', await tokenOf(user)));
+  assert.match(question.body.toString(), /Delete 2 files\?.*data\.csv/s);
+  assert.ok(existsSync(join(directory.files, 'data.csv')), 'it was only asked');
+  const gone = await bytesOf(
+    berth,
+    user,
+    `${pathOf(directory)}/files/delete-selected`,
+    form(chosen, '', await tokenOf(user)),
+  );
+  assert.equal(gone.status, 303);
+  assert.deepEqual(
+    chosen.map((name) => existsSync(join(directory.files, name))),
+    [false, false],
+  );
+  assert.ok(existsSync(join(directory.files, 'notes.txt')));
+  const nothing = await bytesOf(berth, user, path, form([], 'zip', await tokenOf(user)));
+  assert.match(nothing.body.toString(), /No file is selected/);
+});
+
+test('rows of CSV files: quotes, line ends in them, other separators, and what is cut off', () => {
+  assert.deepEqual(rowsIn('a,b\n"c ""d""","e\nf"\n', 10), [
+    ['a', 'b'],
+    ['c "d"', 'e\nf'],
+  ]);
+  assert.deepEqual(rowsIn('a\tb\r\n1\t"2', 10), [
+    ['a', 'b'],
+    ['1', '2'],
+  ]);
+  assert.deepEqual(rowsIn('a;b\n1;2\n3;4', 2), [
+    ['a', 'b'],
+    ['1', '2'],
+  ]);
+  assert.deepEqual(rowsIn('', 5), []);
+});

@@ -1,0 +1,158 @@
+/** What the dashboard shows of a whole account: deliveries by filter, who is connected, and exports; and what was done, once. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { openDatabase } from '../../src/db/open.ts';
+import type { DeliveryState } from '../../src/db/schema.ts';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { dashboardOf, unescaped } from '../support/directory-page.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+const DELIVERIES = '/dashboard/deliveries';
+const SECOND = 1e6;
+
+interface Some {
+  readonly of: TestDirectory;
+  readonly count: number;
+  readonly state: DeliveryState;
+  readonly name: string;
+  readonly at: number;
+}
+
+/** Deliveries a second apart, the first at `at`, as if they had been made then. */
+async function addDeliveries(berth: TestBerth, { of, count, state, name, at }: Some): Promise<void> {
+  const database = await openDatabase(berth.config.database);
+  const url = berth.receiver.url;
+  await database.db.transaction().execute(async (tx) => {
+    for (let index = 0; index < count; index += 1) {
+      const when = at + index * SECOND;
+      const body = Buffer.from(JSON.stringify({ filename: `${name}-${index}.csv` }));
+      const to = { directory_id: of.id, account_id: berth.accountId, url, destination: `${berth.accountId} ${url}` };
+      await tx
+        .insertInto('deliveries')
+        .values({ ...to, id: randomUUID(), body, state, attempts: 4, inserted_at: when, finished_at: when })
+        .execute();
+    }
+  });
+  await database.close();
+}
+
+test('deliveries of all directories: exact counts, each filter, the failed ones by link from the overview, and their replay', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const [few, many] = [await berth.directory({ name: 'Few' }), await berth.directory({ name: 'Many' })];
+  const now = systemClock().now();
+  const at = now - 5000 * SECOND;
+  await addDeliveries(berth, { of: few, count: 3, state: 'failed', name: 'Invoice', at });
+  await addDeliveries(berth, { of: few, count: 2, state: 'delivered', name: 'order', at: at - 100 * SECOND });
+  await addDeliveries(berth, { of: many, count: 140, state: 'failed', name: 'order', at: at + 1000 * SECOND });
+
+  const overview = unescaped((await user.get('/dashboard')).text);
+  assert.ok(overview.indexOf('>Many<') < overview.indexOf('>Few<'), 'the worst first');
+  assert.match(
+    overview,
+    new RegExp(`href="${DELIVERIES}\\?state=failed&directory=${many.id}">140<`),
+    'every one is counted',
+  );
+
+  const list = async (query: string) => unescaped((await user.get(`${DELIVERIES}?${query}`)).text);
+  const namesIn = (text: string) =>
+    [...text.matchAll(/\/deliveries\/[\da-f-]{36}"[^>]*><bdi>([^<]*)</g)].map(([, name]) => name);
+  const all = await list('');
+  assert.match(all, /145 deliveries/);
+  assert.match(all, />Failed 143</);
+  assert.match(await list(`directory=${few.id}`), /<p>5 deliveries<\/p>/);
+  assert.match(await list(`directory=Few&state=failed`), /<p>3 deliveries<\/p>/);
+  assert.deepEqual(namesIn(await list('file=INVOICE')), ['Invoice-2.csv', 'Invoice-1.csv', 'Invoice-0.csv']);
+  const minute = new Date((at + 500 * SECOND) / 1000).toISOString().slice(0, 19);
+  assert.match(await list(`until=${minute}`), /<p>5 deliveries<\/p>/);
+  assert.match(await list(`since=${minute}`), /<p>140 deliveries<\/p>/);
+  assert.match(await list('directory=nobody'), /No directory matches "nobody"\./);
+  assert.match(await list('directory=F'), /<p>5 deliveries<\/p>/);
+
+  const seen: (string | undefined)[] = [];
+  for (let query: string | undefined = 'state=failed'; query !== undefined;) {
+    const page: string = await list(query);
+    seen.push(...namesIn(page));
+    query = /href="\/dashboard\/deliveries\?([^"]*)">Next</.exec(page)?.[1];
+  }
+  assert.equal(seen.length, 143);
+
+  const csv = await user.get(`${DELIVERIES}/export.csv?state=failed&directory=${few.id}`);
+  assert.match(String(csv.headers['content-type']), /text\/csv/);
+  const lines = csv.text.trimEnd().split('\r\n');
+  assert.equal(lines.length, 4);
+  assert.match(lines[1] ?? '', new RegExp(`^[\\da-f-]{36},\\d{4}-\\S+Z,${few.id},Few,Invoice-2\\.csv,failed,`));
+
+  const done = await user.submit(DELIVERIES, { state: 'failed', directory: few.id });
+  assert.match(done.text, /Replaying 3 failed deliveries, oldest first\./);
+  await until('they are sent again', () => berth.receiver.requests.length === 3);
+  const replayed = unescaped((await user.get(`${DELIVERIES}?state=failed&directory=${few.id}`)).text);
+  assert.equal(replayed.match(/>replayed</g)?.length, 3);
+  assert.equal(await user.submit(DELIVERIES, { state: 'failed', directory: few.id }).then(({ status }) => status), 200);
+  assert.equal(berth.receiver.requests.length, 3, 'each is replayed once');
+
+  using stranger = await signedIn(dashboardOf(berth), await otherAccount(berth));
+  assert.doesNotMatch((await stranger.get(DELIVERIES)).text, /Invoice|order-/);
+  assert.doesNotMatch((await stranger.get(`${DELIVERIES}?directory=${few.id}`)).text, /Invoice|order-/);
+  assert.equal((await stranger.get(`${DELIVERIES}/export.csv?directory=${few.id}`)).text.trim().split('\n').length, 1);
+});
+
+async function otherAccount(berth: TestBerth): Promise<string> {
+  const database = await openDatabase(berth.config.database);
+  const id = randomUUID();
+  await database.db.insertInto('accounts').values({ id, name: 'Other', plan: 'business', inserted_at: 1 }).execute();
+  await database.close();
+  return id;
+}
+
+test('who is connected to any directory is listed, and an admin ends a session; nobody else does', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using admin = await signedIn(dashboardOf(berth), berth.accountId);
+  using member = await signedIn(dashboardOf(berth), berth.accountId, 'member');
+  using stranger = await signedIn(dashboardOf(berth), await otherAccount(berth));
+  assert.match((await admin.get('/dashboard/sessions')).text, /Nobody is connected/);
+  const directory = await berth.directory({ name: 'Acme invoices' });
+  await using connection = await berth.connect(directory);
+  await connection.sftp();
+  const { text } = await admin.get('/dashboard/sessions');
+  assert.match(text, /Acme invoices.*127\.0\.0\.1/s);
+  const [, session = ''] = /name="session" value="([^"]+)"/.exec(text) ?? [];
+  assert.doesNotMatch((await member.get('/dashboard/sessions')).text, /name="session"/);
+  assert.doesNotMatch((await stranger.get('/dashboard/sessions')).text, /Acme invoices/);
+  const end = { directory: directory.id, session };
+  assert.equal((await member.post('/dashboard/sessions/end', end)).status, 403);
+  assert.equal((await stranger.post('/dashboard/sessions/end', end)).status, 404);
+  assert.match((await admin.submit('/dashboard/sessions/end', end)).text, /The session has ended\./);
+  await connection.closed;
+});
+
+test('an export is the whole list as CSV, and no cell of it is a formula', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signedIn(dashboardOf(berth), berth.accountId);
+  const directory = await berth.directory({ name: 'Acme' });
+  await using connection = await berth.connect(directory);
+  const session = await connection.sftp();
+  for (const name of ['=cmd(1).csv', 'a "b", c.csv'])
+    await new Promise<void>((resolve, reject) => {
+      session.writeFile(name, 'x', (error) => (error ? reject(error) : resolve()));
+    });
+  await until('both are recorded', async () => (await berth.uploads(directory)).length === 2);
+  const path = `/dashboard/directories/${directory.id}`;
+  const uploads = (await user.get(`${path}/files/export.csv`)).text;
+  assert.match(uploads, /^id,path,size_bytes,uploaded_at\r\n/);
+  assert.match(uploads, /,'=cmd\(1\)\.csv,1,/);
+  assert.match(uploads, /,"a ""b"", c\.csv",1,/);
+  assert.match(
+    (await user.get(`${path}/activity/export.csv`)).text,
+    /^at,kind,address,text\r\n.*created the directory/s,
+  );
+  const audit = (await user.get('/dashboard/account/audit.csv')).text;
+  assert.match(audit, /"API key ""test""",created the directory,/);
+});

@@ -1,0 +1,105 @@
+/** …/files/ as a whole: what was put there and what was uploaded is listed, fetched and removed by its path. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { dataOf } from '../support/field-sets.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+interface ShownFile {
+  readonly path: string;
+  readonly size_bytes: number;
+  readonly state: string;
+  readonly upload_id: string | null;
+}
+
+async function upload(berth: TestBerth, directory: TestDirectory, files: Record<string, string>): Promise<void> {
+  const count = (await berth.uploads(directory)).length + Object.keys(files).length;
+  {
+    await using connection = await berth.connect(directory);
+    const session = await sftpSession(connection);
+    for (const [name, content] of Object.entries(files)) await session.put(name, content);
+  }
+  // What has a temporary name is recorded when its session has ended.
+  await until('all are recorded', async () => (await berth.uploads(directory)).length === count);
+}
+
+test('files are listed, fetched in whole or part, and removed by their paths, whoever made them', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const below = `/directories/${directory.id}/files`;
+  const list = async (query = ''): Promise<ShownFile[]> => dataOf<ShownFile[]>(await berth.send('GET', below + query));
+  assert.deepEqual(await list(), []);
+  const made = await berth.send('PUT', `${below}/out%2Fprices%20%231.csv`, { body: 'placed' });
+  assert.equal(made.status, 201);
+  await upload(berth, directory, { 'orders.csv': 'uploaded', 'x.part': 'waits' });
+  const { id: upload_id } = (await berth.uploads(directory)).find(({ filename }) => filename === 'orders.csv') ?? {};
+  const files = await list();
+  assert.deepEqual(
+    files.map(({ path, size_bytes, state, upload_id: id }) => [path, size_bytes, state, id]),
+    [
+      ['orders.csv', 8, 'uploaded', upload_id],
+      ['out/prices #1.csv', 6, 'placed', null],
+      ['x.part', 5, 'uploaded', (await list('?prefix=x'))[0]?.upload_id],
+    ],
+  );
+
+  const placed = await berth.send('GET', `${below}/out/prices%20%231.csv`);
+  assert.deepEqual([placed.status, placed.text, placed.headers.etag], [200, 'placed', made.headers.etag]);
+  const etag = String(made.headers.etag);
+  const saved = await berth.send('GET', `${below}/out/prices%20%231.csv`, { headers: { 'if-none-match': etag } });
+  assert.deepEqual([saved.status, saved.text], [304, '']);
+  const head = await berth.send('HEAD', `${below}/orders.csv`);
+  assert.deepEqual([head.status, head.text, head.headers['content-length']], [200, '', '8']);
+  const part = await berth.send('GET', `${below}/orders.csv`, { headers: { range: 'bytes=2-4' } });
+  assert.deepEqual([part.status, part.text], [206, 'loa']);
+  for (const path of ['none', 'out', 'orders.csv/x', 'ORDERS.csv'])
+    for (const method of ['GET', 'DELETE'])
+      assert.equal((await berth.send(method, `${below}/${path}`)).status, 404, path);
+
+  const replaced = await berth.send('PUT', `${below}/orders.csv`, { body: 'over' });
+  assert.deepEqual([replaced.status, replaced.headers.warning], [200, `299 - "the upload ${upload_id} was replaced"`]);
+  const stale = await berth.send('DELETE', `${below}/orders.csv`, { headers: { 'if-match': etag } });
+  assert.equal(stale.status, 412);
+  const own = { headers: { 'if-match': String(replaced.headers.etag) } };
+  assert.equal((await berth.send('DELETE', `${below}/orders.csv`, own)).status, 204);
+  assert.equal((await berth.send('DELETE', `${below}/out%2Fprices%20%231.csv`)).status, 204);
+  assert.equal(existsSync(join(directory.files, 'out/prices #1.csv')), false);
+  assert.deepEqual(
+    (await list()).map(({ path }) => path),
+    ['x.part'],
+  );
+  assert.equal(await berth.storage(directory), 5);
+});
+
+test('pages go by path; a file that a session writes is neither fetched nor removed', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const below = `/directories/${directory.id}/files`;
+  const names = Array.from({ length: 7 }, (_, i) => `f${i}`);
+  for (const name of names) assert.equal((await berth.send('PUT', `${below}/${name}`, { body: name })).status, 201);
+  const seen: string[] = [];
+  for (let path: string | undefined = `${below}?limit=3`; path !== undefined;) {
+    const answer = await berth.send('GET', path);
+    seen.push(...dataOf<ShownFile[]>(answer).map((file) => file.path));
+    path = /^<\/api\/v1(.*)>; rel="next"$/.exec(String(answer.headers.link ?? ''))?.[1];
+  }
+  assert.deepEqual(seen, names);
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  const handle = await session.open('f3', 'r+');
+  await session.write(handle, Buffer.from('x'), 0);
+  await until('berth knows', async () => (await berth.send('DELETE', `${below}/f3`)).status === 409);
+  assert.equal((await berth.send('GET', `${below}/f3`)).status, 409);
+  await session.close(handle);
+  await until('it is an upload now', async () => {
+    const files = dataOf<ShownFile[]>(await berth.send('GET', below));
+    return files.find(({ path }) => path === 'f3')?.state === 'uploaded';
+  });
+  assert.equal((await berth.send('GET', `${below}/f3`)).text, 'x3');
+});

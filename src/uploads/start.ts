@@ -221,6 +221,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     changed: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.touch(jail, path, REST)),
     missing: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.missing(jail, path)),
     unclear: ({ id }) => rescan(id),
+    newFolder: ({ id }) => scanner.requestForFolder(id),
+    overflowed: () => scanner.roundSoon(),
   });
   const scanner: Scanner = new Scanner({
     ...options,

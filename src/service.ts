@@ -257,7 +257,7 @@ async function openApi(
   });
   const nameRequest = requestNames(fromProxy(config.trustedProxies));
   const asked = { log, observe: metrics.request };
-  const ofOperators = createApp({ ...shared, identify: byOperator(database.reads) });
+  const ofOperators = createApp({ ...shared, identify: byOperator(database.reads), isOfOperators: true });
   const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);

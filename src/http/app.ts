@@ -13,6 +13,7 @@ import { deliveryRoutes } from './endpoints/deliveries.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
+import { partialRoutes } from './endpoints/partial.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accessRoutes } from './endpoints/access.ts';
@@ -44,6 +45,8 @@ export interface AppDependencies {
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
   readonly log: Log;
+  /** Whether operators ask, who may do more than the API has. */
+  readonly isOfOperators?: boolean;
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -85,6 +88,8 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
   for (const { method, path, endpoint } of routes) {
     app.on(method, path, authorized(method === 'POST' ? repeatable(endpoint) : endpoint));
   }
+  const operatorRoutes = deps.isOfOperators ? partialRoutes(directoryQueries(rules.database.reads), deps.files) : [];
+  for (const { method, path, endpoint } of operatorRoutes) app.on(method, path, authorized(endpoint));
 
   app.notFound(async (c) => {
     await identify(c.env);

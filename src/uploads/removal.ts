@@ -1,5 +1,5 @@
 /**
- * Removes the file of an upload, and its row: never a newer file of that name, and none that is being written.
+ * Removes the file of an upload, or a partial one, and its row: never a newer file of that name, and none that is being written.
  *
  * The file is taken out of the directory first, where nobody can open it any more; only then is it certain which file it
  * is and that nobody writes it. If it must not go, it gets its name back. The row goes in one transaction with the history
@@ -25,6 +25,7 @@ import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
+import { partialOf } from './partial.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
 export interface RemovalOptions {
@@ -43,15 +44,16 @@ export interface RemovalOptions {
   recorded(rows: readonly HistoryRow[]): void;
 }
 
-export type RemoveUpload = (target: Target, uploadId: string) => Promise<void>;
+/** `of`: what the file has to be; an upload when left out. */
+export type RemoveUpload = (target: Target, fileId: string, of?: 'uploaded' | 'partial') => Promise<void>;
 
 /** Its function throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`. */
 export function uploadRemoval(options: RemovalOptions): RemoveUpload {
   /** A second removal of the same upload sees what the first has left. */
   const underWay = new Map<string, Promise<void>>();
-  return async (target, uploadId) => {
+  return async (target, uploadId, of = 'uploaded') => {
     for (let other = underWay.get(uploadId); other; other = underWay.get(uploadId)) await other.catch(() => undefined);
-    const removing = remove(options, target, uploadId);
+    const removing = remove(options, target, uploadId, of);
     underWay.set(uploadId, removing);
     try {
       await removing;
@@ -61,10 +63,15 @@ export function uploadRemoval(options: RemovalOptions): RemoveUpload {
   };
 }
 
-async function remove(options: RemovalOptions, target: Target, uploadId: string): Promise<void> {
+async function remove(
+  options: RemovalOptions,
+  target: Target,
+  uploadId: string,
+  of: 'uploaded' | 'partial',
+): Promise<void> {
   const { database, transit, filesRoot, recorded } = options;
   const directory = await liveDirectory(database.reads, target);
-  const upload = await uploadOf(database.reads, directory.id, uploadId);
+  const upload = await (of === 'partial' ? partialOf : uploadOf)(database.reads, directory.id, uploadId);
   const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
   const taken = transit.taken(upload.id);
   try {

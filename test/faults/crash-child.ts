@@ -89,11 +89,17 @@ async function filesByApi() {
     isHeld: async () => false,
     isHeldNow: () => false,
     caughtUp: async () => undefined,
+    transact: async (work) => (await database.db.transaction().execute(work)).value,
     touch: (...about) => ledger.touch(...about),
     missing: (...about) => ledger.missing(...about),
     recorded: () => undefined,
   });
   return { files, recorder };
+}
+
+async function onlyFile(): Promise<string> {
+  const query = database.reads.selectFrom('files').select('id').where('directory_id', '=', directory);
+  return (await query.executeTakeFirstOrThrow()).id;
 }
 
 const operations: Record<string, () => Promise<void>> = {
@@ -256,13 +262,24 @@ const operations: Record<string, () => Promise<void>> = {
   /** The API removes the only upload. */
   async 'remove upload'() {
     const { files, recorder } = await filesByApi();
-    const { id } = await database.reads
-      .selectFrom('files')
-      .select('id')
-      .where('directory_id', '=', directory)
-      .executeTakeFirstOrThrow();
+    const id = await onlyFile();
     dieAfter(Number(step));
     await files.remove(target(), id);
+    await recorder.close();
+  },
+  /** An operator announces the only file, which is partial. */
+  async 'announce partial'() {
+    const { files, recorder } = await filesByApi();
+    const id = await onlyFile();
+    dieAfter(Number(step));
+    await files.announcePartial(target(), id);
+    await recorder.close();
+  },
+  async 'remove partial'() {
+    const { files, recorder } = await filesByApi();
+    const id = await onlyFile();
+    dieAfter(Number(step));
+    await files.removePartial(target(), id);
     await recorder.close();
   },
 };

@@ -12,10 +12,14 @@ import { Empty, Links, Pager } from '../components/section.tsx';
 import type { DashboardEnv } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
+import { partialSection } from './partial.tsx';
 
 const PAGE = 100;
 
-const DONE = { deleted: 'The file has been deleted.' };
+const DONE = {
+  deleted: 'The file has been deleted.',
+  announced: 'The file is an upload now, and is announced.',
+};
 
 export interface FilesDependencies {
   readonly reads: Kysely<Tables>;
@@ -26,9 +30,12 @@ export interface FilesDependencies {
 export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): void {
   app.get('/dashboard/directories/:id/files', async (c) => {
     const view = viewIn(c.req.query());
-    const list = await listOf(deps, c.get('directory').id, view);
+    const { id } = c.get('directory');
+    const list = await listOf(deps, id, view);
+    const partial = await partialSection(deps.reads, id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
+        {partial}
         <Links class="tabs" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">
           <Field label="Path begins with" name="prefix" type="search" value={c.req.query('prefix')} />

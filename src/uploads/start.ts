@@ -36,7 +36,7 @@ import { WaitingFiles } from './waiting-files.ts';
 /** Looks that are due or under way beyond which a scan waits. */
 const SCAN_BACKLOG = 1000;
 /** How often dead sessions, files that wait for one, and old files are looked for, in ms. */
-const SESSION_SWEEP = 5000;
+const SESSION_SWEEP = 2000;
 const WAITING_SWEEP = 2000;
 const RETENTION = 3_600_000;
 
@@ -185,7 +185,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
 /** The parts, and what each tells the others. */
 function wire(options: UploadsOptions, sockets: () => readonly string[], closing: AbortSignal) {
-  const { clock, database, log } = options;
+  const { database, log } = options;
   const jails = new JailQueries(database.reads, options.node);
   const logJails = untilAnswered(jails, closing);
   const sessions = new Sessions();
@@ -213,7 +213,13 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     isRepeating: () => spool?.isRepeating() ?? false,
   });
   const { ledger, notes, recorder, schedule, unmatched } = recording;
-  const waiting = new WaitingFiles({ reads: database.reads, node: options.node, clock, ledger, livePids });
+  const waiting = new WaitingFiles({
+    ...options,
+    reads: database.reads,
+    ledger,
+    livePids,
+    drained: (left) => recorder.drained(left),
+  });
   const watcher = new Watcher({
     log,
     filesRoot,

@@ -7,6 +7,7 @@ import { WaitingFiles } from '../../src/uploads/waiting-files.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { recordFiles } from '../support/record-files.ts';
+import { recordingPlace, WRITE } from '../support/recording-place.ts';
 import { scratch } from '../support/scratch.ts';
 
 test('a session that lives and has left a thousand of them does not hide the one that another has left', async () => {
@@ -28,8 +29,68 @@ test('a session that lives and has left a thousand of them does not hide the one
     clock: systemClock(),
     ledger: { sessionEnded: ({ id }, path) => void ended.push(`${id} ${path}`) },
     livePids: (id) => (id === crowded ? [1] : []),
+    transact: async (work) => (await database.db.transaction().execute(work)).value,
+    drained: async () => undefined,
   });
   for (let sweep = 0; sweep < 2; sweep++) await waiting.sweep();
   assert.deepEqual(ended, [`${other} a.part`]);
   await database.close();
+});
+
+const temporary = (path: string): boolean => path.endsWith('.part');
+
+/** What its session left is announced when that ends; no sweep runs here. */
+function waitingIn(at: Awaited<ReturnType<typeof recordingPlace>>): WaitingFiles {
+  const { ledger, recorder, sessions } = at.parting;
+  return new WaitingFiles({
+    reads: at.database.reads,
+    node: at.config.node,
+    clock: systemClock(),
+    ledger,
+    livePids: (id) => sessions.pidsOf(id),
+    transact: async (work) => (await at.db.transaction().execute(work)).value,
+    drained: (left) => recorder.drained(left),
+  });
+}
+
+test('a session ends while its last file is being recorded: that is announced, too', async () => {
+  let end: (() => void) | undefined;
+  let ended: Promise<void> | undefined;
+  // Its look has seen the session live, and is not committed yet.
+  await using at = await recordingPlace({ isTemporary: temporary, beforeCommit: () => end?.() });
+  const waiting = waitingIn(at);
+  end = () => {
+    end = undefined;
+    at.gone(7);
+    ended = waiting.sessionEnded(at.jail, { pid: 7, address: '127.0.0.1' }, systemClock().now());
+  };
+  at.write('a.part', 'data');
+  at.told(7, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 4');
+  await at.parting.recorder.drained();
+  await ended;
+  await at.comesTo(['a.part 4'], ['a.part 4 uploaded']);
+});
+
+test('thousands that one session left are announced in the order of their uploads', async () => {
+  await using at = await recordingPlace({ isTemporary: temporary });
+  const names = Array.from({ length: 2500 }, (_, index) => `${String((index * 7919) % 2500).padStart(4, '0')}.part`);
+  for (const name of names) at.write(name, 'data');
+  at.told(7, ...names.flatMap((name) => [`open "${name}" ${WRITE}`, `close "${name}" bytes read 0 written 4`]));
+  await at.parting.recorder.drained();
+  assert.deepEqual(new Set((await at.rows()).map((row) => row.split(' ')[2])), new Set(['waiting']));
+  const recorded = await at.db.selectFrom('files').select('path').orderBy('uploaded_at').orderBy('id').execute();
+  at.gone(7);
+  await waitingIn(at).sessionEnded(at.jail, { pid: 7, address: '127.0.0.1' }, systemClock().now());
+  await at.parting.recorder.drained();
+  // The history keeps the order in which they were announced.
+  const history = await at.db
+    .selectFrom('transfers')
+    .select('path')
+    .where('event', '=', 'uploaded')
+    .orderBy('id')
+    .execute();
+  assert.deepEqual(
+    history.map(({ path }) => path),
+    recorded.map(({ path }) => path.toString()),
+  );
 });

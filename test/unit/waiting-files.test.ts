@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { WaitingFiles } from '../../src/uploads/waiting-files.ts';
+import type { Transact } from '../../src/webhooks/dispatcher.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { recordFiles } from '../support/record-files.ts';
@@ -40,7 +41,7 @@ test('a session that lives and has left a thousand of them does not hide the one
 const temporary = (path: string): boolean => path.endsWith('.part');
 
 /** What its session left is announced when that ends; no sweep runs here. */
-function waitingIn(at: Awaited<ReturnType<typeof recordingPlace>>): WaitingFiles {
+function waitingIn(at: Awaited<ReturnType<typeof recordingPlace>>, transact?: Transact): WaitingFiles {
   const { ledger, recorder, sessions } = at.parting;
   return new WaitingFiles({
     reads: at.database.reads,
@@ -48,26 +49,25 @@ function waitingIn(at: Awaited<ReturnType<typeof recordingPlace>>): WaitingFiles
     clock: systemClock(),
     ledger,
     livePids: (id) => sessions.pidsOf(id),
-    transact: async (work) => (await at.db.transaction().execute(work)).value,
+    transact: transact ?? (async (work) => (await at.db.transaction().execute(work)).value),
     drained: (left) => recorder.drained(left),
   });
 }
 
 test('a session ends while its last file is being recorded: that is announced, too', async () => {
-  let end: (() => void) | undefined;
-  let ended: Promise<void> | undefined;
-  // Its look has seen the session live, and is not committed yet.
-  await using at = await recordingPlace({ isTemporary: temporary, beforeCommit: () => end?.() });
-  const waiting = waitingIn(at);
-  end = () => {
-    end = undefined;
-    at.gone(7);
-    ended = waiting.sessionEnded(at.jail, { pid: 7, address: '127.0.0.1' }, systemClock().now());
-  };
+  await using at = await recordingPlace({ isTemporary: temporary });
   at.write('a.part', 'data');
   at.told(7, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 4');
   await at.parting.recorder.drained();
-  await ended;
+  const state = (set: 'waiting' | 'uploaded') => at.db.updateTable('files').set({ state: set }).execute();
+  await state('uploaded');
+  // The transaction under way saw the session live. The next one begins when it is committed.
+  const waiting = waitingIn(at, async (work) => {
+    await state('waiting');
+    return (await at.db.transaction().execute(work)).value;
+  });
+  at.gone(7);
+  await waiting.sessionEnded(at.jail, { pid: 7, address: '127.0.0.1' }, systemClock().now());
   await at.comesTo(['a.part 4'], ['a.part 4 uploaded']);
 });
 

@@ -1,10 +1,11 @@
 # berth in a container: its sshd and `berth serve` under tini. In step with scripts/start: the same packages, the same keeper.
 #
-#   docker build -t berth .
+#   docker build --build-arg VERSION="$(scripts/lib/version)" -t berth .
 #   docker run -d --name berth -p 8443:8443 -p 2222:2222 -v berth-state:/var/lib/berth -v berth-jails:/srv/berth/jails \
 #     --cap-add SYS_PTRACE --sysctl net.core.somaxconn=65535 -e BERTH_SFTP_HOST=sftp.example.com berth
 #   docker exec berth berth account create 'Acme Corp' --plan business
 #
+# With podman: `podman build --format docker …`, whose default format has no HEALTHCHECK.
 # SYS_PTRACE, beyond the defaults of Docker and Podman, shows which files a session holds open; without it berth does not start. Nothing
 # is mounted, so SYS_ADMIN is not needed. Who gives powers one by one (--cap-drop ALL --cap-add ...) gives these:
 # Powers: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SYS_CHROOT, SYS_PTRACE
@@ -14,6 +15,7 @@
 FROM node:24-trixie-slim AS build
 WORKDIR /build
 COPY . .
+ARG VERSION
 RUN scripts/lib/stage /opt/berth && cp scripts/container /opt/berth/scripts
 
 FROM node:24-trixie-slim
@@ -23,6 +25,8 @@ RUN apt-get update \
   && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
   && mkdir -p /run/sshd
 COPY --from=build /opt/berth /opt/berth
+ARG VERSION
+LABEL org.opencontainers.image.title=berth org.opencontainers.image.version=$VERSION
 
 # What openssh/in-namespace does elsewhere: here the whole container is berth's, so the files are simply in place. The base
 # image's own accounts go; what berth writes below its state folder is all that there is. /etc/machine is itself.

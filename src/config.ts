@@ -241,6 +241,31 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   };
 }
 
+/** What is named like a setting without being one, for tests and between berth's own programs. */
+const NO_SETTING = /^BERTH_(NOTIFY_|TEST_|WRITE$)/;
+
+/** Variables that are no settings although they look like it, with the setting whose name is nearest. */
+export function unknownSettings(environment: Readonly<Record<string, string | undefined>>) {
+  const known = Object.keys(Environment.entries);
+  return Object.keys(environment)
+    .filter((name) => name.startsWith('BERTH_') && !known.includes(name) && !NO_SETTING.test(name))
+    .map((name) => ({ name, nearest: known.toSorted((a, b) => distance(name, a) - distance(name, b))[0] ?? '' }));
+}
+
+/** How many letters have to be added, removed or changed to make one word of the other (Levenshtein). */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, letter] of from.split('').entries()) {
+    const next = [index + 1];
+    for (const [at, other] of to.split('').entries()) {
+      const changed = (row[at] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(changed, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
 function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'database' | 'databaseFile' | 'node'> {
   const { BERTH_DATABASE_URL: url, BERTH_NODE: node } = env;
   const byDefault = join(env.BERTH_STATE_DIR, 'berth.db');

@@ -14,9 +14,12 @@ import { pathsOf } from './sftp/paths.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
 import { prepareSshd } from './sftp/sshd.ts';
 
-/** @throws {OperatorError} when something on the machine has to be mended first. */
-export async function prepare(config: Config, log: Log): Promise<void> {
-  await prepareSshd(config, log);
+/**
+ * @param disk `acceptEmpty`: takes the disk of the jails as it is, although the directories' files are not on it.
+ * @throws {OperatorError} when something on the machine has to be repaired first, or the jails' disk is not mounted.
+ */
+export async function prepare(config: Config, log: Log, disk: { readonly acceptEmpty?: boolean } = {}): Promise<void> {
+  await prepareSshd(config, log, disk);
   if (isMissing(config.database)) return;
   // A berth serve that runs has done this, and does it better: it knows of changes under way.
   using lock = tryLock(join(config.stateDir, 'serve.lock'));

@@ -5,7 +5,7 @@
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Config } from './config.ts';
+import { type Config, unknownSettings } from './config.ts';
 import { DatabaseAway } from './db/away.ts';
 import { isAnswering } from './db/open.ts';
 import { isJournal } from './journal.ts';
@@ -30,6 +30,7 @@ export async function serve(
 ): Promise<void> {
   process.title = 'berth serve'; // what ps, top and systemctl call it
   const log = createLog(config.logLevel, isJournal(environment) ? journalStream() : undefined);
+  warnOfUnknown(environment, log);
   const systemd = createSystemd(environment, log);
   const die = (error: unknown): void => {
     log.fatal({ err: error }, 'berth ends on an error that nobody caught');
@@ -56,6 +57,13 @@ export async function serve(
   systemd.ending();
   await service.close();
   log.info('berth has ended');
+}
+
+/** A typo in a setting would otherwise mean its default, without a word. */
+export function warnOfUnknown(environment: Readonly<Record<string, string | undefined>>, log: Log): void {
+  for (const { name, nearest } of unknownSettings(environment)) {
+    log.warn({ name, nearest }, `${name} is not a setting and has no effect: did you mean ${nearest}?`);
+  }
 }
 
 interface Starting {

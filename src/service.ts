@@ -33,6 +33,7 @@ import { createAccountLimit, createAddressLimit } from './http/rate-limits.ts';
 import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
+import { lastBackup } from './last-backup.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { dueHere } from './nodes/due.ts';
@@ -41,10 +42,12 @@ import type { Nodes, NodesOptions } from './nodes/start.ts';
 import { operatorSocket } from './operator-socket.ts';
 import { createDirectoryHost } from './sftp/host.ts';
 import { offeredKey } from './sftp/offered-key.ts';
+import { checkJailDisk, claimJailDisk, jailDiskCheck } from './sftp/jail-disk.ts';
 import { type Paths, pathsOf, prepareFolders } from './sftp/paths.ts';
 import { publicHostKeys } from './sftp/public-host-keys.ts';
 import { preflight } from './sftp/preflight.ts';
 import { applyCredentials } from './sftp/reconcile.ts';
+import { sshdCheck } from './sftp/sshd-listener.ts';
 import { addressOf, liveSessionsOf } from './sftp/sessions.ts';
 import { createFileChanges } from './uploads/file-changes.ts';
 import { uploadList } from './uploads/upload-list.ts';
@@ -101,6 +104,7 @@ interface Ground {
   readonly clockLead: ClockLead;
   readonly log: Log;
   readonly nodes: Nodes | undefined;
+  readonly isJailDiskThere: () => boolean;
 }
 
 /** @throws {OperatorError} when the machine or the configuration has to be mended first. */
@@ -109,7 +113,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   preflight(config);
   const paths = pathsOf(config);
   refuseMissing(config);
+  const diskId = await checkJailDisk(config);
   prepareFolders(paths);
+  if (diskId !== undefined) await claimJailDisk(paths, diskId);
   await using parts = new AsyncDisposableStack();
   parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
   const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
@@ -123,7 +129,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
   const clockLead = createClockLead({ database, clock, log });
-  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes };
+  const isJailDiskThere = jailDiskCheck(paths);
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes, isJailDiskThere };
 
   const { dispatcher, send } = openWebhooks(ground, parts);
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
@@ -158,9 +165,12 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     background,
     deniedLogins: paths.deniedLogins,
     uploads: uploads.state,
-    sftpPort: config.sftp.port,
+    isSshdUp: sshdCheck(paths, config.sftp.port),
+    isJailDiskThere,
+    lastBackup: () => lastBackup(config),
     folders: { jails: config.jailDir, state: config.stateDir },
     certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
+    isCertificateRefused: api.isCertificateRefused,
   };
   const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
   const { historyDays } = config;
@@ -233,7 +243,7 @@ async function openApi(
   own: Pick<AppDependencies & DashboardDependencies, 'rules' | 'webhooks' | 'files' | 'changes' | 'checkHealth'>,
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
-): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'>> {
+): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {
   const shared = {
     ...own,
     uploads: uploadList(database.reads),
@@ -276,10 +286,10 @@ async function openApi(
   parts.defer(() => other?.close(GRACE));
   parts.defer(() => closing.abort());
   const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
-  if (!first) return { ...ports, reload: () => undefined };
+  if (!first) return { ...ports, reload: () => undefined, isCertificateRefused: () => false };
   const use = (pair: TlsPair): void => [server, other].forEach((each) => each?.useCertificate(pair));
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
-  return { ...ports, reload: follower.look };
+  return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
 }
 
 /** PostgreSQL's client takes memory that who uses SQLite need not spend. */
@@ -288,9 +298,13 @@ async function joinNodes(options: NodesOptions): Promise<Nodes> {
 }
 
 /** @throws {Error} that says what does not work. */
-async function health({ database, background }: Ground, uploads: Pick<Uploads, 'state'>): Promise<void> {
+async function health(
+  { database, background, isJailDiskThere }: Ground,
+  uploads: Pick<Uploads, 'state'>,
+): Promise<void> {
   await database.reads.selectFrom('accounts').select('id').limit(1).execute();
   if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
+  if (!isJailDiskThere()) throw new Error('the disk of the jails is not mounted');
   const failing = background.failing();
   if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);
 }

@@ -1,9 +1,9 @@
 /** The upkeep of a running service: the disk is compared with the database and mended, old history removed, storage noted. */
 import { once } from 'node:events';
-import type { Background } from './background.ts';
+import type { Background, Task } from './background.ts';
 import type { Clock } from './clock.ts';
 import { finishDeletions } from './directories/delete-accounts.ts';
-import { type DirectoryHost, hostedAfter } from './directories/host.ts';
+import { type DirectoryHost, type HostedDirectory, hostedAfter } from './directories/host.ts';
 import type { Homes } from './directories/homes.ts';
 import { startExpiry } from './directories/expiry.ts';
 import type { RowRemoval } from './directories/row-removal.ts';
@@ -12,7 +12,7 @@ import { noteStorage } from './history/daily-storage.ts';
 import { pruneHistory, type PruningOptions } from './history/prune.ts';
 import type { LocalHost } from './sftp/host.ts';
 import type { Paths } from './sftp/paths.ts';
-import { linkAll, reconcile } from './sftp/reconcile.ts';
+import { linkAll, reconcile, type ReconcileOptions } from './sftp/reconcile.ts';
 import type { Uploads } from './uploads/start.ts';
 import { removeExpired } from './users/expired.ts';
 
@@ -23,6 +23,12 @@ const ACCOUNTS = 1000;
 /** How often the clock is looked at, in ms: as much of a downtime may count as a lead. */
 const CLOCK = 60_000;
 const HOUR = 3_600_000;
+
+/** Directories that are read at once. */
+const PAGE = 200;
+
+/** How often it is checked whether the disk of the jails is mounted, in ms. */
+const DISK = 2000;
 
 /** How often sessions without their monitor are looked for, in ms. */
 const SWEEP = 10_000;
@@ -37,6 +43,7 @@ export interface UpkeepOptions extends PruningOptions {
   readonly local: LocalHost;
   readonly removal: RowRemoval;
   readonly uploads: Uploads;
+  readonly isJailDiskThere: () => boolean;
 }
 
 export interface Upkeep {
@@ -61,6 +68,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
     finishDeletions(options, signal),
   );
   const unwatched = background.start('unwatched-sessions', { every: SWEEP }, () => options.local.endUnwatched());
+  const disk = background.start('jails-disk', { every: DISK }, diskWatch(options));
   const { promise: covered, resolve } = Promise.withResolvers<void>();
   const coverage = background.start('coverage', { every: RETRY, atOnce: true }, async (signal) => {
     await coverAll(options, signal);
@@ -71,7 +79,7 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
   return {
     covered,
     async close() {
-      for (const loop of [expiry, coverage, accounts, history, clock, unapplied, unwatched, reserve])
+      for (const loop of [expiry, coverage, disk, accounts, history, clock, unapplied, unwatched, reserve])
         await loop.close();
       resolve();
     },
@@ -83,15 +91,8 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
  * whatever the scans will run into; then every file is looked at and watched.
  */
 async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
-  const { database, homes, host, local, log, paths, removal, uploads } = options;
-  const disk = {
-    paths,
-    log,
-    host: local,
-    signal,
-    rows: (after: string, limit: number) => hostedAfter(database.reads, homes.here, after, limit),
-    reapply: async (id: string) => void (await applyCurrent({ database, host, homes, removal }, id)),
-  };
+  const { log, uploads } = options;
+  const disk = reconciling(options, signal);
   const directories = await linkAll(disk);
   // Sessions that began before their jail was linked to the log are not known to it.
   await uploads.adoptSessions();
@@ -103,4 +104,50 @@ async function coverAll(options: UpkeepOptions, signal: AbortSignal) {
   await Promise.race([uploads.coverAll(), once(signal, 'abort')]);
   if (signal.aborted) return;
   log.info({ directories }, 'every directory is watched or covered by scans');
+}
+
+function reconciling(options: UpkeepOptions, signal: AbortSignal): ReconcileOptions {
+  const { database, homes, host, local, log, paths, removal } = options;
+  return {
+    paths,
+    log,
+    host: local,
+    signal,
+    rows: (after, limit) => hostedAfter(database.reads, homes.here, after, limit),
+    reapply: async (id) => void (await applyCurrent({ database, host, homes, removal }, id)),
+  };
+}
+
+/**
+ * Reports a disk of the jails that has gone while berth runs. When it is back, every jail is linked to the transfer log again
+ * and scanned: what happened there meanwhile, nobody has heard.
+ */
+function diskWatch(options: UpkeepOptions): Task {
+  const { isJailDiskThere, log, paths, uploads } = options;
+  let wasThere = true;
+  return async (signal) => {
+    const isThere = isJailDiskThere();
+    if (isThere === wasThere) return;
+    if (!isThere) {
+      log.error(
+        { folder: paths.jails },
+        'the disk of the jails is not mounted any more: no upload arrives and no file counts as removed until it is mounted again',
+      );
+    } else {
+      log.warn({ folder: paths.jails }, 'the disk of the jails is mounted again: every directory is scanned');
+      const disk = reconciling(options, signal);
+      await linkAll(disk);
+      await reconcile(disk);
+      await eachDirectory(disk, (directory) => uploads.scan(directory));
+    }
+    wasThere = isThere;
+  };
+}
+
+async function eachDirectory({ rows, signal }: ReconcileOptions, step: (row: HostedDirectory) => void): Promise<void> {
+  for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
+    const page: HostedDirectory[] = await rows(after, PAGE);
+    page.forEach(step);
+    after = page.at(-1)?.id;
+  }
 }

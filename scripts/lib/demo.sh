@@ -24,9 +24,10 @@ open_loopback() {
   say "remove $demo_key, to close that"
 }
 
-# demo_link: where the demo's user sets a password; a new one at each start.
+# demo_link: where the demo's user sets a password, until there is one.
 demo_link() {
   local account link
+  ! demo_has_password || return 0
   if ! link=$(cli user reset "$demo_user" --json 2>/dev/null); then
     account=$(cli account list --json | tr '}' '\n' | grep '"name":"Demo"' | json_field id | head -n 1)
     link=$(cli user create "$demo_user" --account "$account" --role admin --json)
@@ -34,10 +35,22 @@ demo_link() {
   json_field link <<<"$link"
 }
 
+demo_has_password() {
+  cli user list --json 2>/dev/null | tr '}' '\n' | grep "\"email\":\"$demo_user\"" | grep -q '"state":"active"'
+}
+
 show_dashboard() {
   [[ ${BERTH_DASHBOARD:-on} == on ]] || return 0
   local link certificate=${BERTH_TLS_CERT:-$BERTH_STATE_DIR/tls/cert.pem}
   link=$(demo_link) || return 0
+  if [[ -z $link ]]; then
+    cat <<END
+
+The dashboard is at https://localhost:${BERTH_DASHBOARD_PORT:-$BERTH_API_PORT}/dashboard: sign in as $demo_user. A forgotten
+password: $project/scripts/berth user reset $demo_user
+END
+    return
+  fi
   cat <<END
 
 To see the dashboard, set a password for $demo_user (the link works once, for 24 hours; the certificate is $certificate):

@@ -36,7 +36,10 @@ need_node() {
 }
 
 # Debian's npm comes with a Node that is too old for berth but good enough for npm.
-need_npm() { command -v npm >/dev/null || need_packages nodejs npm; }
+need_npm() {
+  local why='since this machine has no npm, which brings Node and the npm packages'
+  command -v npm >/dev/null || need_packages nodejs npm
+}
 
 # npm_ci FOLDER [OPTION...]: exactly what the lock file says. No package's script runs: none that we use needs one. Where nobody
 # answers, npm would wait for more than a minute between its attempts.

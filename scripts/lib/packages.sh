@@ -1,6 +1,9 @@
-# Debian packages, missing ones only. Uses say.sh.
+# Debian packages, missing ones only, and which of them berth brought. Uses say.sh.
 
-# need_packages PACKAGE...
+# The names of what the scripts have installed, a line each, for scripts/uninstall --packages.
+brought=/var/lib/misc/berth-packages
+
+# need_packages PACKAGE...   ($why, if set, says what for)
 need_packages() {
   local package missing=()
   for package in "$@"; do
@@ -8,21 +11,44 @@ need_packages() {
   done
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "this is no Debian: install these yourself: ${missing[*]}"
-  say "installing Debian packages (a minute or two): ${missing[*]}"
+  say "Debian packages are missing${why:+, $why}: ${missing[*]}"
   quietly 'apt-get update' 'check the network and /etc/apt/sources.list' in_turn apt-get -q update
+  say "installing $(would_install "${missing[@]}" | wc -l) packages, with what they need (scripts/uninstall --packages removes them)"
   case " ${missing[*]} " in
     *' openssh-server '*) with_debian_sshd_off install_packages "${missing[@]}" ;;
     *) install_packages "${missing[@]}" ;;
   esac
 }
 
+# would_install PACKAGE...: the names of what apt would install.
+would_install() { apt-get -s --no-install-recommends install "$@" 2>/dev/null | sed -n 's/^Inst \([^ ]*\).*/\1/p'; }
+
 install_packages() {
+  would_install "$@" >>"$brought"
   DEBIAN_FRONTEND=noninteractive quietly 'apt-get install' "try it yourself: apt-get install $*" \
     in_turn apt-get -q -y --no-install-recommends install "$@"
 }
 
 # in_turn COMMAND...: after that of another script of berth, which apt would not wait for.
 in_turn() { flock --close /run/lock/berth-packages "$@"; }
+
+# unneeded_brought: what the scripts have installed and apt would remove as needed by nothing.
+unneeded_brought() { apt-get -s autoremove | sed -n 's/^Remv \([^ ]*\).*/\1/p' | sort -u | comm -12 - <(sort -u "$brought"); }
+
+# remove_brought: what the scripts have installed, unless something else has come to need it.
+remove_brought() {
+  local unneeded
+  [[ -s $brought ]] || { say 'the scripts have installed no Debian packages' && return; }
+  xargs -a "$brought" apt-mark auto >/dev/null 2>&1 || true
+  # An administrator may have come to log in by it.
+  ! systemctl is-enabled --quiet ssh.service ssh.socket 2>/dev/null || apt-mark manual openssh-server >/dev/null
+  mapfile -t unneeded < <(unneeded_brought)
+  if ((${#unneeded[@]})); then
+    DEBIAN_FRONTEND=noninteractive quietly 'apt-get remove' "try it yourself: apt-get remove ${unneeded[*]}" in_turn apt-get -q -y remove "${unneeded[@]}"
+  fi
+  say "removed ${#unneeded[@]} of the $(sort -u "$brought" | wc -l) Debian packages that the scripts had installed; the machine needs the others"
+  rm -f "$brought"
+}
 
 policy=/usr/sbin/policy-rc.d
 policy_before=$policy.before-berth

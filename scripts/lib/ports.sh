@@ -20,5 +20,5 @@ holder_of() {
   [[ -n $fd ]] || { echo 'another process' && return; }
   pid=${fd#/proc/}
   pid=${pid%%/*}
-  echo "\`$(tr '\0' ' ' <"/proc/$pid/cmdline" | sed 's/ $//' | cut -c 1-80)\` (PID $pid)"
+  echo "\`$(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -c 1-80 | sed 's/ *$//')\` (PID $pid)"
 }

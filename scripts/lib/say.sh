@@ -1,4 +1,7 @@
-# How the scripts speak: progress on standard error, and a failure in one line that says what to do.
+# How the scripts speak: progress on standard error, and a failure in one line that says what to do. And their umask.
+
+# Every script's, whatever the administrator's: others than root have to reach what sshd reads. Secrets have modes of their own.
+umask 022
 
 say() { printf 'berth: %s\n' "$*" >&2; }
 

@@ -83,6 +83,27 @@ export async function markDeleted(
   });
 }
 
+const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
+
+/**
+ * The id of the account that an administrator names: by its id, which may be that of one that has gone, or by its name.
+ * @throws {OperatorError} when no account is called that, or several are.
+ */
+export async function accountNamed(db: Kysely<Tables>, text: string): Promise<string> {
+  if (ID.test(text)) return text;
+  const found = await db
+    .selectFrom('accounts')
+    .select('id')
+    .where('name', '=', text)
+    .where('deleted_at', 'is', null)
+    .execute();
+  const [account, ...others] = found;
+  if (!account) throw unknownAccount(text);
+  if (others.length === 0) return account.id;
+  const ids = found.map(({ id }) => id).join(', ');
+  throw new OperatorError(`${found.length} accounts are called ${JSON.stringify(text)}: name one by its id (${ids})`);
+}
+
 /** @throws {OperatorError} when there is no such account, or it is being deleted. */
 export async function requireAccount(db: Kysely<Tables>, id: string): Promise<Pick<AccountsTable, 'plan'>> {
   const account = await live(db, id).executeTakeFirst();

@@ -3,55 +3,78 @@
  * self-signed certificate that clients trust, and the configuration. A PostgreSQL is the operator's own to back up. Works beside a running service without holding it up. The
  * customers' files are not in it, nor is a certificate that the operator got elsewhere.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { type Clock, formatMicros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { copyDatabaseFile } from '../db/copy.ts';
 import { openDatabase } from '../db/open.ts';
 import { isPostgresUrl } from '../db/place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
+import { noteBackup } from '../last-backup.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { version } from '../version.ts';
 import { identityFiles, type OnPostgres, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
   readonly clock: Clock;
-  /** Where the archive goes. */
+  /** Where the archive goes; with `keep`, the folder of all. */
   readonly file: string;
+  /** How many archives stay in the folder, this one included. */
+  readonly keep?: number | undefined;
   /** The file that the environment is set from, if there is one. */
   readonly settings: string;
   readonly stop: AbortSignal;
 }
 
 /**
- * @returns the names of what is in the archive.
+ * @returns the archive, and the names of what is in it.
  * @throws {OperatorError} when there is no database, or the archive cannot be written: an earlier one is as it was.
  */
-export async function backUp(config: Config, { clock, file, settings, stop }: BackupOptions): Promise<string[]> {
+export async function backUp(
+  config: Config,
+  { clock, file, keep, settings, stop }: BackupOptions,
+): Promise<{ file: string; parts: string[] }> {
   refuseUnfinished(config);
   const isPostgres = isPostgresUrl(config.database);
   if (!isPostgres && !existsSync(config.databaseFile)) {
     throw new OperatorError(`there is no database ${config.databaseFile}: is BERTH_STATE_DIR the service's?`);
   }
-  const archive = resolve(file);
+  const now = clock.now();
+  const archive = keep === undefined ? resolve(file) : join(resolve(file), nameAt(now));
   let folder: string | undefined;
   try {
+    if (keep !== undefined) mkdirSync(dirname(archive), { recursive: true, mode: 0o700 });
     folder = mkdtempSync(join(dirname(archive), '.berth-backup-'));
-    const made_at = formatMicros(clock.now());
+    const made_at = formatMicros(now);
     const postgres = isPostgres ? await countBackup(config) : undefined;
     if (!isPostgres) await copyDatabaseFile(config.databaseFile, join(folder, PARTS.database));
     const others = copyOtherFiles(config, settings, folder);
     const names = isPostgres ? others : [PARTS.database, ...others];
     await pack(archive, { folder, names, stop, berth: version, made_at, ...(postgres && { postgres }) });
-    return names;
+    noteBackup(config, now);
+    if (keep !== undefined) removeOld(dirname(archive), keep);
+    return { file: archive, parts: names };
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(`cannot back up to ${archive}: ${errorMessage(error)}`, { cause: error });
   } finally {
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Names that are in the order of time. */
+const KEPT = /^berth-\d{8}T\d{6}Z\.tar$/;
+
+/** Two within a second are one: the second takes the place of the first. */
+function nameAt(now: Micros): string {
+  return `berth-${formatMicros(now).replaceAll(/[-:]|\.\d+/g, '')}.tar`;
+}
+
+function removeOld(folder: string, keep: number): void {
+  const archives = readdirSync(folder).filter((name) => KEPT.test(name));
+  for (const name of archives.toSorted().toReversed().slice(keep)) rmSync(join(folder, name));
 }
 
 /** Leaves a trace in the database, by which a dump that was made before can be told from one that was made after. */

@@ -1,7 +1,7 @@
 /** `berth account delete`: an account with its keys and all of its directories, for good. */
 import { setTimeout } from 'node:timers/promises';
 import { Command } from 'commander';
-import { markDeleted, unknownAccount } from '../accounts/accounts.ts';
+import { accountNamed, markDeleted, unknownAccount } from '../accounts/accounts.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../db/open.ts';
 import { some } from '../doctor/finding.ts';
@@ -35,12 +35,13 @@ type Holdings = NonNullable<Awaited<ReturnType<typeof holdingsOf>>>;
 export function deleteCommand(invocation: Invocation): Command {
   const { config, clock, environment, print } = invocation;
   return irrevocable(new Command('delete').description('Delete an account, its keys and all of its directories'))
-    .argument('<account-id>')
+    .argument('<account>', 'its id or name')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
-    .action(async (id: string, options: Options) => {
+    .action(async (text: string, options: Options) => {
       const settings = config();
       await withDatabase(settings, async (database) => {
+        const id = await accountNamed(database.reads, text);
         const holdings = await holdingsOf(database, id);
         if (!holdings) throw unknownAccount(id);
         needService(settings);

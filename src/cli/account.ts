@@ -1,6 +1,6 @@
 /** `berth account …` */
 import { Argument, Command, Option } from 'commander';
-import { createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
+import { accountNamed, createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
 import { shortTime } from '../terminal.ts';
@@ -57,12 +57,17 @@ export function accountCommand(invocation: Invocation): Command {
   command
     .command('set-plan')
     .description('Change the plan of an account, in force from its next request')
-    .argument('<account-id>')
+    .argument('<account>', 'its id or name')
     .addArgument(new Argument('<plan>').choices(PLANS))
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  berth account set-plan 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 pro')
-    .action(async (accountId: string, plan: Plan, { json }: Json) => {
-      const account = await withDatabase(config(), (database) => setPlan(database, accountId, plan));
+    .addHelpText(
+      'after',
+      '\nExample:\n  berth account set-plan 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 pro\n  berth account set-plan "Acme Corp" pro',
+    )
+    .action(async (text: string, plan: Plan, { json }: Json) => {
+      const account = await withDatabase(config(), async (database) =>
+        setPlan(database, await accountNamed(database.reads, text), plan),
+      );
       print(json ? JSON.stringify(STYLE.json(account)) : `Account ${account.id} is on the ${account.plan} plan`);
     });
 

@@ -4,6 +4,7 @@ import type { Restored } from '../backup/restore.ts';
 import { isPostgresUrl, shownPlace } from '../db/place.ts';
 import { escaped } from '../terminal.ts';
 import type { Invocation } from './invocation.ts';
+import { integer } from './options.ts';
 
 /** Where an installed berth has its configuration. */
 export const SETTINGS = '/etc/berth/berth.env';
@@ -16,7 +17,8 @@ interface Options {
 export function backupCommand({ config, clock, print, catchSignals }: Invocation): Command {
   return new Command('backup')
     .description('Write database, host keys and configuration into one file; berth may run. A PostgreSQL is not in it')
-    .argument('<file>', 'the archive, readable by root only; replaced when it is there')
+    .argument('<file>', 'the archive, readable by root only; replaced when it is there. With --keep, their folder')
+    .option('--keep <count>', 'write a new archive into that folder, and keep so many, the newest', integer(1, 9999))
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
@@ -28,12 +30,13 @@ With PostgreSQL the database is not in it either: dump it after this, by pg_dump
 
 Examples:
   berth backup /var/backups/berth.tar
+  berth backup --keep 14 /var/backups/berth      what berth-backup.timer does every night
   berth backup /var/backups/berth.tar && pg_dump -Fc -f /var/backups/berth.dump berth`,
     )
-    .action(async (file: string, { settings, json }: Options) => {
+    .action(async (place: string, { settings, keep, json }: Options & { readonly keep?: number }) => {
       const { backUp } = await import('../backup/backup.ts');
       const { database } = config();
-      const parts = await backUp(config(), { file, settings, clock, stop: catchSignals() });
+      const { file, parts } = await backUp(config(), { file: place, keep, settings, clock, stop: catchSignals() });
       if (json) return print(JSON.stringify({ file, parts }));
       print(`Backed up to ${escaped(file)}: ${parts.join(' ')}`);
       if (isPostgresUrl(database)) {
@@ -81,5 +84,5 @@ function* lines({ madeAt, directories, files, pending, withoutJail, kept, settin
   if (settings !== undefined) yield `The configuration of the backup is in ${settings}`;
   if (withoutJail.length === 0) return;
   const some = withoutJail.slice(0, 3).join(', ') + (withoutJail.length > 3 ? ', …' : '');
-  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed`;
+  yield `${withoutJail.length} directories have no files here yet (${some}): copy them into BERTH_JAIL_DIR BEFORE berth serve starts, with rsync -aH --numeric-ids, or they count as removed. To go on without any: berth prepare --accept-empty-disk`;
 }

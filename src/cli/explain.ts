@@ -1,7 +1,9 @@
 /** `berth explain`: the one command of a support engineer. */
-import { Command } from 'commander';
+import { isIP } from 'node:net';
+import { Command, InvalidArgumentError } from 'commander';
 import { DAY, type Micros } from '../clock.ts';
-import { explain } from '../reports/explain.ts';
+import { OperatorError } from '../errors.ts';
+import { explain, explainAddress, type Known } from '../reports/explain.ts';
 import type { Happening } from '../reports/timeline.ts';
 import { escaped, shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
@@ -16,7 +18,8 @@ Refused logins come from sshd's log in the journal.
 
 Examples:
   berth explain acme-corp-x7k2m9qa --since 2h
-  berth explain cust-42 --json`;
+  berth explain cust-42 --json
+  berth explain --address 203.0.113.9 --since 2h      every login that was tried from there, for any name`;
 
 const STYLE: RowStyle<Happening> = {
   columns: {
@@ -31,13 +34,33 @@ const STYLE: RowStyle<Happening> = {
 interface Options {
   readonly since?: Micros;
   readonly limit: number;
+  readonly address?: string;
   readonly json?: true;
+}
+
+function ipAddress(text: string): string {
+  if (isIP(text) === 0) throw new InvalidArgumentError('It must be an IP address.');
+  return text;
+}
+
+function headOf(directory: Known | null, asked: string): string {
+  if (!directory) return asked;
+  const { sftp_username, id, account_id, name } = directory;
+  return `${sftp_username}: ${name ?? 'deleted'} (${id} of account ${account_id})`;
 }
 
 export function explainCommand({ config, clock, print }: Invocation): Command {
   return new Command('explain')
     .description('Tell what happened to a customer')
-    .argument('<directory>', 'its SFTP username, id, external id, slug or name')
+    .argument(
+      '[directory]',
+      'its SFTP username, id, external id, slug or name; or a name by which somebody tried to log in',
+    )
+    .option(
+      '--address <ip>',
+      'in place of a directory: who tried to log in from there, and what became of it',
+      ipAddress,
+    )
     .option(
       '--since <time>',
       'from then on: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z; a day if left out',
@@ -46,14 +69,26 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
     .option('--limit <count>', 'at most so many, the newest', integer(1, 999_999), 1000)
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
-    .action(async (name: string, { since: from = clock.now() - DAY, limit, json }: Options) => {
+    .action(async (name: string | undefined, options: Options) => {
+      const { since: from = clock.now() - DAY, limit, address, json } = options;
       const span = { since: from, limit };
-      const { directory, happenings, notes } = await withDatabase(config(), (database) =>
-        explain(database, name, span),
-      );
+      if ((name === undefined) === (address === undefined)) {
+        throw new OperatorError('name a directory or give --address IP, one of the two');
+      }
+      const { directory, happenings, notes } = await (name === undefined
+        ? explainAddress(address ?? '', span)
+        : withDatabase(config(), (database) => explain(database, name, span)));
       if (json) return print(JSON.stringify({ directory, events: happenings.map(STYLE.json), notes }));
-      const { sftp_username, id, account_id, name: title } = directory;
-      print(escaped(`${sftp_username}: ${title ?? 'deleted'} (${id} of account ${account_id})`));
+      print(
+        escaped(
+          headOf(
+            directory,
+            name === undefined
+              ? `From ${address}, by sshd's log:`
+              : `${name}: no directory has this name. By sshd's log:`,
+          ),
+        ),
+      );
       printRows(happenings, STYLE, { print, json });
       for (const note of notes) print(`Note: ${escaped(note)}`);
     });

@@ -1,5 +1,6 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
+import { accountNamed } from '../accounts/accounts.ts';
 import { type ApiKey, createKey, type KeyAsker, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
 import type { Role } from '../db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
@@ -46,7 +47,7 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
   command
     .command('create')
     .description('Create an API key and show it, this once')
-    .argument('<account-id>')
+    .argument('<account>', 'its id or name')
     .addOption(
       new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
     )
@@ -56,13 +57,13 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
       'after',
       "\nExample:\n  berth key create 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role member --name 'nightly import'",
     )
-    .action(async (accountId: string, { role, name, json }: { role: Role; name: string } & Json) => {
+    .action(async (text: string, { role, name, json }: { role: Role; name: string } & Json) => {
       const settings = config();
-      const { id, account_id, key } = await withDatabase(settings, (database) =>
-        sayingRefusals(() =>
-          createKey({ database, clock, environment: settings.environment }, { accountId, role, name }, by('create')),
-        ),
-      );
+      const { id, account_id, key } = await withDatabase(settings, async (database) => {
+        const accountId = await accountNamed(database.reads, text);
+        const creating = { database, clock, environment: settings.environment };
+        return sayingRefusals(() => createKey(creating, { accountId, role, name }, by('create')));
+      });
       if (json) print(JSON.stringify({ id, account_id, role, key }));
       else print(`${key}\nThis is the ${role} key ${id}. It is not stored and cannot be shown again.`);
     });
@@ -70,11 +71,13 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
   command
     .command('list')
     .description('List the keys of an account')
-    .argument('<account-id>')
+    .argument('<account>', 'its id or name')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth key list 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
-    .action(async (accountId: string, { json }: Json) => {
-      const keys = await withDatabase(config(), (database) => listKeys(database, accountId));
+    .action(async (text: string, { json }: Json) => {
+      const keys = await withDatabase(config(), async (database) =>
+        listKeys(database, await accountNamed(database.reads, text)),
+      );
       printRows(keys, STYLE, { print, json });
     });
 

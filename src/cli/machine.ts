@@ -22,18 +22,31 @@ Examples:
     });
 }
 
-export function prepareCommand({ config }: Invocation): Command {
+export function prepareCommand({ config, environment }: Invocation): Command {
   return new Command('prepare')
     .description(
       'Check this machine, write what sshd reads and mend credentials after a power cut; repeatable, a running sshd goes on',
     )
-    .addHelpText('after', '\nExample:\n  berth prepare && systemctl restart berth-sshd')
-    .action(async () => {
+    .option('--accept-empty-disk', "take BERTH_JAIL_DIR as it is, although the directories' files are not there")
+    .addHelpText(
+      'after',
+      `
+It refuses when the disk of BERTH_JAIL_DIR is not the one that the jails are on: not mounted, for example. After a restore
+without the customers' files, --accept-empty-disk takes the new disk once; every file then counts as removed.
+
+Examples:
+  berth prepare && systemctl restart berth-sshd
+  berth prepare --accept-empty-disk && systemctl start berth-sshd berth`,
+    )
+    .action(async ({ acceptEmptyDisk: acceptEmpty = false }: { readonly acceptEmptyDisk?: boolean }) => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
       const { createLog } = await import('../log.ts');
       const { prepare } = await import('../prepare.ts');
+      const { warnOfUnknown } = await import('../serve.ts');
       const settings = finishRestore(config());
-      await prepare(settings, createLog(settings.logLevel));
+      const log = createLog(settings.logLevel);
+      warnOfUnknown(environment, log);
+      await prepare(settings, log, { acceptEmpty });
     });
 }
 
@@ -54,7 +67,7 @@ export function doctorCommand(invocation: Invocation, conclude: (status: number)
     .addHelpText('after', DOCTOR_HELP)
     .action(async (options: { readonly login?: true; readonly json?: true }) => {
       const { runDoctor } = await import('../doctor/run.ts');
-      const { config, clock, print } = invocation;
-      conclude(await runDoctor({ ...options, config, clock, print, stop: invocation.catchSignals() }));
+      const { config, environment, clock, print } = invocation;
+      conclude(await runDoctor({ ...options, config, environment, clock, print, stop: invocation.catchSignals() }));
     });
 }

@@ -1,9 +1,9 @@
 /** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { unknownAccount } from '../accounts/accounts.ts';
+import { accountNamed } from '../accounts/accounts.ts';
 import { type Clock, type Micros, parseMs, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
-import { directoryNamed, type Filter, isId } from '../reports/filter.ts';
+import { directoryNamed, type Filter } from '../reports/filter.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -21,7 +21,7 @@ const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
 export function withFilters(command: Command, clock: Clock): Command {
   return command
     .option('--directory <directory>', 'only this one, by its id or SFTP username')
-    .option('--account <id>', 'only those of this account', accountId)
+    .option('--account <account>', 'only those of this account, by its id or name')
     .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
       since(text, clock.now()),
     )
@@ -32,12 +32,13 @@ export function withFilters(command: Command, clock: Clock): Command {
 /** Runs a query with the filter that these options make. */
 export function narrowed<T>(
   { config }: Invocation,
-  { directory, ...options }: FilterOptions,
+  { directory, account: name, ...options }: FilterOptions,
   query: (database: Database, filter: Filter) => Promise<T>,
 ): Promise<T> {
   return withDatabase(config(), async (database) => {
     const id = directory === undefined ? undefined : await directoryNamed(database, directory);
-    return query(database, { ...options, directory: id });
+    const account = name === undefined ? undefined : await accountNamed(database.reads, name);
+    return query(database, { ...options, ...(account !== undefined && { account }), directory: id });
   });
 }
 
@@ -63,10 +64,4 @@ export function integer(lowest: number, highest: number): (text: string) => numb
     if (value >= lowest && value <= highest) return value;
     throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
   };
-}
-
-/** An account's id, which may be that of one that has gone. @throws {OperatorError} when it is none: a name, say. */
-export function accountId(text: string): string {
-  if (isId(text)) return text;
-  throw unknownAccount(text);
 }

@@ -11,6 +11,7 @@ import { clockCommand } from './clock.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { directoriesCommand } from './directories.ts';
 import { directoryCommand } from './directory/command.ts';
+import { eraseCommand } from './erase.ts';
 import { explainCommand } from './explain.ts';
 import { hostKeyCommand } from './host-key.ts';
 import { Interruption, type Invocation } from './invocation.ts';
@@ -61,6 +62,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(directoryCommand(invocation))
     .addCommand(partialCommand(invocation))
     .addCommand(explainCommand(invocation))
+    .addCommand(eraseCommand(invocation))
     .addCommand(directoriesCommand(invocation))
     .addCommand(sessionsCommand(invocation))
     .addCommand(transfersCommand(invocation))

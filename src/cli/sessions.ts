@@ -5,9 +5,9 @@ import { directoryOf } from '../reports/queries.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { allSessions, type Session } from '../sftp/sessions.ts';
 import { shortTime } from '../terminal.ts';
+import { accountNamed } from '../accounts/accounts.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
-import { accountId } from './options.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
@@ -55,15 +55,17 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
   return new Command('sessions')
     .description('List live SFTP sessions')
     .option('--directory <directory>', 'only of this one, by its id or SFTP username')
-    .option('--account <id>', 'only those of this account', accountId)
+    .option('--account <account>', 'only those of this account, by its id or name')
     .option('--follow', 'go on with those that begin and end, until Ctrl-C')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
-    .action(async (options: Options) => {
-      const { follow, json } = options;
+    .action(async ({ account: name, ...given }: Options) => {
+      const { follow, json } = given;
       const stop = follow && catchSignals();
       const settings = config();
       await withDatabase(settings, async (database) => {
+        const account = name === undefined ? undefined : await accountNamed(database.reads, name);
+        const options = { ...given, ...(account !== undefined && { account }) };
         const look = async (): Promise<Row[]> => liveRows(database, await allSessions(pathsOf(settings)), options);
         const live = await look();
         if (stop) await followRows(live, changes(live, look), FOLLOWED, { print, json, stop });

@@ -1,6 +1,6 @@
 /** `berth user …`: straight on the database, beside a running service or without one. */
 import { Argument, Command, Option } from 'commander';
-import { requireAccount } from '../accounts/accounts.ts';
+import { accountNamed, requireAccount } from '../accounts/accounts.ts';
 import { ROLES } from '../accounts/api-keys.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../db/open.ts';
@@ -83,7 +83,7 @@ function createCommand(invocation: Invocation): Command {
   return new Command('create')
     .description('Create a user, and print the link that sets the password')
     .argument('<email>', 'what the user signs in with')
-    .requiredOption('--account <id>', 'the account that the user belongs to')
+    .requiredOption('--account <account>', 'the account that the user belongs to, by its id or name')
     .addOption(new Option('--role <role>', 'what the user may do').choices(ROLES).makeOptionMandatory())
     .option('--json', 'print JSON')
     .addHelpText(
@@ -92,10 +92,10 @@ function createCommand(invocation: Invocation): Command {
     )
     .action(async (email: string, { account, role, json }: { account: string; role: Role } & Json) => {
       const settings = config();
-      const asker = askerOf(invocation, account, 'create');
-      const created = await withDatabase(settings, (database) =>
-        sayingRefusals(() => createUser({ database, clock }, { email, role }, asker)),
-      );
+      const created = await withDatabase(settings, async (database) => {
+        const asker = askerOf(invocation, await accountNamed(database.reads, account), 'create');
+        return sayingRefusals(() => createUser({ database, clock }, { email, role }, asker));
+      });
       printLink(invocation, settings, created, json);
     });
 }
@@ -103,13 +103,15 @@ function createCommand(invocation: Invocation): Command {
 function listCommand({ config, print }: Invocation): Command {
   return new Command('list')
     .description('List users')
-    .option('--account <id>', 'only those of this account')
+    .option('--account <account>', 'only those of this account, by its id or name')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  berth user list --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10')
     .action(async ({ account, json }: { account?: string } & Json) => {
       const found = await withDatabase(config(), async ({ reads }) => {
-        if (account !== undefined) await requireAccount(reads, account);
-        return listUsers(reads, account);
+        if (account === undefined) return listUsers(reads, account);
+        const id = await accountNamed(reads, account);
+        await requireAccount(reads, id);
+        return listUsers(reads, id);
       });
       printRows(found, STYLE, { print, json });
     });

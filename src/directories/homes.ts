@@ -29,7 +29,14 @@ export interface Homes {
 /** One machine has all. */
 export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
   const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
-  return { here: node, choose: async () => home, applied: async () => undefined };
+  return {
+    here: node,
+    async choose(_tx, tried = []) {
+      if (tried.includes(node)) throw new BerthError('home_unavailable', 'New directories cannot be made now');
+      return home;
+    },
+    applied: async () => undefined,
+  };
 }
 
 /** Whether an error says that a home did not answer, or that no node takes a new directory. */

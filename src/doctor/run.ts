@@ -7,6 +7,7 @@ import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { errorMessage, OperatorError } from '../errors.ts';
 import { columns } from '../terminal.ts';
+import { checkBackups } from './checks/backups.ts';
 import { checkCertificate } from './checks/certificate.ts';
 import { checkClock } from './checks/clock.ts';
 import { checkDatabase } from './checks/database.ts';
@@ -21,6 +22,9 @@ import { checkPrograms } from './checks/programs.ts';
 import { checkQuotas } from './checks/quotas.ts';
 import { checkServe, checkSshd } from './checks/running.ts';
 import { checkSshdFiles } from './checks/sshd-files.ts';
+import { settingsFindings } from './checks/settings.ts';
+import { checkTrial } from './checks/trial.ts';
+import { checkUnits } from './checks/units.ts';
 import { checkUsers } from './checks/users.ts';
 import { type Check, fail, type Finding } from './finding.ts';
 
@@ -41,9 +45,12 @@ const CHECKS: Readonly<Record<string, Check>> = {
   limits: checkLimits,
   disk: checkDisk,
   quotas: checkQuotas,
+  backups: checkBackups,
   certificate: checkCertificate,
   clock: checkClock,
   deliveries: checkDeliveries,
+  trial: checkTrial,
+  units: checkUnits,
   serve: checkServe,
   sshd: checkSshd,
 };
@@ -51,6 +58,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
 export interface DoctorOptions {
   /** Reads the environment; what is wrong there is a finding, too. */
   readonly config: () => Config;
+  /** For settings that there are not. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   /** Logs in to a throw-away directory as well. */
   readonly login?: boolean | undefined;
@@ -76,7 +85,12 @@ export async function runDoctor(options: DoctorOptions): Promise<number> {
   return status;
 }
 
-async function* examine({ config, clock, login }: DoctorOptions): AsyncGenerator<[check: string, Finding]> {
+async function* examine({
+  config,
+  environment,
+  clock,
+  login,
+}: DoctorOptions): AsyncGenerator<[check: string, Finding]> {
   let settings: Config;
   try {
     settings = config();
@@ -84,6 +98,7 @@ async function* examine({ config, clock, login }: DoctorOptions): AsyncGenerator
     if (!(error instanceof OperatorError)) throw error;
     return yield ['configuration', fail(error.message, 'see docs/operations.md, "Settings"')];
   }
+  for (const finding of settingsFindings(environment)) yield ['settings', finding];
   for (const [name, check] of Object.entries(login ? { ...CHECKS, login: checkLogin } : CHECKS)) {
     for (const finding of await outcomeOf(async () => check(settings, clock))) yield [name, finding];
   }

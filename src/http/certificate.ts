@@ -4,6 +4,7 @@
  * A pair that cannot be used is reported once, and the one before it stays, over a restart too: a copy of it is kept.
  */
 import { execFile } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
@@ -55,6 +56,11 @@ function readTlsPair({ cert, key }: Files): TlsPair {
 function hint(error: unknown): string {
   if (!['ENOENT', 'EACCES'].includes(errorCode(error) ?? '')) return '';
   return '; under systemd berth sees only /etc, /usr and its own folders, not /root or /home: put both into /etc/berth, or add BindReadOnlyPaths= with systemctl edit berth';
+}
+
+/** Whether its certificate has expired. */
+function isOver({ cert }: TlsPair): boolean {
+  return new X509Certificate(cert).validToDate.getTime() < Date.now();
 }
 
 export interface FirstPair {
@@ -172,8 +178,10 @@ export function followCertificate({ tls, background, log, first, use, interval =
     const before = trouble;
     try {
       const found = readTlsPair(tls);
+      const isSame = inUse && found.cert.equals(inUse.cert) && found.key.equals(inUse.key);
+      if (!isSame && inUse && isOver(found) && !isOver(inUse)) throw new OperatorError(`${tls.cert} has expired`);
       trouble = reported = '';
-      if (inUse && found.cert.equals(inUse.cert) && found.key.equals(inUse.key)) return;
+      if (isSame) return;
       use(found);
       inUse = found;
       keep(found, tls.lastGood, log);
@@ -191,6 +199,8 @@ export function followCertificate({ tls, background, log, first, use, interval =
   return {
     /** Looks now, and reports what is wrong at once. */
     look: () => look({ patient: false }),
+    /** Whether the files hold a pair that is not used. */
+    isRefused: () => trouble !== '',
     close: loop.close,
   };
 }

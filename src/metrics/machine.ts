@@ -1,19 +1,38 @@
 /** What berth needs of the machine, looked at when a scrape asks: sshd, room on the disks, the certificate. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
+import { type Micros, SECOND } from '../clock.ts';
 import { Gauge, type Registry } from 'prom-client';
 import { scraped } from './scraped.ts';
 
 export interface MachineSources {
-  readonly sftpPort: number;
+  /** Whether our sshd listens on its port. */
+  readonly isSshdUp: () => boolean;
+  /** When the last backup was made; undefined when none was. */
+  readonly lastBackup: () => Micros | undefined;
+  readonly isJailDiskThere: () => boolean;
   readonly folders: { readonly jails: string; readonly state: string };
   /** The certificate in use; undefined behind a proxy. */
   readonly certificate: string | undefined;
+  /** Whether the files hold another one that cannot be used. */
+  readonly isCertificateRefused: () => boolean;
 }
 
-export function machineMetrics(registry: Registry, { sftpPort, folders, certificate }: MachineSources): void {
-  const sshd = { name: 'berth_sshd_up', help: '1 while something listens on the SFTP port.' };
-  scraped(registry, Gauge, sshd, async () => Number(await listens(sftpPort)));
+export function machineMetrics(
+  registry: Registry,
+  { isSshdUp, lastBackup, isJailDiskThere, folders, certificate, isCertificateRefused }: MachineSources,
+): void {
+  const sshd = { name: 'berth_sshd_up', help: '1 while our sshd listens on the SFTP port.' };
+  scraped(registry, Gauge, sshd, async () => Number(isSshdUp()));
+
+  const disk = { name: 'berth_jails_disk_up', help: '1 while the disk of the jails is mounted.' };
+  scraped(registry, Gauge, disk, async () => Number(isJailDiskThere()));
+
+  const backup = {
+    name: 'berth_backup_timestamp_seconds',
+    help: 'When the last backup was made here, in seconds since 1970; 0 when none was.',
+  };
+  scraped(registry, Gauge, backup, async () => (lastBackup() ?? 0) / SECOND);
 
   const perFolder = (read: (folder: string) => Promise<number>) => async () => ({
     jails: await read(folders.jails),
@@ -50,6 +69,11 @@ export function machineMetrics(registry: Registry, { sftpPort, folders, certific
   );
 
   if (certificate === undefined) return;
+  const refused = {
+    name: 'berth_certificate_refused',
+    help: '1 while the certificate of the settings cannot be used, so that an older one is.',
+  };
+  scraped(registry, Gauge, refused, async () => Number(isCertificateRefused()));
   const expiry = {
     name: 'berth_certificate_expiry_timestamp_seconds',
     help: "When the API's certificate ends, in seconds since 1970; 0 while there is none.",
@@ -58,13 +82,4 @@ export function machineMetrics(registry: Registry, { sftpPort, folders, certific
     const pem = await readFile(certificate).catch(() => undefined);
     return pem ? new X509Certificate(pem).validToDate.getTime() / 1000 : 0;
   });
-}
-
-/** Without a connection, for which sshd would come to refuse this machine (proc_net(5): 0A is LISTEN). */
-async function listens(port: number): Promise<boolean> {
-  const tables = await Promise.all(
-    ['tcp', 'tcp6'].map((name) => readFile(`/proc/self/net/${name}`, 'utf8').catch(() => '')),
-  );
-  const local = port.toString(16).toUpperCase().padStart(4, '0');
-  return tables.some((table) => new RegExp(`^ *\\d+: [\\dA-F]+:${local} [\\dA-F]+:0000 0A `, 'm').test(table));
 }

@@ -2,7 +2,7 @@
 import { formatMicros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../errors.ts';
-import { type Logins, loginsOf } from './logins.ts';
+import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../uploads/partial.ts';
 import { directoriesNamed } from './named.ts';
@@ -12,7 +12,8 @@ import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 const PARTIAL_FILES = 20;
 
 export interface Explained {
-  readonly directory: Known;
+  /** Null where only sshd's log is told: of an address, or of a name that no directory has. */
+  readonly directory: Known | null;
   readonly happenings: readonly Happening[];
   /** What is not in there, and why. */
   readonly notes: readonly string[];
@@ -32,7 +33,8 @@ export async function explain(
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
-  const directory = await known(database, name);
+  const directory = await directoryKnown(database, name);
+  if (!directory) return explainUnknown(name, { since, limit });
   const { id, sftp_username: username } = directory;
   const found = await loginsOf(username, { since });
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
@@ -54,15 +56,30 @@ async function partialNotes({ reads }: Database, directory: string): Promise<str
     : notes;
 }
 
+/** What sshd's log has of a client, whoever it wanted to be. */
+export async function explainAddress(address: string, { since, limit }: Omit<Span, 'directory'>): Promise<Explained> {
+  return fromLog(await loginsFrom(address, { since }), limit);
+}
+
+/** @throws {OperatorError} when sshd's log does not know the name either. */
+async function explainUnknown(name: string, { since, limit }: Omit<Span, 'directory'>): Promise<Explained> {
+  const found = await loginsOfUnknown(name, { since });
+  if (found.logins.length > 0) return fromLog(found, limit);
+  throw new OperatorError(`nothing is known of a directory ${JSON.stringify(name)}: see berth directories`);
+}
+
+function fromLog(found: Logins, limit: number): Explained {
+  const notes = found.logins.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
+  return { directory: null, happenings: found.logins.slice(-limit), notes: [...notes, ...noteOf(found)] };
+}
+
 /** A live directory by any of its names, or one that has gone by its id or username. */
-async function known(database: Database, name: string): Promise<Known> {
+export async function directoryKnown(database: Database, name: string): Promise<Known | undefined> {
   const [live, ...others] = await directoriesNamed(database, name);
   const shown = JSON.stringify(name);
   if (others.length > 0)
     throw new OperatorError(`${others.length + 1} directories are called ${shown}: name one by its id or username`);
-  const found = live ?? (await fromHistory(database, name));
-  if (!found) throw new OperatorError(`nothing is known of a directory ${shown}: see berth directories`);
-  return found;
+  return live ?? fromHistory(database, name);
 }
 
 async function fromHistory({ db }: Database, name: string): Promise<Known | undefined> {

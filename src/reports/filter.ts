@@ -46,6 +46,6 @@ export async function directoryNamed({ db }: Database, text: string): Promise<st
 }
 
 /** Whether a text has the form of an id, be it that of something that has gone. */
-export function isId(text: string): boolean {
+function isId(text: string): boolean {
   return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
 }

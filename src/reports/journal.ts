@@ -22,12 +22,12 @@ export interface LogSpan {
 }
 
 /**
- * What the processes wrote that named this user in that time, in order; undefined where the journal has nothing of berth's
+ * What the processes wrote that named this user or address in that time, in order; undefined where the journal has nothing of berth's
  * sshd.
  * @throws {Error} when the journal cannot be read.
  */
 export async function linesNaming(
-  username: string,
+  what: string,
   { since, until, limit, patience }: LogSpan,
 ): Promise<LogLine[] | undefined> {
   const entries = (args: readonly string[]) => entriesOf(args, patience);
@@ -36,7 +36,14 @@ export async function linesNaming(
   const from = [`--since=@${Math.floor(since / SECOND)}`];
   const most = limit === undefined ? [] : [`--lines=${limit}`];
   const to = until === undefined ? [] : [`--until=@${Math.ceil(until / SECOND)}`];
-  const naming = await entries([...from, ...to, ...most, `--grep=${username}`, '--case-sensitive=yes', UNIT]);
+  const naming = await entries([
+    ...from,
+    ...to,
+    ...most,
+    `--grep=${what.replaceAll(/[^\w-]/g, String.raw`\$&`)}`,
+    '--case-sensitive=yes',
+    UNIT,
+  ]);
   const pids = [...new Set(naming.map(({ pid }) => pid))];
   const lines: LogLine[] = [];
   for (let at = 0; at < pids.length; at += BATCH) {
@@ -59,7 +66,7 @@ export async function* linesSince(since: Micros, signal: AbortSignal): AsyncGene
   }
 }
 
-const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID'];
+const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID,_TRANSPORT'];
 
 async function entriesOf(args: readonly string[], timeout: number | undefined): Promise<LogLine[]> {
   const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout });
@@ -87,11 +94,17 @@ interface Entry {
   /** Numbers where bytes cannot be printed (systemd's JOURNAL_EXPORT_FORMATS). */
   readonly MESSAGE?: string | readonly number[] | null;
   readonly _PID?: string;
+  readonly _TRANSPORT?: string;
   readonly __REALTIME_TIMESTAMP: string;
 }
 
 function entryOf(line: string): LogLine {
-  const { MESSAGE: message, _PID: pid = '', __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
+  const { MESSAGE: message, _PID: pid = '', _TRANSPORT: by, __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
   const isText = typeof message === 'string';
-  return { at: Number(at), pid, message: isText ? message : Buffer.from(message ?? []).toString() };
+  return {
+    at: Number(at),
+    pid,
+    message: isText ? message : Buffer.from(message ?? []).toString(),
+    isSyslog: by === 'syslog',
+  };
 }

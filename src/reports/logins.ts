@@ -1,7 +1,7 @@
 /** Logins to a directory and those that were refused, from sshd's log in the journal. */
 import { errorMessage } from '../errors.ts';
 import { linesNaming, type LogSpan } from './journal.ts';
-import { attemptsIn } from './sshd-log.ts';
+import { type Attempts, attemptsFrom, attemptsIn, attemptsOfUnknown, type LogLine } from './sshd-log.ts';
 import type { Happening } from './timeline.ts';
 
 export interface Logins {
@@ -12,12 +12,26 @@ export interface Logins {
   readonly forged: number;
 }
 
-export async function loginsOf(username: string, span: LogSpan): Promise<Logins> {
+export function loginsOf(username: string, span: LogSpan): Promise<Logins> {
+  return loginsIn(username, span, (lines) => attemptsIn(lines, username));
+}
+
+/** Those that came from an address. */
+export function loginsFrom(address: string, span: LogSpan): Promise<Logins> {
+  return loginsIn(address, span, (lines) => attemptsFrom(lines, address));
+}
+
+/** Those by a name that no directory has. */
+export function loginsOfUnknown(name: string, span: LogSpan): Promise<Logins> {
+  return loginsIn(name, span, (lines) => attemptsOfUnknown(lines, name));
+}
+
+async function loginsIn(text: string, span: LogSpan, read: (lines: readonly LogLine[]) => Attempts): Promise<Logins> {
   const { since, until = Infinity } = span;
   try {
-    const lines = await linesNaming(username, span);
+    const lines = await linesNaming(text, span);
     if (lines === undefined) return { logins: [], missing: 'no journal', forged: 0 };
-    const { attempts, forged } = attemptsIn(lines, username);
+    const { attempts, forged } = read(lines);
     return { logins: attempts.filter(({ at }) => at >= since && at <= until), forged };
   } catch (error) {
     return { logins: [], missing: error instanceof Error ? error : new Error(errorMessage(error)), forged: 0 };

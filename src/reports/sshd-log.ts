@@ -5,7 +5,8 @@
  * of algorithms, the words of a disconnect. So a client can write lines of its own. Each line here comes with the process that
  * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
  * of a right password or key after a line that may hold a client's words: sshd itself lets nobody in after such a line.
- * openssh/admit says why it refused in a process of its own, which says nothing else.
+ * openssh/admit says why it refused by syslog, in the name of the sshd process that asked it. No client can write such a
+ * line: sshd sends nothing by syslog, and what its PAM modules send begins with their names.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../clock.ts';
@@ -15,6 +16,8 @@ export interface LogLine {
   /** The process that wrote it. */
   readonly pid: string;
   readonly message: string;
+  /** Whether it came by syslog: as one message, whatever line ends it has. sshd itself writes to standard error. */
+  readonly isSyslog?: boolean;
 }
 
 export interface LoginAttempt {
@@ -60,6 +63,13 @@ const OWN_WORDS = [
   /^pam_\w+\(sshd:\w+\): /,
 ];
 
+/** A user that there is none of. What the client calls itself may hold anything. */
+const UNKNOWN_USER = /^Invalid user (.*) from (\S+) port \d+$/;
+/** The listener, of a client that it hangs up on (sshd_config(5), PerSourcePenalties, MaxStartups). */
+const DROPPED = /^drop connection #\d+ from \[(\S+)\]:\d+ on \[\S+\]:\d+ (.+)$/;
+/** What else the listener says. It says nothing of a client's. */
+const OF_LISTENER = /^(?:Server listening on |Received SIG|error: beginning MaxStartups|exited MaxStartups)/;
+
 export interface Attempts {
   readonly attempts: readonly LoginAttempt[];
   /** How many connections wrote lines of their own. */
@@ -68,12 +78,76 @@ export interface Attempts {
 
 /** The attempts to log in as that user. The lines are in the order in which they were written. */
 export function attemptsIn(lines: readonly LogLine[], username: string): Attempts {
-  const connections = byConnection(lines);
+  const ofHook = lines.filter(isOfHook);
+  const connections = byConnection(lines.filter((line) => !isOfHook(line)));
   const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
   const attempts = honest.flatMap((connection) => attemptsOf(connection, username));
-  const reasons = honest.flatMap((connection) => (connection.length === 1 ? reasonsIn(connection, username) : []));
+  const alone = honest.filter(({ length }) => length === 1).flat(); // how the journal has the reasons of an earlier berth
+  const reasons = reasonsIn([...ofHook, ...alone], username);
   const all = withReasons(attempts, reasons);
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+/** The attempts from that address, whoever they were made for. The lines are in the order in which they were written. */
+export function attemptsFrom(lines: readonly LogLine[], address: string): Attempts {
+  const own = byConnection(lines.filter((line) => !isOfHook(line)));
+  const connections = own.filter((connection) => !isListener(connection));
+  const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
+  const made = honest.filter((connection) => [...clientsIn(connection)][0]?.startsWith(`${address} `));
+  const reasons = lines.filter(isOfHook);
+  const attempts = made.flatMap((connection) => {
+    const users = new Set(connection.flatMap((line) => userIn(line) ?? []));
+    const known = [...users].flatMap((user) =>
+      withReasons(attemptsOf(connection, user), reasonsIn(reasons, user).filter(isNear(connection))).map((attempt) => ({
+        ...attempt,
+        text: `${user}: ${attempt.text}`,
+      })),
+    );
+    const all = [...known, ...unknownIn(connection)];
+    const [first] = connection;
+    return all.length > 0 || !first
+      ? all
+      : [{ at: first.at, kind: 'refused' as const, address, text: 'left without a login' }];
+  });
+  const all = [...attempts, ...own.filter(isListener).flatMap((connection) => droppedIn(connection, address))];
+  return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
+}
+
+/** The attempts to log in by a name that no directory has. */
+export function attemptsOfUnknown(lines: readonly LogLine[], name: string): Attempts {
+  const connections = byConnection(lines.filter((line) => !isOfHook(line)));
+  const honest = connections.filter((connection) => clientsIn(connection).size <= 1 && !isOutOfTurn(connection));
+  const attempts = honest.flatMap((connection) => unknownIn(connection).filter(({ text }) => text === noUser(name)));
+  return { attempts, forged: connections.length - honest.length };
+}
+
+const noUser = (name: string): string => `there is no user ${JSON.stringify(name)}`;
+
+function unknownIn(lines: readonly LogLine[]): LoginAttempt[] {
+  return lines.flatMap(({ at, message }): LoginAttempt[] => {
+    const [found, name = '', address = null] = UNKNOWN_USER.exec(message) ?? [];
+    return found === undefined ? [] : [{ at, kind: 'refused', address, text: noUser(name) }];
+  });
+}
+
+function isListener(lines: readonly LogLine[]): boolean {
+  return lines.every(({ message }) => DROPPED.test(message) || OF_LISTENER.test(message));
+}
+
+function droppedIn(lines: readonly LogLine[], address: string): LoginAttempt[] {
+  return lines.flatMap(({ at, message }): LoginAttempt[] => {
+    const [, from, why = ''] = DROPPED.exec(message) ?? [];
+    return from === address ? [{ at, kind: 'refused', address, text: `hung up on at once: ${why}` }] : [];
+  });
+}
+
+function isNear(connection: readonly LogLine[]): (attempt: LoginAttempt) => boolean {
+  return ({ at }) => connection.some((line) => Math.abs(line.at - at) < LOGIN);
+}
+
+/** Whether openssh/admit wrote it, and nobody else can have. */
+function isOfHook({ isSyslog = false, message }: LogLine): boolean {
+  return isSyslog && REASON.test(message);
 }
 
 /** Whose attempt to log in a line tells of, if it does. */

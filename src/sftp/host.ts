@@ -7,6 +7,7 @@ import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { syncAll } from '../sync.ts';
 import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
+import { isJailDiskThere, JailDiskMissing } from './jail-disk.ts';
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';
 import { type LogSockets, isLogSocketRight, linkLog, linkLogSocket } from './log-socket.ts';
 import { type Paths, prepareFolders } from './paths.ts';
@@ -93,6 +94,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
     shutOut,
     async remove({ sftp_username: username, uid }) {
       await shutOut({ sftp_username: username });
+      if (!isJailDiskThere(paths)) throw new JailDiskMissing(); // its files would be forgotten there
       trash.discard(username);
       quotas.apply(uid, null);
     },

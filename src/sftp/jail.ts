@@ -24,6 +24,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { HostedDirectory } from '../directories/host.ts';
+import { isJailDiskThere, JailDiskMissing } from './jail-disk.ts';
 import type { Paths } from './paths.ts';
 
 type User = Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid'>;
@@ -47,6 +48,7 @@ function partsOf({ uid }: User): Part[] {
  * Makes the jail, or makes the one that is there right. What has arrived from another node is made the jail, as long as there
  * is none.
  * @returns whether there was none.
+ * @throws {JailDiskMissing} when there is none, and the disk of the jails is not mounted.
  */
 export function ensureJail(paths: Paths, user: User): boolean {
   const jail = paths.jail(user.sftp_username);
@@ -54,6 +56,7 @@ export function ensureJail(paths: Paths, user: User): boolean {
     mend(jail, user);
     return false;
   }
+  if (!isJailDiskThere(paths)) throw new JailDiskMissing();
   const arrived = join(paths.arriving, user.id);
   const hasArrived = lstat(arrived) !== undefined;
   const fresh = hasArrived ? arrived : join(paths.corner, `new-${user.sftp_username}`);

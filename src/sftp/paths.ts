@@ -15,6 +15,9 @@ export interface Paths {
   readonly arriving: string;
   /** Names the berth to which the jails belong, by its state folder. */
   readonly owner: string;
+  /** The id of the disk that the jails are on, and the one that the state knows (jail-disk.ts). */
+  readonly diskId: string;
+  readonly knownDiskId: string;
   readonly state: string;
   readonly userdb: string;
   readonly authorizedKeys: string;
@@ -52,6 +55,8 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     transit: join(corner, 'transit'),
     arriving: join(corner, 'arriving'),
     owner: join(corner, 'owner'),
+    diskId: join(corner, 'disk'),
+    knownDiskId: join(config.stateDir, 'jails-disk'),
     state: config.stateDir,
     userdb: join(config.stateDir, 'userdb'),
     authorizedKeys: join(config.stateDir, 'authorized_keys'),

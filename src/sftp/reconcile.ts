@@ -115,7 +115,9 @@ export async function reconcile(options: ReconcileOptions): Promise<Reconciled> 
     log.warn({ username }, 'no directory has this SFTP user: its credentials were taken away, its files are kept');
   }
   const exists = (name: string): boolean => lstatSync(join(paths.jails, name), { throwIfNoEntry: false }) !== undefined;
-  const strangers = jails.filter((name) => name !== CORNER && !known.has(name) && exists(name));
+  const strangers = jails.filter(
+    (name) => name !== CORNER && name !== 'lost+found' && !known.has(name) && exists(name),
+  );
   for (const name of strangers) {
     const what = isUsername(name) ? 'a jail that belongs to no directory' : 'something foreign among the jails';
     log.warn({ name }, `${what}: left as it is`);

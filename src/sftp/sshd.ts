@@ -15,6 +15,7 @@ import { createLog, type Log } from '../log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 import { hostKeyFiles, mendRotation } from './host-key-rotation.ts';
 import { ensureHostKeys, logHostKeys } from './host-keys.ts';
+import { checkJailDisk, claimJailDisk } from './jail-disk.ts';
 import { KEYS_ID, ownerOf, type Paths, pathsOf, prepareFolders } from './paths.ts';
 import { checkWatches, preflight } from './preflight.ts';
 
@@ -48,12 +49,18 @@ const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
  * disturbed. sshd has accepted the result when this returns.
  * @throws {OperatorError} when something on the machine has to be mended first, in one line.
  */
-export async function prepareSshd(config: Config, log: Log = createLog(config.logLevel)): Promise<void> {
+export async function prepareSshd(
+  config: Config,
+  log: Log = createLog(config.logLevel),
+  disk: { readonly acceptEmpty?: boolean } = {},
+): Promise<void> {
   preflight(config);
+  const diskId = await checkJailDisk(config, disk);
   const paths = pathsOf(config);
   // A database that machines share may be older than this one.
   const isFirst = isPostgresUrl(config.database) ? ownerOf(paths) === undefined : isMissing(config.database);
   prepareFolders(paths);
+  if (diskId !== undefined) await claimJailDisk(paths, diskId);
   checkWatches(paths.jails);
   // First: in the container these files are /etc/passwd and such, without which ssh-keygen does not know whom it works for.
   await writeFiles(config, paths);

@@ -70,6 +70,8 @@ export interface UploadsOptions {
   /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   readonly transact: Transact;
+  /** False while the disk of the jails is not mounted: then nothing is recorded as removed. */
+  readonly isJailDiskThere?: (() => boolean) | undefined;
   /** Whether nothing of a directory may be changed now. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
   /** Where what sshd logs is kept while the database is away; undefined with SQLite, which never is. */
@@ -185,7 +187,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
 /** The parts, and what each tells the others. */
 function wire(options: UploadsOptions, sockets: () => readonly string[], closing: AbortSignal) {
-  const { database, log } = options;
+  const { database, log, isJailDiskThere = () => true } = options;
   const jails = new JailQueries(database.reads, options.node);
   const logJails = untilAnswered(jails, closing);
   const sessions = new Sessions();
@@ -225,7 +227,7 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     filesRoot,
     limit: options.watchLimit,
     changed: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.touch(jail, path, REST)),
-    missing: (jail, path) => (isBehind(jail) ? rescan(jail.id) : ledger.missing(jail, path)),
+    missing: (jail, path) => (isBehind(jail) || !isJailDiskThere() ? rescan(jail.id) : ledger.missing(jail, path)),
     unclear: ({ id }) => rescan(id),
     newFolder: ({ id }) => scanner.requestForFolder(id),
     overflowed: () => scanner.roundSoon(),
@@ -236,8 +238,8 @@ function wire(options: UploadsOptions, sockets: () => readonly string[], closing
     watcher,
     async take(found) {
       for (const { jail, path, isMissing } of found) {
-        if (isMissing) ledger.missing(jail, path);
-        else ledger.touch(jail, path, 0);
+        if (isMissing && isJailDiskThere()) ledger.missing(jail, path);
+        else if (!isMissing) ledger.touch(jail, path, 0);
       }
       await recorder.drained(SCAN_BACKLOG);
     },

@@ -127,6 +127,15 @@ test('directories and the audit are narrowed by directory, account, key, age and
   assert.deepEqual(await ids(), [second.id, first.id]);
   assert.deepEqual(await ids('--limit', '1'), [second.id]);
   assert.deepEqual(await ids('--account', api.tenant.accountId), [first.id]);
+  await api.database.db
+    .updateTable('accounts')
+    .set({ name: 'Only One' })
+    .where('id', '=', api.tenant.accountId)
+    .execute();
+  assert.deepEqual(await ids('--account', 'Only One'), [first.id]);
+  await api.database.db.updateTable('accounts').set({ name: 'Only One' }).execute();
+  const several = await runCommand(place.environment, 'directories', '--account', 'Only One');
+  assert.match(several.stderr, /^berth: \d+ accounts are called "Only One": name one by its id \(/);
   const { status, stderr } = await runCommand(place.environment, 'directories', '--account', 'Acme');
   assert.deepEqual([status, stderr], [1, 'berth: there is no account "Acme": see berth account list\n']);
   assert.deepEqual(await ids('--directory', second.sftp_username), [second.id]);

@@ -1,5 +1,6 @@
 /** A restart with a certificate and a key that do not fit each other: the last good pair, or all but the API. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -70,4 +71,34 @@ test('a key of another certificate: the last good pair serves; without one all b
   service.reload();
   await until('the API is there', async () => (await shown(service.port)) === good.cert);
   assert.equal(statSync(tls.lastGood).mode & 0o777, 0o600);
+});
+
+test('a new certificate that has expired is refused while a good one is in use, and the metric says so', async () => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const { tls } = place.config;
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const config = { ...place.config, metrics: { host: '127.0.0.1', port: 0 } };
+  const service = await startService(config, { log });
+  await using _closing = { [Symbol.asyncDispose]: () => service.close() };
+  const good = readFileSync(tls.cert, 'utf8');
+  const refused = async (): Promise<string | undefined> => {
+    const text = await (await fetch(`http://127.0.0.1:${service.metricsPort}/metrics`)).text();
+    return /^berth_certificate_refused (\d)$/m.exec(text)?.[1];
+  };
+  assert.equal(await refused(), '0');
+  const ended = ['-not_before', '20250101000000Z', '-not_after', '20250201000000Z'];
+  const made = ['-x509', '-nodes', '-newkey', 'rsa:2048', '-subj', '/CN=berth', '-keyout', tls.key, '-out', tls.cert];
+  const { status } = spawnSync('openssl', ['req', ...made, ...ended]);
+  if (status !== 0) {
+    // OpenSSL 3.0 has no such options: its `x509` takes a number of days, and these may be negative.
+    const request = spawnSync('openssl', ['req', '-new', '-key', tls.key, '-subj', '/CN=berth']).stdout;
+    const signed = ['x509', '-req', '-signkey', tls.key, '-days', '-1', '-out', tls.cert];
+    assert.equal(spawnSync('openssl', signed, { input: request }).status, 0);
+  }
+  service.reload();
+  assert.equal(await refused(), '1');
+  assert.ok(lines.some((line) => /has expired.*the one before it stays/.test(line)));
+  assert.equal(await shown(service.port), good);
 });

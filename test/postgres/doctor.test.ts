@@ -19,7 +19,7 @@ async function ask(config: Config, ...checks: readonly string[]): Promise<string
   let text = '';
   const stop = new AbortController().signal;
   const print = (line: string): void => void (text += line);
-  await runDoctor({ config: () => config, clock: systemClock(), json: true, print, stop });
+  await runDoctor({ config: () => config, environment: {}, clock: systemClock(), json: true, print, stop });
   const lines = (JSON.parse(text) as Line[]).filter(({ check }) => checks.includes(check));
   return lines.map(({ check, verdict, text: said }) => `${verdict} ${check}: ${said}`);
 }

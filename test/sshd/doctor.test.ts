@@ -19,7 +19,11 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Clock, DAY, systemClock } from '../../src/clock.ts';
 import type { Config } from '../../src/config.ts';
+import { sharedAccount } from '../../src/doctor/checks/users.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
+import { createLog } from '../../src/log.ts';
+import { prepareSshd } from '../../src/sftp/sshd.ts';
+import { sshdCheck } from '../../src/sftp/sshd-listener.ts';
 import { startBerth } from '../support/berth.ts';
 import { byHand, numberByHand } from '../support/by-hand.ts';
 import { startCommand } from '../support/command-line.ts';
@@ -27,6 +31,7 @@ import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
 import { onPostgres, urlOf } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
+import { runSshd } from '../support/sshd.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -42,13 +47,14 @@ interface Line {
 
 async function ask(
   config: Config,
-  options: { login?: boolean; clock?: Clock } = {},
+  options: { login?: boolean; clock?: Clock; environment?: Record<string, string> } = {},
 ): Promise<{ status: number; lines: Line[] }> {
   let text = '';
   const print = (line: string): void => void (text += line);
   const settings = { login: false, clock: systemClock(), ...options };
   const status = await runDoctor({
     config: () => config,
+    environment: {},
     json: true,
     print,
     stop: new AbortController().signal,
@@ -185,6 +191,8 @@ test('of a berth that is well there is nothing to say, a login included; of a br
       /^fail certificate: everybody can read/,
     ],
   ];
+  const isSshdUp = sshdCheck(paths, config.sftp.port);
+  assert.equal(isSshdUp(), true);
   // A running one would mend the delivery.
   await berth.stop();
   for (const [breakIt] of breakages) breakIt();
@@ -199,6 +207,19 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.ok(problems(broken.lines).every(({ remedy }) => remedy !== null));
 
   await sshd.stop();
+  assert.equal(isSshdUp(), false);
+  using other = scratch();
+  {
+    const intruder = { ...other.config, sftp: config.sftp };
+    await prepareSshd(intruder, createLog('silent'));
+    await using _taken = await runSshd(intruder);
+    assert.equal(isSshdUp(), false, 'the port is taken by another sshd');
+    const { lines } = await ask(config);
+    assert.match(
+      lines.find(({ check }) => check === 'sshd')?.text ?? '',
+      /^another sshd answers on port \d+: its host keys are not those of berth$/,
+    );
+  }
   const down = await ask(config, { clock: { now: () => systemClock().now() + 5000 * DAY } });
   assert.equal(down.status, 2);
   const said = problems(down.lines)
@@ -207,9 +228,10 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.match(said, /^serve: berth serve does not run$/m);
   assert.match(said, /^sshd: no sshd answers on port \d+/m);
   assert.match(said, /^certificate: .*expired/m);
+  assert.match(said, /^backups: there is no backup$/m);
   // Whoever shares the database sees it, too.
   if (onPostgres) assert.match(said, /^nodes: the node \S+ is away: /m);
-  assert.equal(problems(down.lines).length, onPostgres ? 4 : 3, said);
+  assert.equal(problems(down.lines).length, onPostgres ? 5 : 4, said);
 
   const damaged = await ask(onPostgres ? { ...config, database: urlOf('nowhere') } : damagedFile(config));
   assert.deepEqual(
@@ -226,6 +248,42 @@ function damagedFile(config: Config): Config {
   closeSync(fd);
   return config;
 }
+
+test('what becomes wrong over the years: a typo in a setting, the demo of a trial, an account of the machine, a new name', async () => {
+  using place = scratch({ BERTH_API_PORT: String(await freePort()) });
+  await using berth = await startBerth(place);
+  const { config } = berth;
+  const { username } = await berth.directory();
+  const uid = numberByHand(config, 'select uid from directories');
+  writeFileSync(join(config.stateDir, 'demo-key'), 'brt_live_x');
+  const renamed = { ...config, tls: { ...config.tls, name: 'sftp.elsewhere.example' } };
+  const environment = { BERTH_API_PROT: '9443', BERTH_API_PORT: '8443', BERTH_NOTIFY_FD: '3' };
+  const { lines } = await ask(renamed, { environment });
+  const said = problems(lines).map(({ verdict, check, text, remedy }) => `${verdict} ${check}: ${text} -> ${remedy}`);
+  for (const expected of [
+    /^fail settings: BERTH_API_PROT is not a setting, so it has no effect -> rename it to BERTH_API_PORT/,
+    /^warn trial: the account "Demo" of scripts.start has an admin key in/,
+    /^warn certificate: .* does not name sftp\.elsewhere\.example: it is for .* -> remove/,
+  ]) {
+    assert.ok(
+      said.some((line) => expected.test(line)),
+      `${expected}\n${said.join('\n')}`,
+    );
+  }
+  assert.equal(said.length, 3, said.join('\n'));
+  // In a copy of /etc/passwd: that of this machine is left alone.
+  for (const [entry, what] of [
+    [`ann:x:${uid}:100::/:/bin/sh`, `the machine's account ann has the UID ${uid} of the SFTP user ${username}`],
+    [
+      `${username}:x:1234:100::/:/bin/sh`,
+      `the machine's account ${username} has the name of the SFTP user ${username}`,
+    ],
+  ] as const) {
+    const finding = await sharedAccount(config, `root:x:0:0::/:/bin/sh\n${entry}\n`);
+    assert.equal(finding?.text, what);
+  }
+  assert.equal(await sharedAccount(config, 'root:x:0:0::/:/bin/sh\n'), undefined);
+});
 
 test('the age of the certificate is judged by the clock', async () => {
   using place = scratch();
@@ -271,7 +329,7 @@ test('a doctor that is stopped ends after the check that is running', async () =
     lines.push(line);
     stop.abort();
   };
-  const options = { config: () => place.config, clock: systemClock(), print, stop: stop.signal };
+  const options = { config: () => place.config, environment: {}, clock: systemClock(), print, stop: stop.signal };
   await assert.rejects(runDoctor(options), { name: 'AbortError' });
   assert.equal(lines.length, 1);
 });

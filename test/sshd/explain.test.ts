@@ -109,6 +109,18 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   assert.match(unknown.stderr, /^berth: nothing is known of a directory "no\\u001bbody": see berth directories\n$/);
   const { username } = await berth.directory({ name: 'Twin' });
   await berth.directory({ name: 'Twin' });
+  assert.match((await run()).stderr, /^berth: name a directory or give --address IP/);
+  assert.match((await run('--address', 'nowhere')).stderr, /It must be an IP address/);
+  await assert.rejects(connect({ port: berth.sshd.port, username: 'acme', password: 'x' }));
+  const mistyped = await run('acme');
+  assert.match(
+    mistyped.stdout,
+    /^acme: no directory has this name\. By sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
+  );
+  assert.match(
+    (await run('--address', '127.0.0.1')).stdout,
+    /^From 127\.0\.0\.1, by sshd's log:\n[^]*there is no user "acme"/,
+  );
   assert.match((await run('Twin')).stderr, /2 directories are called "Twin": name one by its id or username\n$/);
   const { status, stdout } = await runCommand({ ...place.environment, PATH: '/nowhere' }, 'explain', username);
   assert.equal(status, 0);

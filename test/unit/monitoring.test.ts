@@ -52,7 +52,7 @@ function named(expression: string): string[] {
   return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''));
 }
 
-async function serving(place: Scratch, port: number | 'off', lines: string[] = [], sftpPort = 1) {
+async function serving(place: Scratch, port: number | 'off', lines: string[] = [], isUp = true) {
   mkdirSync(place.config.stateDir, { recursive: true });
   const database = await openDatabase(place.config.database);
   const metrics = createMetrics();
@@ -62,9 +62,12 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     background: { failures: () => new Map([['history', 2]]) },
     clock: systemClock(),
     deniedLogins: join(place.dir, 'denied-logins'),
-    sftpPort,
+    isSshdUp: () => isUp,
+    isJailDiskThere: () => isUp,
+    lastBackup: () => (isUp ? 1_795_000_000_000_000 : undefined),
     folders: { jails: place.dir, state: place.config.stateDir },
     certificate: place.config.tls.lastGood,
+    isCertificateRefused: () => !isUp,
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
   };
   const log = createLog('info', { write: (line) => void lines.push(line) });
@@ -89,7 +92,7 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
   const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
 
   const rules = rulesOf(read('alerts.yml'));
-  assert.equal(rules.length, 11);
+  assert.ok(rules.length >= 12);
   for (const rule of rules) {
     assert.deepEqual(Object.keys(rule).toSorted(), [
       'alert',
@@ -103,6 +106,11 @@ test('alerts and dashboard name only metrics that /metrics shows, and the dashbo
     ]);
     assert.ok(named(rule.expr ?? '').length > 0);
   }
+  const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
+  assert.deepEqual(
+    [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name),
+    rules.map(({ alert }) => alert),
+  );
   const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
   const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
   const expressions = [...rules.map(({ expr = '' }) => expr), ...drawn];
@@ -133,24 +141,21 @@ test('while PostgreSQL is away, the scrape says so and has what the machine says
   assert.doesNotMatch(text, /^berth_(outbox|nodes|database_answer)\w*[ {]/m);
 });
 
-test('a port that nobody listens on, the room on the disks and the end of the certificate are seen', async () => {
+test('sshd, the disk of the jails, the room on the disks and the end of the certificate are seen', async () => {
   using place = scratch();
-  const sshd = createServer().listen(0, '127.0.0.1');
-  await once(sshd, 'listening');
-  await using running = await serving(place, 0, [], (sshd.address() as AddressInfo).port);
+  await using running = await serving(place, 0);
+  const scrape = async (port: number | undefined) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const value = async (name: string): Promise<number> => {
-    const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
-    return Number(
-      text
-        .split('\n')
-        .find((line) => line.startsWith(`${name} `))
-        ?.slice(name.length),
-    );
+    const lines = (await scrape(running.server.port)).split('\n');
+    return Number(lines.find((line) => line.startsWith(`${name} `))?.slice(name.length));
   };
-  assert.equal(await value('berth_sshd_up'), 1);
-  sshd.close();
-  await once(sshd, 'close');
-  assert.equal(await value('berth_sshd_up'), 0);
+  using other = scratch();
+  await using down = await serving(other, 0, [], false);
+  for (const name of ['berth_sshd_up', 'berth_jails_disk_up']) {
+    assert.equal(await value('berth_backup_timestamp_seconds'), 1_795_000_000);
+    assert.equal(await value(name), 1);
+    assert.match(await scrape(down.server.port), new RegExp(`^${name} 0$`, 'm'));
+  }
 
   for (const folder of ['jails', 'state']) {
     const ratio = await value(`berth_disk_free_ratio{folder="${folder}"}`);

@@ -122,10 +122,19 @@ test('a second start on the same state folder is refused before it writes anythi
   assert.ok(lines.indexOf('need_no_other') < lines.indexOf('cli prepare') && lines.includes('need_no_other'));
 });
 
-test('scripts/start prints a new link for the demo at each start, unless the dashboard is off', () => {
+test('one umask for all scripts, whatever the administrator has', () => {
+  for (const name of readdirSync(SCRIPTS, { withFileTypes: true }).filter((entry) => entry.isFile())) {
+    const text = readFileSync(join(SCRIPTS, name.name), 'utf8');
+    assert.match(text, /^\. "\$project\/scripts\/lib\/say\.sh"|^for part in say\b/m, name.name);
+  }
+  const { stdout } = spawnSync('/bin/bash', ['-c', `umask 077; . ${SCRIPTS}/lib/say.sh; umask`], { encoding: 'utf8' });
+  assert.equal(stdout, '0022\n');
+});
+
+test('scripts/start prints a link for the demo until its password is set, unless the dashboard is off', () => {
   using place = scratch();
   const said = (berth: string, settings = {}) => {
-    const script = `set -euo pipefail; . ${SCRIPTS}/lib/demo.sh; ${berth}; show_dashboard`;
+    const script = `set -euo pipefail; project=/x; . ${SCRIPTS}/lib/demo.sh; ${berth}; show_dashboard`;
     const env = { PATH: '/usr/bin:/bin', BERTH_STATE_DIR: place.dir, BERTH_API_PORT: '8443', ...settings };
     const { status, stdout, stderr } = spawnSync('/bin/bash', ['-c', script], {
       env,
@@ -137,7 +146,15 @@ test('scripts/start prints a new link for the demo at each start, unless the das
   };
   const made = `{"id":"1","email":"demo@example.com","link":"https://host:8443/dashboard/link/T-o_k"}`;
   const link = /\n {2}https:\/\/localhost:8443\/dashboard\/link\/T-o_k\n/;
-  assert.match(said(`cli() { [[ $* == 'user reset demo@example.com --json' ]] && echo '${made}'; }`), link);
+  const again = (state: string): string => `cli() { case $* in
+    'user list --json') echo '[{"email":"ann@example.com","state":"active"},{"email":"demo@example.com","state":"${state}"}]' ;;
+    'user reset demo@example.com --json') echo '${made}' ;;
+    *) return 1 ;;
+  esac; }`;
+  assert.match(said(again('invited')), link);
+  const withPassword = said(again('active'));
+  assert.match(withPassword, /https:\/\/localhost:8443\/dashboard: sign in as demo@example\.com/);
+  assert.doesNotMatch(withPassword, /T-o_k/, 'the password and the sessions have ended');
   const accounts = '[{"id":"a1","name":"Acme","plan":"pro"},{"id":"d1","name":"Demo","plan":"business"}]';
   const first = `cli() { case $* in
     'account list --json') echo '${accounts}' ;;
@@ -146,4 +163,26 @@ test('scripts/start prints a new link for the demo at each start, unless the das
   esac; }`;
   assert.match(said(first), link);
   assert.equal(said(first, { BERTH_DASHBOARD: 'off' }), '');
+});
+
+test('who holds a port is named without the blanks that a process title leaves', async () => {
+  using place = scratch();
+  const title = `process.title = 'berth serve'; require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })`;
+  const holder = spawn(process.execPath, ['--title=' + 'x'.repeat(70), '-e', title], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  try {
+    const [port] = (await once(holder.stdout, 'data')) as [Buffer];
+    const asked = shell(
+      place.dir,
+      ['say', 'ports'],
+      `need_free_port ${String(port).trim()} BERTH_API_PORT API`,
+      '/usr/bin:/bin',
+    );
+    const { status, said } = await outcome(asked);
+    assert.equal(status, 1);
+    assert.match(said, new RegExp(`is taken by \`berth serve\` \\(PID ${holder.pid}\\): stop that`));
+  } finally {
+    holder.kill();
+  }
 });

@@ -1,7 +1,7 @@
 /** What sshd's log tells of logins. The lines are those of OpenSSH 9.2 at LogLevel INFO, with the processes that wrote them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attemptsIn, type LogLine } from '../../src/reports/sshd-log.ts';
+import { attemptsFrom, attemptsIn, attemptsOfUnknown, type LogLine } from '../../src/reports/sshd-log.ts';
 
 const USER = 'acme-x7k2m9qa';
 const KEY = 'SHA256:Af5HHd387tkeoJ6l9jjpJ8cvxps2XG18DaxYWHvbFoY';
@@ -61,6 +61,32 @@ test('each way in and each refusal, in words', () => {
     'refused 2001:db8::2: not from an allowed network',
   ]);
   assert.equal(found.forged, 0);
+});
+
+test('why openssh/admit refused comes by syslog, among the lines of the sshd process that asked it', () => {
+  const reasons = ['suspended', 'expired', 'not from an allowed network', 'too many connections'];
+  const written = reasons.flatMap((reason, index) => {
+    const pid = 30 + index;
+    const all = lines(
+      [pid, `Login of ${USER} from 127.0.0.1 refused: ${reason}`],
+      [pid, `Failed password for ${USER} from 127.0.0.1 port 33${pid} ssh2`],
+      [pid, `Access denied for user ${USER} by PAM account configuration [preauth]`],
+    );
+    return all.map((line, which) => ({ ...line, at: line.at + pid * 20e6, isSyslog: which === 0 }));
+  });
+  const found = attemptsIn(written, USER);
+  assert.deepEqual(
+    told(found),
+    reasons.map((reason) => `refused 127.0.0.1: right password, but ${reason}`),
+  );
+  assert.equal(found.forged, 0);
+  // The same words from a client, whom sshd quotes on standard error.
+  const forged = attemptsIn(
+    written.map((line) => ({ ...line, isSyslog: false })),
+    USER,
+  );
+  assert.deepEqual(told(forged), []);
+  assert.equal(forged.forged, reasons.length);
 });
 
 test('a user name that imitates the log is believed in nothing, however many lines it brings', () => {
@@ -163,6 +189,33 @@ test('what sshd and PAM say of failed tries does not hide the login after them',
     USER,
   );
   assert.deepEqual(told(found), ['refused 127.0.0.1: wrong password', `login 127.0.0.1: by key ${KEY} (ED25519)`]);
+});
+
+test('what came from an address, for whatever name, and by a name that nobody has', () => {
+  const written = lines(
+    [1, 'Server listening on 0.0.0.0 port 2222.'],
+    [1, 'drop connection #0 from [192.0.2.1]:52110 on [127.0.0.1]:2222 penalty: failed authentication'],
+    [1, 'drop connection #0 from [192.0.2.9]:52110 on [127.0.0.1]:2222 penalty: failed authentication'],
+    [10, `Accepted password for ${USER} from 192.0.2.1 port 34210 ssh2`],
+    [11, 'Invalid user acme from 192.0.2.1 port 34211'],
+    [11, 'Failed password for invalid user acme from 192.0.2.1 port 34211 ssh2'],
+    [12, 'Connection closed by 192.0.2.1 port 34212 [preauth]'],
+    [13, `Failed password for ${USER} from 192.0.2.2 port 34213 ssh2`],
+    // A client that forges what the listener says, and one that forges another's address.
+    [14, 'Invalid user x'],
+    [14, 'drop connection #0 from [192.0.2.1]:1 on [127.0.0.1]:2222 penalty: forged'],
+    [14, ' from 192.0.2.66 port 34214'],
+    [15, 'Invalid user acme from 192.0.2.1 port 7 from 192.0.2.66 port 34215'],
+  );
+  const found = attemptsFrom(written, '192.0.2.1');
+  assert.deepEqual(told(found), [
+    'refused 192.0.2.1: hung up on at once: penalty: failed authentication',
+    `login 192.0.2.1: ${USER}: by password`,
+    'refused 192.0.2.1: there is no user "acme"',
+    'refused 192.0.2.1: left without a login',
+  ]);
+  assert.deepEqual(told(attemptsOfUnknown(written, 'acme')), ['refused 192.0.2.1: there is no user "acme"']);
+  assert.deepEqual(told(attemptsOfUnknown(written, USER)), []);
 });
 
 test('a process number that is used again is another connection', () => {

@@ -36,6 +36,7 @@ async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
     host: recordingHost(),
     homes: onlyHome(config),
     local: {} as LocalHost,
+    isJailDiskThere: () => true,
     uploads: { adoptSessions: async () => undefined, coverAll } as unknown as Uploads,
   });
   return {

@@ -1,6 +1,6 @@
 /** `berth directory create` */
 import { Command } from 'commander';
-import { listAccounts, unknownAccount } from '../../accounts/accounts.ts';
+import { accountNamed, requireAccount } from '../../accounts/accounts.ts';
 import { OperatorError } from '../../errors.ts';
 import { withDatabase } from '../database.ts';
 import type { Invocation } from '../invocation.ts';
@@ -26,7 +26,7 @@ interface Options extends CommonOptions, FieldOptions {
 export function createCommand(invocation: Invocation): Command {
   return withFields(new Command('create').description('Create a directory, live at once, and show its password'))
     .argument('<name>', 'what it is called')
-    .requiredOption('--account <id>', 'whose it is')
+    .requiredOption('--account <account>', 'whose it is: the id or name of an account')
     .option('--retention-days <days>', 'remove files after so many days; 0 keeps them', integer(0, 36_500))
     .option('--webhook <url>', 'where its uploads are announced')
     .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
@@ -34,9 +34,12 @@ export function createCommand(invocation: Invocation): Command {
     .addHelpText('after', HELP)
     .action(async (name: string, options: Options) => {
       const key = options.publicKey === undefined ? undefined : readKey(options.publicKey);
-      const accounts = await withDatabase(invocation.config(), listAccounts);
-      if (!accounts.some(({ id }) => id === options.account)) throw unknownAccount(options.account);
-      const ask = asking(invocation, options.account);
+      const account = await withDatabase(invocation.config(), async ({ reads }) => {
+        const id = await accountNamed(reads, options.account);
+        await requireAccount(reads, id);
+        return id;
+      });
+      const ask = asking(invocation, account);
       const fields = { name, ...fieldsOf(options), ...retention(options) };
       const created = await ask<ShownDirectory>('POST', '/directories', { directory: fields });
       const changes = [

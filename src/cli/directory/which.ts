@@ -1,4 +1,5 @@
 /** Which directory a command means, and whether it is really meant. */
+import { accountNamed } from '../../accounts/accounts.ts';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../../errors.ts';
@@ -25,7 +26,7 @@ export interface Named {
 export function onDirectory(command: Command): Command {
   return command
     .argument('<directory>', 'its id, SFTP username, external id, slug or name')
-    .option('--account <id>', 'look for it in this account only')
+    .option('--account <account>', 'look for it in this account only, by its id or name')
     .option('--json', 'print JSON: the data of the API');
 }
 
@@ -36,7 +37,9 @@ export function irrevocable(command: Command): Command {
 
 /** @throws {OperatorError} when none is called that, or several are: they are listed on standard error. */
 export async function named(invocation: Invocation, text: string, { account }: CommonOptions): Promise<Named> {
-  const found = await withDatabase(invocation.config(), (database) => directoriesNamed(database, text, account));
+  const found = await withDatabase(invocation.config(), async (database) =>
+    directoriesNamed(database, text, account === undefined ? undefined : await accountNamed(database.reads, account)),
+  );
   const [directory] = found;
   const shown = escaped(JSON.stringify(text));
   if (!directory) throw new OperatorError(`there is no directory ${shown}: see berth directory list`);

@@ -1,11 +1,12 @@
 /** The API's certificate: it exists, belongs to its key, and does not expire soon. */
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { DAY } from '../../clock.ts';
 import type { Config } from '../../config.ts';
 import { errorMessage } from '../../errors.ts';
-import { type Check, fail, ok, orOk, warn } from '../finding.ts';
+import { type Check, fail, ok, orOk, some, warn } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
 
 /** Renewals usually happen 30 days before. */
@@ -36,6 +37,8 @@ export const checkCertificate: Check = (config, clock) => {
   const certificate = new X509Certificate(pair.cert);
   const now = clock.now();
   const days = Math.floor((certificate.validToDate.getTime() * 1000 - now) / DAY);
+  const { name } = config.tls;
+  const names = namesIn(certificate);
   const hidden = unseen(config, [cert, key]);
   return orOk(
     [
@@ -44,10 +47,15 @@ export const checkCertificate: Check = (config, clock) => {
       (statSync(key).mode & 0o007) !== 0 && fail(`everybody can read ${key}`, `chmod o= ${key}`),
       days < 0 && fail(`${cert} expired ${-days} days ago`, renew),
       days >= 0 && days < SOON_DAYS && warn(`${cert} expires in ${days} days`, renew),
+      !isNamed(certificate, name, names, selfSigned) &&
+        warn(
+          `${cert} does not name ${name}: it is for ${some(names)}`,
+          selfSigned ? renew : 'set BERTH_SFTP_HOST to the name that clients know, or get a certificate for it',
+        ),
       certificate.validFromDate.getTime() * 1000 > now &&
         fail(`${cert} is not valid yet`, "set the machine's clock: timedatectl set-ntp true"),
     ],
-    `${cert} is valid for ${days} more days`,
+    `${cert} is valid for ${days} more days, for ${some(names)}`,
   );
 };
 
@@ -55,4 +63,16 @@ export const checkCertificate: Check = (config, clock) => {
 function unseen(config: Config, files: readonly string[]): string | undefined {
   const pid = serveProcess(config);
   return pid === undefined ? undefined : files.find((file) => !existsSync(`/proc/${pid}/root${file}`));
+}
+
+function namesIn({ subjectAltName = '' }: X509Certificate): string[] {
+  return [...subjectAltName.matchAll(/(?:DNS|IP Address):([^,]+)/g)].map(([, name = '']) => name);
+}
+
+/** The API may have another name than the SFTP server, in the same domain: a certificate that somebody got for it is not doubted. */
+function isNamed(certificate: X509Certificate, name: string, names: readonly string[], selfSigned: boolean): boolean {
+  if (isIP(name) !== 0) return !selfSigned || certificate.checkIP(name) !== undefined;
+  if (certificate.checkHost(name) !== undefined || !name.includes('.')) return true;
+  const domain = name.split('.').slice(-2).join('.');
+  return !selfSigned && names.some((each) => each === domain || each.endsWith(`.${domain}`));
 }

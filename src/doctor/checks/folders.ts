@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import { errorMessage } from '../../errors.ts';
 import { pathsOf } from '../../sftp/paths.ts';
+import { isJailDiskThere } from '../../sftp/jail-disk.ts';
 import { ancestors, preflight } from '../../sftp/preflight.ts';
 import { type Check, fail, type Finding, orOk } from '../finding.ts';
 import { ownershipProblem } from '../ownership.ts';
@@ -11,6 +12,11 @@ export const checkFolders: Check = (config) => {
   const paths = pathsOf(config);
   return orOk(
     [
+      !isJailDiskThere(paths) &&
+        fail(
+          `${paths.jails} is not the disk that the jails are on: it is not mounted, or another one is`,
+          `mount that disk (findmnt ${paths.jails}; /etc/fstab), then: systemctl restart berth-sshd berth`,
+        ),
       problemAbove(config),
       closedToKeys([paths.sshd, paths.authorizedKeys]),
       ownershipProblem('folder', paths.jails, 0o755),

@@ -1,11 +1,14 @@
 /** The two processes: berth serve with its API, and our sshd. */
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Config } from '../../config.ts';
 import { errorMessage } from '../../errors.ts';
 import { askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
-import { serveProcess } from '../processes.ts';
+import { pathsOf } from '../../sftp/paths.ts';
+import { publicHostKeys } from '../../sftp/public-host-keys.ts';
+import { command, serveProcess } from '../processes.ts';
 
 /** How long sshd may take to send its banner, in ms. */
 const TIMEOUT = 5000;
@@ -36,18 +39,66 @@ function dashboardAt({ dashboard, api, tls }: Config): Finding[] {
   return [ok(`the dashboard is at https://${tls.name}:${port}/dashboard`)];
 }
 
-export const checkSshd: Check = async ({ sftp: { port } }) => {
+export const checkSshd: Check = async (config) => {
+  const { port } = config.sftp;
+  const remedy = 'systemctl start berth-sshd; why it ended: journalctl -u berth-sshd';
+  let banner: string;
+  try {
+    banner = await bannerAt(port);
+  } catch (error) {
+    return [fail(`no sshd answers on port ${port}: ${errorMessage(error)}`, remedy)];
+  }
+  const takeBack = `${await holderOf(port)}, or choose another BERTH_SFTP_PORT; then: systemctl restart berth-sshd`;
+  if (!banner.startsWith('SSH-2.0-OpenSSH')) {
+    return [fail(`something else answers on port ${port}: ${banner.slice(0, 60)}`, takeBack)];
+  }
+  if (!(await hasOurKeys(config))) {
+    return [fail(`another sshd answers on port ${port}: its host keys are not those of berth`, takeBack)];
+  }
+  return [await unitProblem(), ok(`sshd listens on port ${port} (${banner})`)].filter((found) => found !== undefined);
+};
+
+/** The first line of what listens there. @throws {Error} when nothing does, or it says nothing. */
+async function bannerAt(port: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
   try {
     const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(TIMEOUT) })) as [Buffer];
-    const banner = data.toString('latin1').split(/[\r\n]/)[0] ?? '';
-    if (banner.startsWith('SSH-2.0-OpenSSH')) return [ok(`sshd listens on port ${port} (${banner})`)];
-    const text = `something else answers on port ${port}: ${banner.slice(0, 60)}`;
-    return [fail(text, 'end it, or choose another BERTH_SFTP_PORT')];
-  } catch (error) {
-    const remedy = 'systemctl start berth-sshd; why it ended: journalctl -u berth-sshd';
-    return [fail(`no sshd answers on port ${port}: ${errorMessage(error)}`, remedy)];
+    return data.toString('latin1').split(/[\r\n]/)[0] ?? '';
   } finally {
     socket.destroy();
   }
-};
+}
+
+/** Whether it proves itself with one of berth's keys; true where ssh-keyscan cannot tell. */
+async function hasOurKeys(config: Config): Promise<boolean> {
+  const { stdout } = await command('ssh-keyscan', ['-T', '5', '-p', String(config.sftp.port), '127.0.0.1']);
+  const offered = stdout.split('\n').flatMap((line) => /^[^#]\S* \S+ (\S+)/.exec(line)?.[1] ?? []);
+  if (offered.length === 0) return true;
+  const { inUse, next } = await publicHostKeys(pathsOf(config).hostKeys, config.sftp);
+  const ours = [...inUse, ...next].map(({ known_hosts: line }) => line.split(' ')[2]);
+  return offered.some((key) => ours.includes(key));
+}
+
+/** What to do about who holds a port, by name where it can be seen. */
+async function holderOf(port: number): Promise<string> {
+  const { stdout } = await command('ss', ['-Hltnp', `sport = :${port}`]);
+  const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? [];
+  return pid === undefined ? 'end that' : `end ${name} (process ${pid})`;
+}
+
+/** Of what systemd says of the unit of sshd, where there is one: it may listen all the same, as what an earlier start left. */
+async function unitProblem(): Promise<Finding | undefined> {
+  if (!existsSync('/run/systemd/system')) return undefined;
+  const { stdout } = await command('systemctl', [
+    'show',
+    '--property=LoadState,ActiveState,SubState',
+    'berth-sshd.service',
+  ]);
+  const {
+    LoadState: load,
+    ActiveState: active = '',
+    SubState: sub,
+  } = Object.fromEntries(stdout.split('\n').map((line) => line.split('='))) as Record<string, string | undefined>;
+  if (load !== 'loaded' || ['active', 'reloading'].includes(active)) return undefined;
+  return fail(`systemd says of berth-sshd.service: ${active} (${sub})`, 'journalctl -u berth-sshd says why');
+}

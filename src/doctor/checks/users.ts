@@ -12,12 +12,22 @@ const SHARED = ['root', 'sshd', 'nobody'];
 
 export const checkUsers: Check = async (config) => {
   const apart = isApart(config);
-  const [user, ...machine] = await Promise.all([liveUser(config), apart && visibleAccount(config), pamService(config)]);
+  const [user, ...machine] = await Promise.all([
+    liveUser(config),
+    apart && visibleAccount(config),
+    apart && sharedAccount(config, readFileSync('/etc/passwd', 'utf8')),
+    pamService(config),
+  ]);
   const accounts = apart
     ? "the machine's accounts are hidden from our sshd"
     : "the accounts of this container are our sshd's and no others";
   if (user === undefined) return orOk(machine, `${accounts}; there is no directory yet to look up`);
-  const problems = [...machine, ...(await lookUps(config, user)), apart && (await knownOutside(config, user))];
+  const isShared = machine[1] !== undefined && machine[1] !== false;
+  const problems = [
+    ...machine,
+    ...(await lookUps(config, user)),
+    apart && !isShared && (await knownOutside(config, user)),
+  ];
   return orOk(problems, `our sshd finds ${user.name}${apart ? ', the machine does not' : ''}; ${accounts}`);
 };
 
@@ -38,6 +48,42 @@ async function visibleAccount(config: Config): Promise<Finding | undefined> {
   if (status === 0)
     return fail(`our sshd knows the machine's account ${account}`, 'berth prepare, then restart berth-sshd');
   return fail(`the namespace of our sshd cannot be entered: ${oneLine(stderr)}`, 'berth prepare');
+}
+
+/** An account of the machine with the UID or name of a directory's user could read its files, or be taken for it. */
+export async function sharedAccount(config: Config, passwd: string): Promise<Finding | undefined> {
+  const accounts = [...passwd.matchAll(/^([^:]+):[^:]*:(\d+):/gm)].map(([, name = '', uid]) => ({
+    name,
+    uid: Number(uid),
+  }));
+  await using look = await lookAt(config.database);
+  const found = await look.db
+    .selectFrom('directories')
+    .select(['sftp_username as name', 'uid'])
+    .where('deleted_at', 'is', null)
+    .where((eb) =>
+      eb.or([
+        eb(
+          'sftp_username',
+          'in',
+          accounts.map(({ name }) => name),
+        ),
+        eb(
+          'uid',
+          'in',
+          accounts.map(({ uid }) => uid),
+        ),
+      ]),
+    )
+    .limit(1)
+    .executeTakeFirst();
+  const account = accounts.find(({ name, uid }) => name === found?.name || uid === found?.uid);
+  if (!found || !account) return undefined;
+  const shared = account.name === found.name ? 'name' : `UID ${found.uid}`;
+  return fail(
+    `the machine's account ${account.name} has the ${shared} of the SFTP user ${found.name}`,
+    `give it another: usermod ${account.name === found.name ? '--login NAME' : '--uid UID'} ${account.name}, or userdel ${account.name}`,
+  );
 }
 
 async function pamService(config: Config): Promise<Finding | undefined> {

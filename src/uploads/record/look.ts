@@ -28,6 +28,8 @@ export interface LookOptions extends Repeating {
   /** The processes that serve the directory's live sessions. */
   livePids(directoryId: string): readonly number[];
   readonly unmatched: Unmatched;
+  /** False while the disk of the jails is not mounted: then no file counts as removed. */
+  readonly isJailDiskThere?: (() => boolean) | undefined;
 }
 
 /** A look, and what its decision is applied to. */
@@ -86,7 +88,7 @@ export async function lookAt(entry: Entry, files: Files, now: Micros, options: L
     seen: path === undefined ? null : progress.seen,
     synced: progress.synced,
     isRested: stillFor >= REST || (stats !== undefined && isOld(stats, now)),
-    isGone: stat === undefined && stillFor >= GONE_REST - 100,
+    isGone: stat === undefined && stillFor >= GONE_REST - 100 && (options.isJailDiskThere?.() ?? true),
     isUnexplained,
     isTemporary,
     livePids: options.livePids(id),

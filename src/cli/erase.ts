@@ -1,0 +1,73 @@
+/** `berth erase`: removes what the history says of a customer. */
+import { Command } from 'commander';
+import { accountNamed } from '../accounts/accounts.ts';
+import { OperatorError } from '../errors.ts';
+import { eraseHistory } from '../history/erase.ts';
+import { directoryKnown } from '../reports/explain.ts';
+import { escaped } from '../terminal.ts';
+import { withDatabase } from './database.ts';
+import { confirm, irrevocable } from './directory/which.ts';
+import type { Invocation } from './invocation.ts';
+
+const HELP = `
+File names, addresses and usernames go from transfers, logins, webhooks that were sent, and the audit. Files that are there, and webhooks
+that are still to be sent, stay: delete the directory first to erase it as a whole. docs/personal-data.md lists what else there is.
+
+Examples:
+  berth directory delete acme-corp && berth erase acme-corp-x7k2m9qa
+  berth erase --account 'Acme Corp' --yes`;
+
+interface Options {
+  readonly account?: string;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+export function eraseCommand(invocation: Invocation): Command {
+  const { config, print, catchSignals } = invocation;
+  return irrevocable(new Command('erase').description('Remove file names, addresses and usernames from the history'))
+    .argument('[directory]', 'its id or SFTP username, also of one that was deleted')
+    .option('--account <account>', 'all directories that this account has or had, by its id or name')
+    .option('--json', 'print JSON')
+    .addHelpText('after', HELP)
+    .action(async (directory: string | undefined, options: Options) => {
+      const settings = config();
+      await withDatabase(settings, async (database) => {
+        const { what, shown } = await named(database, directory, options.account);
+        await confirm(invocation, options, `Erase the history of ${shown}?`);
+        const erased = await eraseHistory(database.db, what, catchSignals());
+        await database.emptyLog();
+        if (options.json) return print(JSON.stringify(erased));
+        const { transfers, logins, deliveries, audit } = erased;
+        print(
+          escaped(
+            `Erased of ${shown}: ${transfers} transfers, ${logins} logins and ${deliveries} webhooks; ${audit} rows of the audit lost names and values`,
+          ),
+        );
+        for (const line of REMAINS) print(line);
+      });
+    });
+}
+
+/** What no command of berth can take back. */
+const REMAINS = [
+  'It is still in backups that were made before (berth-backup.timer keeps 14), and in berth.db.before-* beside the database.',
+  "sshd's lines are in the journal for as long as that keeps them: journalctl --vacuum-time=30d removes older ones.",
+  'Receivers of webhooks have what they were sent. The SFTP username stays reserved, so that nobody else is given it.',
+];
+
+type Databases = Parameters<typeof directoryKnown>[0];
+
+async function named(database: Databases, directory: string | undefined, account: string | undefined) {
+  if ((directory === undefined) === (account === undefined)) {
+    throw new OperatorError('name a directory or give --account, one of the two');
+  }
+  if (account !== undefined) {
+    const id = await accountNamed(database.reads, account);
+    return { what: { account: id }, shown: `account ${id}` };
+  }
+  const found = await directoryKnown(database, directory ?? '');
+  if (!found)
+    throw new OperatorError(`nothing is known of a directory ${JSON.stringify(directory)}: see berth directories`);
+  return { what: { directory: found.id }, shown: `${found.sftp_username} (${found.id})` };
+}

@@ -1,0 +1,28 @@
+/** The last backup: recent, once there is something to lose. */
+import { DAY } from '../../clock.ts';
+import { lookAt } from '../../db/look.ts';
+import { lastBackup } from '../../last-backup.ts';
+import { type Check, ok, warn } from '../finding.ts';
+
+/** Backups are made every night; one may fail. */
+const OLD_DAYS = 2;
+
+const REMEDY = 'systemctl enable --now berth-backup.timer; why one failed: journalctl -u berth-backup';
+
+export const checkBackups: Check = async (config, clock) => {
+  const last = lastBackup(config);
+  if (last !== undefined) {
+    const days = Math.floor((clock.now() - last) / DAY);
+    if (days >= OLD_DAYS) return [warn(`the last backup is ${days} days old`, REMEDY)];
+    return [ok('the last backup is less than two days old')];
+  }
+  await using look = await lookAt(config.database);
+  const first = await look.db
+    .selectFrom('directories')
+    .select('inserted_at')
+    .orderBy('inserted_at')
+    .limit(1)
+    .executeTakeFirst();
+  if (first === undefined || clock.now() - first.inserted_at < OLD_DAYS * DAY) return [ok('there is no backup yet')];
+  return [warn('there is no backup', REMEDY)];
+};

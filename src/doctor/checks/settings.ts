@@ -1,0 +1,14 @@
+/** The settings: each is one that berth knows. */
+import { unknownSettings } from '../../config.ts';
+import { fail, type Finding, ok } from '../finding.ts';
+
+export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {
+  const unknown = unknownSettings(environment);
+  if (unknown.length === 0) return [ok('every BERTH_* that is set is a setting')];
+  return unknown.map(({ name, nearest }) =>
+    fail(
+      `${name} is not a setting, so it has no effect`,
+      `rename it to ${nearest}, or remove it from /etc/berth/berth.env`,
+    ),
+  );
+}

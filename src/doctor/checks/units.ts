@@ -1,0 +1,38 @@
+/** The units of an installed berth: their user is there, and they may do what the settings ask for. */
+import { existsSync } from 'node:fs';
+import type { Config } from '../../config.ts';
+import { type Check, fail, type Finding, ok, orOk } from '../finding.ts';
+import { command } from '../processes.ts';
+
+/** Ports below this one take a capability (ip(7), ip_unprivileged_port_start). */
+const PRIVILEGED = 1024;
+
+export const checkUnits: Check = async (config) => {
+  const { LoadState: load, User: user = '', AmbientCapabilities: powers = '' } = await propertiesOf('berth.service');
+  if (load !== 'loaded') return [ok('no unit berth.service here')];
+  return orOk([await missingUser(user), unbindable(config, powers)], `berth.service runs as ${user}`);
+};
+
+async function missingUser(user: string): Promise<Finding | undefined> {
+  if (user === '' || (await command('getent', ['passwd', user])).status === 0) return undefined;
+  return fail(
+    `berth.service runs as the user ${user}, and there is none`,
+    'systemd-sysusers, then: systemctl restart berth',
+  );
+}
+
+function unbindable({ api, dashboard }: Config, powers: string): Finding | undefined {
+  const port = [api.port, dashboard.own?.port ?? PRIVILEGED].find((each) => each > 0 && each < PRIVILEGED);
+  if (port === undefined || powers.includes('cap_net_bind_service')) return undefined;
+  const lines = 'CapabilityBoundingSet=CAP_NET_BIND_SERVICE and AmbientCapabilities=CAP_NET_BIND_SERVICE';
+  return fail(
+    `berth.service may not listen on port ${port}: that takes CAP_NET_BIND_SERVICE`,
+    `systemctl edit berth: below [Service] ${lines}; or put a proxy in front`,
+  );
+}
+
+async function propertiesOf(unit: string): Promise<Record<string, string | undefined>> {
+  if (!existsSync('/run/systemd/system')) return {};
+  const { stdout } = await command('systemctl', ['show', '--property=LoadState,User,AmbientCapabilities', unit]);
+  return Object.fromEntries(stdout.split('\n').map((line) => line.split('=')));
+}

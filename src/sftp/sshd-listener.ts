@@ -1,0 +1,63 @@
+/** The process of our sshd that listens, among all processes of the machine. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Paths } from './paths.ts';
+
+/** Its process id; undefined when none runs. */
+export function listenerOf({ sshd }: Pick<Paths, 'sshd'>): number | undefined {
+  const file = join(sshd, 'sshd_config');
+  const found = readdirSync('/proc').find((name) => /^\d+$/.test(name) && isListener(name, file));
+  return found === undefined ? undefined : Number(found);
+}
+
+/** Whether our sshd, and no other, listens on that port. Asks the kernel only: sshd would come to refuse whoever connects and goes. */
+export function sshdCheck(paths: Pick<Paths, 'sshd'>, port: number): () => boolean {
+  const file = join(paths.sshd, 'sshd_config');
+  let listener: number | undefined;
+  return () => {
+    const sockets = listeningOn(port);
+    if (sockets.size === 0) return false;
+    if (listener === undefined || !isListener(String(listener), file)) listener = listenerOf(paths);
+    return listener !== undefined && filesOf(listener).some((target) => sockets.has(target));
+  };
+}
+
+/** sshd titles its listener `sshd: <command line> [listener] …`. One of a container has the same paths, but another namespace. */
+function isListener(pid: string, config: string): boolean {
+  try {
+    const title = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    const isOurs = title.startsWith('sshd: ') && title.includes(` -f ${config} `) && title.includes('[listener]');
+    return isOurs && readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync('/proc/self/ns/pid');
+  } catch {
+    return false; // it has ended
+  }
+}
+
+/** The sockets that listen there, as /proc/PID/fd names them (proc_net(5): 0A is LISTEN). */
+function listeningOn(port: number): ReadonlySet<string> {
+  const local = port.toString(16).toUpperCase().padStart(4, '0');
+  const found = new Set<string>();
+  for (const name of ['tcp', 'tcp6']) {
+    for (const line of linesOf(`/proc/self/net/${name}`)) {
+      const [, address = '', , state, , , , , , inode] = line.trim().split(/\s+/);
+      if (state === '0A' && address.endsWith(`:${local}`)) found.add(`socket:[${inode}]`);
+    }
+  }
+  return found;
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n');
+  } catch {
+    return []; // a machine without IPv6
+  }
+}
+
+function filesOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+  } catch {
+    return []; // it has ended
+  }
+}

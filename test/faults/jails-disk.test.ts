@@ -1,0 +1,155 @@
+/** The disk of the jails is not mounted: before a start, and while berth runs. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { checkFolders } from '../../src/doctor/checks/folders.ts';
+import { systemClock } from '../../src/clock.ts';
+import { OperatorError } from '../../src/errors.ts';
+import { createLog } from '../../src/log.ts';
+import { prepare } from '../../src/prepare.ts';
+import { isJailDiskThere } from '../../src/sftp/jail-disk.ts';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { startBerth, type TestBerth } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { type Scratch, scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+const silent = createLog('silent');
+
+/** A disk with a folder of its own, mounted where the jails are. */
+function diskOf(place: Scratch) {
+  const { jailDir } = place.config;
+  const disk = join(place.dir, 'disk');
+  mkdirSync(disk, { mode: 0o755 });
+  mkdirSync(jailDir, { mode: 0o755 });
+  let isMounted = false;
+  const mount = (): void => {
+    execFileSync('mount', ['--bind', disk, jailDir]);
+    isMounted = true;
+  };
+  const unmount = (): void => {
+    execFileSync('umount', ['--lazy', jailDir]);
+    isMounted = false;
+  };
+  return { disk, mount, unmount, [Symbol.dispose]: () => void (isMounted && unmount()) };
+}
+
+const refuses = { name: 'OperatorError', message: /is not the disk that the jails .* are on.*--accept-empty-disk/ };
+
+async function withFile(berth: TestBerth) {
+  const directory = await berth.directory();
+  await using client = await berth.connect(directory);
+  await (await sftpSession(client)).put('kept.csv', 'kept');
+  await until('the upload is listed', async () => (await berth.uploads(directory)).length === 1);
+  return directory;
+}
+
+test('without the disk neither prepare nor serve starts, and nothing is made on the mount point', async () => {
+  using place = scratch();
+  using disk = diskOf(place);
+  disk.mount();
+  await using berth = await startBerth(place);
+  const directory = await withFile(berth);
+  await berth.stop();
+  disk.unmount();
+  await assert.rejects(prepare(berth.config, silent), refuses);
+  await assert.rejects(berth.start(), refuses);
+  assert.deepEqual(readdirSync(place.config.jailDir), []);
+  disk.mount();
+  await berth.start();
+  await wait(5000);
+  assert.equal((await berth.uploads(directory)).length, 1);
+  assert.equal(berth.receiver.requests.length, 1, 'announced again');
+});
+
+test('a mount point that berth once used is told from the disk that was mounted over it', async () => {
+  using place = scratch();
+  using disk = diskOf(place);
+  await using berth = await startBerth(place); // the package started it before the disk was mounted
+  await berth.stop();
+  disk.mount();
+  await prepare(berth.config, silent); // no directory yet: an empty disk is as good as any
+  await berth.start();
+  await berth.directory();
+  await berth.stop();
+  disk.unmount();
+  await assert.rejects(berth.start(), refuses);
+});
+
+test('a copy of the jails on another disk is taken without a word, and the old one is not from then on', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  await withFile(berth);
+  await berth.stop();
+  const { jailDir } = berth.config;
+  const elsewhere = join(place.dir, 'elsewhere');
+  for (const without of [false, true]) {
+    mkdirSync(elsewhere);
+    execFileSync('cp', ['-a', `${jailDir}/.`, elsewhere]);
+    if (without) rmSync(join(elsewhere, '.berth'), { recursive: true });
+    execFileSync('mount', ['--bind', elsewhere, jailDir]);
+    await prepare(berth.config, silent);
+    assert.ok(isJailDiskThere(pathsOf(berth.config)));
+    execFileSync('umount', ['--lazy', jailDir]);
+    await assert.rejects(prepare(berth.config, silent), refuses, 'the jails below the mount point');
+    await prepare(berth.config, silent, { acceptEmpty: true });
+    rmSync(elsewhere, { recursive: true });
+  }
+});
+
+test('an empty disk can be accepted on purpose, once', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await withFile(berth);
+  await berth.stop();
+  const { jailDir } = berth.config;
+  cpSync(jailDir, `${jailDir}.away`, {
+    recursive: true,
+    filter: (path) => !path.endsWith('.sock') && !path.includes('/dev'),
+  });
+  rmSync(jailDir, { recursive: true });
+  await assert.rejects(prepare(berth.config, silent), OperatorError);
+  await prepare(berth.config, silent, { acceptEmpty: true });
+  await prepare(berth.config, silent);
+  await berth.start();
+  await until('the file counts as removed', async () => (await berth.uploads(directory)).length === 0);
+});
+
+test('a disk that goes while berth runs: no file counts as removed, no jail is made there, and all is well when it is back', async () => {
+  using place = scratch();
+  using disk = diskOf(place);
+  disk.mount();
+  await using berth = await startBerth(place);
+  const directory = await withFile(berth);
+  const names = async (): Promise<string[]> => (await berth.uploads(directory)).map(({ filename }) => filename).sort();
+  await using client = await berth.connect(directory);
+  const session = await sftpSession(client);
+  const { jailDir } = berth.config;
+  disk.unmount();
+  await until('healthz says so', async () => (await health(berth)) === 503);
+  const created = await berth.send('POST', '/directories', { json: { directory: { name: 'New' } } });
+  assert.equal(created.status, 503);
+  const [finding] = await checkFolders(berth.config, systemClock());
+  assert.equal(finding?.verdict, 'fail');
+  assert.match(finding.text, /not the disk/);
+  // sshd has the disk still, in a namespace of its own. What is not where the log has it makes berth scan the directory.
+  await session.put('during.csv', 'during');
+  await wait(8000);
+  assert.ok((await names()).includes('kept.csv'), 'kept.csv counts as removed');
+  assert.deepEqual(
+    readdirSync(jailDir).filter((name) => name !== '.berth'),
+    [],
+  );
+  disk.mount();
+  await until('healthz', async () => (await health(berth)) === 200);
+  await session.put('after.csv', 'after');
+  await until('all are listed', async () => (await names()).join() === 'after.csv,during.csv,kept.csv');
+  await until('all are announced', () => berth.receiver.requests.length === 3);
+});
+
+async function health(berth: TestBerth): Promise<number> {
+  return (await berth.send('GET', '//healthz')).status;
+}

@@ -1,5 +1,6 @@
 /** `berth partial`: files whose upload was cut off or whose end nobody saw. */
 import { Command } from 'commander';
+import { accountNamed } from '../accounts/accounts.ts';
 import { formatMicros } from '../clock.ts';
 import { OperatorError } from '../errors.ts';
 import { directoriesNamed } from '../reports/named.ts';
@@ -10,7 +11,7 @@ import { withDatabase } from './database.ts';
 import { asking } from './directory/service.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
-import { accountId, integer } from './options.ts';
+import { integer } from './options.ts';
 import { printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
@@ -62,12 +63,13 @@ function listCommand({ config, print }: Invocation): Command {
   return new Command('list')
     .description('List partial files, the newest first, and why each is partial')
     .option('--directory <directory>', 'only of this one, by its id, SFTP username, external id, slug or name')
-    .option('--account <id>', 'only those of this account', accountId)
+    .option('--account <account>', 'only those of this account, by its id or name')
     .option('--limit <count>', 'at most so many', integer(1, 999_999), 1000)
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  berth partial list\n  berth partial list --directory acme-corp --json')
-    .action(async ({ directory, account, limit, json }: ListOptions) => {
+    .action(async ({ directory, account: name, limit, json }: ListOptions) => {
       const files = await withDatabase(config(), async (database) => {
+        const account = name === undefined ? undefined : await accountNamed(database.reads, name);
         const named = directory === undefined ? undefined : await directoriesNamed(database, directory, account);
         if (named?.length === 0) {
           throw new OperatorError(`there is no directory ${JSON.stringify(directory)}: see berth directory list`);

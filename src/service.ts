@@ -283,7 +283,7 @@ async function openApi(
     if (obstacle) throw obstacle;
     await own.checkHealth();
   };
-  const ofOperators = createApp({ ...shared, checkHealth, identify: byOperator(database.reads) });
+  const ofOperators = createApp({ ...shared, checkHealth, identify: byOperator(database.reads), isOfOperators: true });
   const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
   parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
   const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);

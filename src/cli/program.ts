@@ -20,6 +20,7 @@ import { listenCommand } from './listen.ts';
 import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
 import { migrateToCommand } from './migrate-to.ts';
 import { nodeCommand } from './node.ts';
+import { partialCommand } from './partial.ts';
 import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
 import { userCommand } from './user.ts';
@@ -59,6 +60,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(userCommand(invocation))
     .addCommand(hostKeyCommand(invocation))
     .addCommand(directoryCommand(invocation))
+    .addCommand(partialCommand(invocation))
     .addCommand(explainCommand(invocation))
     .addCommand(eraseCommand(invocation))
     .addCommand(directoriesCommand(invocation))

@@ -39,6 +39,7 @@ import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
+import { partialPages } from './pages/partial.tsx';
 import { profilePage } from './pages/profile.tsx';
 import { secondFactorPage } from './pages/second-factor.tsx';
 import { sessionsPage } from './pages/sessions.tsx';
@@ -129,6 +130,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   filesPage(app, { ...deps, reads: database.reads, live });
   activityPage(app, { ...deps, database, clock, live });
   filePages(app, deps);
+  partialPages(app, { ...deps, reads: database.reads });
   webhookPages(app, { ...deps, live, rules: { ...rules, ...deps.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);

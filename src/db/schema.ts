@@ -247,6 +247,7 @@ export type AuditAction =
   | 'remove-file'
   | 'replay'
   | 'announce'
+  | 'announce-partial'
   | 'test'
   | 'show-secret'
   | 'create-key'

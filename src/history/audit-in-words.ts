@@ -28,6 +28,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   'remove-file': 'file removed',
   replay: 'webhooks replayed',
   announce: 'file announced again',
+  'announce-partial': 'partial file announced',
   test: 'webhook tried',
   'show-secret': 'webhook secret looked at',
   'create-key': 'API key created',

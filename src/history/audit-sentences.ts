@@ -50,6 +50,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return count ? `replayed ${text(count.to)} failed deliveries` : 'replayed a delivery';
     case 'announce':
       return 'announced a file again';
+    case 'announce-partial':
+      return `announced the unfinished file ${quoted(file?.to)}`;
     case 'test':
       return 'sent a test webhook';
     case 'show-secret':
@@ -65,6 +67,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'update-user':
       return updatedUser(changes);
     case 'update-account':
+      if (changes['webhook_url']) return 'changed the account’s webhook URL';
+      if (changes['webhook_secret']) return 'changed the account’s webhook secret';
       return changes['second_factor_required']?.to === true
         ? 'required a second factor of everybody'
         : 'made the second factor optional';

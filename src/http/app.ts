@@ -16,6 +16,7 @@ import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
+import { partialRoutes } from './endpoints/partial.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
@@ -50,6 +51,8 @@ export interface AppDependencies {
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
   readonly log: Log;
+  /** Whether operators ask, who may do more than the API has. */
+  readonly isOfOperators?: boolean;
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -103,6 +106,13 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, readsBody));
   }
+  const operatorRoutes = deps.isOfOperators ? partialRoutes(directoryQueries(rules.database.reads), deps.files) : [];
+  for (const { method, path, endpoint } of operatorRoutes)
+    app.on(
+      method,
+      path,
+      authorized(endpoint, () => false),
+    );
 
   app.notFound(async (c) => {
     await countOpen(identify, c.env);

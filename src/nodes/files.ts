@@ -44,6 +44,16 @@ export function filesHere(
         await check(target);
         return own.remove(target, ...about);
       }),
+    announcePartial: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.announcePartial(target, ...about);
+      }),
+    removePartial: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.removePartial(target, ...about);
+      }),
     place: (target, ...about) =>
       gate.through(target.id, async () => {
         await check(target);

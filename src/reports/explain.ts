@@ -1,9 +1,15 @@
 /** `berth explain`: all that is known of one customer's directory, in one line each. */
+import { formatMicros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import { OperatorError } from '../errors.ts';
 import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
+import { partialFiles, reasonOf } from '../uploads/partial.ts';
 import { directoriesNamed } from './named.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
+
+/** Partial files that are named one by one. */
+const PARTIAL_FILES = 20;
 
 export interface Explained {
   /** Null where only sshd's log is told: of an address, or of a name that no directory has. */
@@ -33,7 +39,21 @@ export async function explain(
   const found = await loginsOf(username, { since });
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
   const notes = all.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
-  return { directory, happenings: all.slice(-limit), notes: [...notes, ...noteOf(found)] };
+  const partial = await partialNotes(database, id);
+  return { directory, happenings: all.slice(-limit), notes: [...notes, ...partial, ...noteOf(found)] };
+}
+
+/** The files that are there, but are no uploads, and why. */
+async function partialNotes({ reads }: Database, directory: string): Promise<string[]> {
+  const files = await partialFiles(reads, { directories: [directory], limit: PARTIAL_FILES + 1 });
+  const notes = files.slice(0, PARTIAL_FILES).map((file) => {
+    const shown = JSON.stringify(displayName(pathOf(file.path)));
+    const what = `${shown} (${file.size_bytes} bytes, ${formatMicros(file.since)}) is partial: ${reasonOf(file)}`;
+    return `${what}; berth partial announce ${file.id}, or delete ${file.id}`;
+  });
+  return files.length > PARTIAL_FILES
+    ? [...notes, `more files are partial: berth partial list --directory ${directory}`]
+    : notes;
 }
 
 /** What sshd's log has of a client, whoever it wanted to be. */

@@ -3,7 +3,9 @@ import { refusingWhenFull } from '../directories/storage-full.ts';
 import { type CompleteFile, fileAt } from './complete-files.ts';
 import { type Content, contentOf, type ContentOptions } from './content.ts';
 import type { FilePath } from './file-path.ts';
+import type { Target } from '../directories/target.ts';
 import type { Jail } from './jails.ts';
+import { type AnnounceOptions, type AnnouncePartial, partialAnnouncement } from './partial.ts';
 import { filePlacing, type PlaceFile, type PlacingOptions } from './placing.ts';
 import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } from './removal.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
@@ -19,14 +21,19 @@ export interface DirectoryFiles {
   readonly removeAt: RemoveFile;
   /** Puts a file there for the customer. */
   readonly place: PlaceFile;
+  /** Makes a partial file an upload. */
+  readonly announcePartial: AnnouncePartial;
+  /** Removes a partial file. @throws {BerthError} as `remove`. */
+  removePartial(target: Target, fileId: string): Promise<void>;
 }
 
-export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions;
+export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions & AnnounceOptions;
 
 export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
-  const { upload: remove, at: removeAt } = fileRemoval(options);
+  const { upload: remove, at: removeAt, partial: removePartial } = fileRemoval(options);
   const place = filePlacing(options);
   const { reads } = options.database;
+  const announcePartial = partialAnnouncement(options);
   return {
     async content(jail, uploadId) {
       const upload = await uploadOf(reads, jail.id, uploadId);
@@ -36,6 +43,8 @@ export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
       const upload = await fileAt(reads, jail.id, path);
       return { upload, content: await contentOf(options, jail, upload) };
     },
+    announcePartial: (...about) => refusingWhenFull(() => announcePartial(...about)),
+    removePartial: (target, fileId) => refusingWhenFull(() => removePartial(target, fileId)),
     remove: (...about) => refusingWhenFull(() => remove(...about)),
     removeAt: (...about) => refusingWhenFull(() => removeAt(...about)),
     place: (...about) => refusingWhenFull(() => place(...about)),

@@ -29,6 +29,7 @@ import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
+import { partialOf } from './partial.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
 export interface RemovalOptions {
@@ -57,7 +58,11 @@ type Find = (reads: Kysely<Tables>, directoryId: string, id: string) => Promise<
  * Its functions throw {BerthError} `directory_not_found`, `upload_not_found` or `file_not_found`, `file_changed`,
  * `file_in_use`, and `at` also `precondition_failed`.
  */
-export function fileRemoval(options: RemovalOptions): { readonly upload: RemoveUpload; readonly at: RemoveFile } {
+export function fileRemoval(options: RemovalOptions): {
+  readonly upload: RemoveUpload;
+  readonly at: RemoveFile;
+  readonly partial: RemoveUpload;
+} {
   /** A second removal of the same file sees what the first has left. */
   const underWay = new Map<string, Promise<void>>();
   async function inTurn(target: Target, id: string, find: Find): Promise<void> {
@@ -72,6 +77,7 @@ export function fileRemoval(options: RemovalOptions): { readonly upload: RemoveU
   }
   return {
     upload: (target, uploadId) => inTurn(target, uploadId, uploadOf),
+    partial: (target, fileId) => inTurn(target, fileId, partialOf),
     async at(target, path, condition) {
       const { reads } = options.database;
       const directory = await liveDirectory(reads, target);

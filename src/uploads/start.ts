@@ -37,7 +37,7 @@ const SCAN_BACKLOG = 1000;
 /** How long what waits in the sockets may hold up the end. */
 const LAST_WORDS_MS = 2000;
 /** How often dead sessions, files that wait for one, and old files are looked for. */
-const SESSION_SWEEP_MS = 5000;
+const SESSION_SWEEP_MS = 2000;
 const WAITING_SWEEP_MS = 2000;
 const RETENTION_MS = 3_600_000;
 /** Between checks whether few enough looks are left. */
@@ -166,6 +166,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     changed: (jail, path) => look(jail, path, REST_MS),
     missing: (jail, path) => look(jail, path, 0),
     unclear: ({ id }) => compare(id),
+    newFolder: ({ id }) => scanner.requestForFolder(id),
+    overflowed: () => scanner.roundSoon(),
   });
   const drained = async (left: number): Promise<void> => {
     while (recorder.pending() > left && !closing.signal.aborted) await wait(DRAIN_CHECK_MS);

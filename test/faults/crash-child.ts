@@ -89,11 +89,17 @@ async function filesByApi() {
     isHeld: async () => false,
     isHeldNow: () => false,
     caughtUp: async () => undefined,
+    transact: async (work) => (await database.db.transaction().execute(work)).value,
     touch: (...about) => recorder.look(...about),
     missing: (jail, path) => recorder.look(jail, path, 0),
     recorded: () => undefined,
   });
   return { files, close };
+}
+
+async function onlyFile(): Promise<string> {
+  const query = database.reads.selectFrom('files').select('id').where('directory_id', '=', directory);
+  return (await query.executeTakeFirstOrThrow()).id;
 }
 
 const operations: Record<string, () => Promise<void>> = {
@@ -255,13 +261,24 @@ const operations: Record<string, () => Promise<void>> = {
   /** The API removes the only upload. */
   async 'remove upload'() {
     const { files, close } = await filesByApi();
-    const { id } = await database.reads
-      .selectFrom('files')
-      .select('id')
-      .where('directory_id', '=', directory)
-      .executeTakeFirstOrThrow();
+    const id = await onlyFile();
     dieAfter(Number(step));
     await files.remove(target(), id);
+    await close();
+  },
+  /** An operator announces the only file, which is partial. */
+  async 'announce partial'() {
+    const { files, close } = await filesByApi();
+    const id = await onlyFile();
+    dieAfter(Number(step));
+    await files.announcePartial(target(), id);
+    await close();
+  },
+  async 'remove partial'() {
+    const { files, close } = await filesByApi();
+    const id = await onlyFile();
+    dieAfter(Number(step));
+    await files.removePartial(target(), id);
     await close();
   },
 };

@@ -182,3 +182,53 @@ test('an upload that the API removes, cut off anywhere: it is there as before, o
     });
   }
 });
+
+test('a partial file that is announced, cut off: it is announced, once, with its webhook, or as it was', async () => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const deaths = await place.deaths('announce partial', { together: 1, before: partial(place) });
+  assert.deepEqual(
+    deaths.map(({ last }) => /^commit: .*update files.*insert deliveries/.test(last)),
+    [true],
+    deaths.map(({ last }) => last).join('; '),
+  );
+  const { directory } = deaths[0] ?? {};
+  assert.ok(directory);
+  await place.nextStart();
+  const { rows, deliveries, storage } = await stateOf(place, directory);
+  assert.deepEqual([rows.map(({ state }) => state), deliveries.length, storage], [['uploaded'], 1, 4]);
+  const sent = hook.requests.filter(({ body }) => body.toString().includes(directory.id));
+  assert.equal(sent.length, 1);
+});
+
+test('a partial file that is removed, cut off: it is as it was, or file and row are gone', async (t) => {
+  await using place = await crashPlace();
+  const deaths = await place.deaths('remove partial', { together: 1, before: partial(place) });
+  assert.deepEqual(
+    deaths.map(({ last }) => last.split(' ')[0]),
+    ['rename', 'commit:', 'unlink'],
+  );
+  await place.nextStart();
+  assert.deepEqual(inTransit(place), []);
+  for (const [index, { last, directory }] of deaths.entries()) {
+    await t.test(`after ${last}`, async () => {
+      assert.ok(directory);
+      const { rows, deliveries, storage } = await stateOf(place, directory);
+      const isThere = index === 0;
+      assert.equal(existsSync(fileOf(place, directory)), isThere);
+      const states = rows.map(({ state }) => state);
+      assert.deepEqual([states, storage, deliveries], isThere ? [['partial'], 4, []] : [[], 0, []]);
+    });
+  }
+});
+
+/** `report.csv` is partial. */
+function partial(place: CrashPlace) {
+  return async (directory: DirectoriesTable): Promise<void> => {
+    writeFileSync(fileOf(place, directory), 'data');
+    await place.record(directory);
+    const { db } = place.database;
+    await db.deleteFrom('deliveries').where('directory_id', '=', directory.id).execute();
+    await db.updateTable('files').set({ state: 'partial' }).where('directory_id', '=', directory.id).execute();
+  };
+}

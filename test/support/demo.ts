@@ -12,6 +12,7 @@ import { createUser } from '../../src/users/users.ts';
 import type { TestBerth, TestDirectory } from './berth.ts';
 import { sftp } from './openssh-client.ts';
 import { until } from './poll.ts';
+import { sftpSession } from './sftp-session.ts';
 
 export const RECEIVER = 'https://hooks.northwind.example/sftp';
 
@@ -30,6 +31,8 @@ export interface Demo {
   readonly uploadId: string;
   /** Its webhook fails. */
   readonly failing: TestDirectory;
+  /** A file of `directory` that was cut off. */
+  readonly partialId: string;
   readonly keyId: string;
   /** One that was given up, of `failing`. */
   readonly deliveryId: string;
@@ -55,6 +58,7 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   });
   assert.equal(status, 200);
   await upload(berth, dir, directory);
+  await cutOff(berth, directory);
   const database = await openDatabase(berth.config.database);
   const now = systemClock().now();
   const deliveryId = await database.db.transaction().execute(async (tx) => {
@@ -73,6 +77,11 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
         .execute();
     return addFailed(tx, { accountId: berth.accountId, directoryId: failing.id, now });
   });
+  const { id: partialId } = await database.reads
+    .selectFrom('files')
+    .select('id')
+    .where('state', '=', 'partial')
+    .executeTakeFirstOrThrow();
   const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
   const asker = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
   const invited = { email: 'robin@northwind.example', role: 'member' };
@@ -85,7 +94,26 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   await database.close();
   const [newest] = await berth.uploads(directory);
   assert.ok(newest);
-  return { directory, uploadId: newest.id, failing, keyId: key.id, deliveryId, userId, linkToken, halfToken };
+  return {
+    directory,
+    uploadId: newest.id,
+    failing,
+    partialId,
+    keyId: key.id,
+    deliveryId,
+    userId,
+    linkToken,
+    halfToken,
+  };
+}
+
+async function cutOff(berth: TestBerth, directory: TestDirectory): Promise<void> {
+  const connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.write(await session.open('orders.csv', 'w'), 'half');
+  const before = await berth.storage(directory);
+  connection.drop();
+  await until('it is partial', async () => (await berth.storage(directory)) === before + 4);
 }
 
 async function upload(berth: TestBerth, dir: string, directory: TestDirectory): Promise<void> {

@@ -149,6 +149,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       // Stands for the recorder.
       touch: ({ id }) => void database.db.deleteFrom('placements').where('directory_id', '=', id).execute(),
       missing: () => undefined,
+      transact: async (work) => (await database.db.transaction().execute(work)).value,
       recorded: () => undefined,
     }),
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),

@@ -19,7 +19,8 @@ function jail(username: string): Jail {
   return { id: `id-${username}`, sftp_username: username };
 }
 
-function watcherOf(place: Scratch, limit: number) {
+function watcherOf(place: Scratch, limit: number, queueLength?: number) {
+  let overflows = 0;
   const reported: string[] = [];
   const unclear: string[] = [];
   const watcher = new Watcher({
@@ -29,6 +30,9 @@ function watcherOf(place: Scratch, limit: number) {
     changed: ({ sftp_username }, path) => void reported.push(`${sftp_username}/${path}`),
     missing: ({ sftp_username }, path) => void reported.push(`-${sftp_username}/${path}`),
     unclear: ({ sftp_username }) => void unclear.push(sftp_username),
+    newFolder: () => undefined,
+    overflowed: () => void (overflows += 1),
+    queueLength,
   });
   for (const user of USERS) mkdirSync(join(place.dir, user));
   let rounds = 0;
@@ -36,6 +40,7 @@ function watcherOf(place: Scratch, limit: number) {
     watcher,
     reported,
     unclear,
+    overflows: () => overflows,
     /** New files are reported from the jails of these users, and from no others. */
     async watches(...users: string[]): Promise<void> {
       const round = rounds++;
@@ -100,7 +105,7 @@ test('a jail with very many folders is given up and scanned, and watched again w
   at.watcher.use(jail('a'));
   await at.watches('b');
   for (let i = 0; i < 1100; i++) rmSync(join(place.dir, 'a', `folder-${i}`), { recursive: true });
-  at.watcher.thinned(jail('a'));
+  at.watcher.scanned(jail('a'), 0);
   assert.deepEqual(at.watcher.crowded(), []);
   await at.watches('a', 'b');
 });
@@ -146,6 +151,51 @@ test('beside a file that changes all the time each new file is seen, and the end
   await until('the end is seen', () => reported.filter((path) => path === 'a/busy/log').length > looked);
 });
 
+test('events that the kernel dropped are noticed, and a folder whose event was among them is watched after a scan', async () => {
+  using place = scratch();
+  await using at = watcherOf(place, 5, 2000);
+  at.watcher.begin(1);
+  at.watcher.add(jail('a'));
+  await at.watches('a');
+  assert.deepEqual([at.overflows(), at.unclear], [0, []]);
+  const root = join(place.dir, 'a');
+  // As many events as a queue of the kernel holds that nobody empties, and then some.
+  for (let i = 0; i < 20_000; i += 1) {
+    writeFileSync(join(root, 'same'), '');
+    rmSync(join(root, 'same'));
+  }
+  mkdirSync(join(root, 'dark'));
+  await until('it is noticed', () => at.overflows() > 0 && at.unclear.includes('a'));
+  // Its event may have been read all the same, or be the last that was dropped.
+  await wait(3000);
+  at.watcher.scanned(jail('a'), 1);
+  let files = 0;
+  await until('it is watched', () => {
+    writeFileSync(join(root, 'dark', `seen-${files++}`), '');
+    return at.reported.some((path) => path.startsWith('a/dark/seen-'));
+  });
+});
+
+test('a watch that does not have all folders is renewed, and the jail scanned again, once for the same folders', async () => {
+  using place = scratch();
+  await using at = watcherOf(place, 5);
+  at.watcher.begin(1);
+  at.watcher.add(jail('a'));
+  await at.watches('a');
+  await wait(3000);
+  at.watcher.scanned(jail('a'), 0);
+  await wait(REPORTED);
+  assert.deepEqual(at.unclear, []);
+  // As if a folder had been made whose event was dropped.
+  at.watcher.scanned(jail('a'), 1);
+  await until('it is scanned again', () => at.unclear.length === 1);
+  await wait(3000);
+  at.watcher.scanned(jail('a'), 1);
+  await wait(REPORTED);
+  assert.deepEqual(at.unclear, ['a']);
+  await at.watches('a');
+});
+
 test('names that chokidar cannot look at, however many, are one line of the log a minute', async () => {
   using place = scratch();
   const lines: string[] = [];
@@ -159,6 +209,8 @@ test('names that chokidar cannot look at, however many, are one line of the log 
     changed: () => undefined,
     missing: () => undefined,
     unclear: ({ id }) => void unclear.push(id),
+    newFolder: () => undefined,
+    overflowed: () => undefined,
   });
   await using _closed = { [Symbol.asyncDispose]: () => watcher.close() };
   watcher.begin(1);

@@ -17,11 +17,16 @@ import { type DashboardEnv, pathOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
+import { partialSection } from './partial.tsx';
 
 /** As many as weigh less than 60 KB. */
 const PAGE = 75;
 
-const DONE = { deleted: 'The file has been deleted.', 'all-deleted': 'The files have been deleted.' };
+const DONE = {
+  deleted: 'The file has been deleted.',
+  'all-deleted': 'The files have been deleted.',
+  announced: 'The file is an upload now, and is announced.',
+};
 
 export interface FilesDependencies {
   readonly reads: Kysely<Tables>;
@@ -35,8 +40,10 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
     const directory = c.get('directory');
     const list = await listOf(deps, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
+    const partial = await partialSection(deps.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
+        {partial}
         <Links class="views" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">
           <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />

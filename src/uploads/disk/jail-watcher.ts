@@ -9,6 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { watch } from 'chokidar';
 import { lstatBeneath } from '../../beneath.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
+import { Flood } from './hint-loss.ts';
 
 /** Folders of one jail that are watched. */
 const FOLDERS = 1000;
@@ -16,6 +17,9 @@ const FOLDERS = 1000;
 /** Looks at one file within a window, in ms, that are let through; chokidar asks once or twice for each event. */
 const LOOKS = 20;
 const WINDOW = 1000;
+
+/** Folders that were made or removed within this time, in ms, may not be counted yet. */
+const COUNT_AFTER_MS = 2000;
 
 /** How long a watch may take to end, in ms: folders that change places all the time can keep chokidar at it for ever. */
 const CLOSE_PATIENCE = 5000;
@@ -27,24 +31,38 @@ const REPLACEMENT = '\u{fffd}';
 const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ignorePermissionErrors: true };
 
 export interface JailEvents {
+  /** The kernel reported something. */
+  heard(): void;
   changed(path: FilePath): void;
   missing(path: FilePath): void;
-  /** Something happened that cannot be told exactly: to a name that is not UTF-8, or while it could not look. */
+  /** Something happened that cannot be told exactly: to a name that is not UTF-8, or to very many files. */
   unclear(): void;
+  /** A folder appeared: files may have come into it before it was watched. */
+  newFolder(): void;
+  /** Every folder that was there is watched. */
+  ready(): void;
   failed(error: unknown): void;
   /** There are too many folders. */
   crowded(): void;
 }
 
-/** Returns a function that ends the watch. */
-export function watchJail(root: string, events: JailEvents): () => Promise<void> {
+export interface JailWatch {
+  /** How many folders are watched below the jail's own; undefined while that changes. */
+  folders(): number | undefined;
+  close(): Promise<void>;
+}
+
+export function watchJail(root: string, events: JailEvents): JailWatch {
   const folders = new Set<string>();
   let isCrowded = false;
+  let countedFrom = Number.POSITIVE_INFINITY;
+  const flood = new Flood(events.unclear);
 
   const below = (path: string): FilePath => pathOf(Buffer.from(relative(root, path)));
   const report = (to: (path: FilePath) => void) => (path: string) => {
-    if (path !== root) to(below(path));
+    if (path !== root && !flood.isOn) to(below(path));
   };
+  const foldersChange = (): void => void (countedFrom = performance.now() + COUNT_AFTER_MS);
   const isFile = (path: string): boolean => lstatBeneath(root, bytesOf(below(path)))?.isFile() ?? false;
   const hot = new HotFiles(isFile, report(events.changed));
 
@@ -66,16 +84,33 @@ export function watchJail(root: string, events: JailEvents): () => Promise<void>
   watcher.on('add', report(events.changed));
   watcher.on('change', report(events.changed));
   watcher.on('unlink', report(events.missing));
-  watcher.on('unlinkDir', (path) => void folders.delete(path));
-  // chokidar cannot look at a name that is not UTF-8, and reports nothing else of it.
+  watcher.on('addDir', () => {
+    foldersChange();
+    events.newFolder();
+  });
+  watcher.on('unlinkDir', (path) => {
+    foldersChange();
+    folders.delete(path);
+  });
+  watcher.on('ready', () => {
+    foldersChange();
+    events.ready();
+  });
   watcher.on('raw', (_event, name: unknown) => {
+    events.heard();
+    flood.heard();
+    // chokidar cannot look at a name that is not UTF-8, and reports nothing else of it.
     if (typeof name === 'string' && name.includes(REPLACEMENT)) events.unclear();
   });
   watcher.on('error', events.failed);
-  return async () => {
-    isCrowded = true;
-    hot.close();
-    await Promise.race([watcher.close(), wait(CLOSE_PATIENCE, undefined, { ref: false })]);
+  return {
+    folders: () => (performance.now() < countedFrom ? undefined : folders.size),
+    async close() {
+      isCrowded = true;
+      hot.close();
+      flood.close();
+      await Promise.race([watcher.close(), wait(CLOSE_PATIENCE, undefined, { ref: false })]);
+    },
   };
 }
 

@@ -25,7 +25,7 @@ export interface Found {
 export interface Scanned {
   readonly jail: Jail;
   readonly folders: number;
-  /** How long it took, in ms. */
+  /** How long it took, in ms, without waiting until what was found could be handed over. */
   readonly took: number;
   /** Why it could not be scanned. */
   readonly failure?: string;
@@ -55,6 +55,8 @@ const filesRoot = jailFiles(jailDir);
 const stop = new AbortController();
 let found: Found[] = [];
 let goOn: (() => void) | undefined;
+/** How long handing over has taken so far, in ms. */
+let waited = 0;
 let scanning = Promise.resolve();
 
 port.on('message', (message: ToScanWorker) => {
@@ -67,7 +69,7 @@ async function scanAll(jails: readonly Jail[]): Promise<void> {
   const scanned: Scanned[] = [];
   for (const jail of jails) {
     if (stop.signal.aborted) return;
-    const began = performance.now();
+    const began = performance.now() - waited;
     let folders = 0;
     let failure: string | undefined;
     try {
@@ -75,7 +77,12 @@ async function scanAll(jails: readonly Jail[]): Promise<void> {
     } catch (error) {
       failure = errorMessage(error);
     }
-    scanned.push({ jail, folders, took: performance.now() - began, ...(failure !== undefined && { failure }) });
+    scanned.push({
+      jail,
+      folders,
+      took: performance.now() - waited - began,
+      ...(failure !== undefined && { failure }),
+    });
   }
   await handOver();
   post({ kind: 'scanned', scanned });
@@ -100,10 +107,12 @@ function scan(jail: Jail): Promise<number> {
 async function handOver(): Promise<void> {
   if (found.length === 0 || stop.signal.aborted) return;
   const lot = found;
+  const began = performance.now();
   found = [];
   const going = new Promise<void>((resolve) => (goOn = resolve));
   post({ kind: 'found', found: lot });
   await going;
+  waited += performance.now() - began;
 }
 
 async function close(): Promise<void> {

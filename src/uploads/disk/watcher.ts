@@ -7,7 +7,8 @@ import { errorCode } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { FilePath, FilesRoot } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
-import { watchJail } from './jail-watcher.ts';
+import { EventQueue } from './hint-loss.ts';
+import { type JailWatch, watchJail } from './jail-watcher.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
@@ -18,6 +19,24 @@ export interface WatcherOptions {
   missing(jail: Jail, path: FilePath): void;
   /** Something happened in that jail that only a scan can tell. */
   unclear(jail: Jail): void;
+  /** A folder appeared in that jail: files may have come into it before it was watched. */
+  newFolder(jail: Jail): void;
+  /** The kernel may have dropped events, of any jail. */
+  overflowed(): void;
+  /** Events that the kernel keeps for this process at most; what it says when left out. */
+  readonly queueLength?: number | undefined;
+}
+
+interface Watched {
+  readonly watch: JailWatch;
+  readonly renewal?: Renewal | undefined;
+}
+
+/** Why a watch was made again, and when by the monotonic clock. */
+interface Renewal {
+  readonly watched: number;
+  readonly folders: number;
+  readonly at: number;
 }
 
 const LIMITS: Record<string, string> = {
@@ -27,13 +46,20 @@ const LIMITS: Record<string, string> = {
     'no inotify instances or open files left: raise fs.inotify.max_user_instances or the limit of open files; until then slow scans find what changes',
 };
 
+/** A crowded jail with fewer folders than this is watched again. */
+const FEW_FOLDERS = 500;
+
+/** Between renewals of one watch: its user can make them necessary, and chokidar looks at every file then. */
+const RENEWAL_PAUSE_MS = 600_000;
+
 /** Between two lines about single paths of a jail, in ms: its user can cause as many failures as they like. */
 const QUIET = 60_000;
 
 export class Watcher {
   readonly #options: WatcherOptions;
-  /** What ends each watch, by directory. */
-  readonly #watchers: LRUCache<string, () => Promise<void>>;
+  readonly #events: EventQueue;
+  /** By directory. */
+  readonly #watchers: LRUCache<string, Watched>;
   readonly #closing = new Set<Promise<void>>();
   /** Jails that have too many folders to be watched. */
   readonly #crowded = new Map<string, Jail>();
@@ -46,11 +72,15 @@ export class Watcher {
 
   constructor(options: WatcherOptions) {
     this.#options = options;
+    this.#events = new EventQueue((jails) => {
+      for (const jail of jails) options.unclear(jail);
+      options.overflowed();
+    }, options.queueLength);
     this.#watchers = new LRUCache({
       max: options.limit,
-      dispose: (close, _id, reason) => {
+      dispose: ({ watch }, _id, reason) => {
         if (reason === 'evict') this.#isSomeoneLeftOut = true;
-        const closed = close().finally(() => this.#closing.delete(closed));
+        const closed = watch.close().finally(() => this.#closing.delete(closed));
         this.#closing.add(closed);
       },
     });
@@ -85,9 +115,21 @@ export class Watcher {
     return [...this.#crowded.values()];
   }
 
-  /** A scan found the jail to have few folders. */
-  thinned(jail: Jail): void {
-    if (this.#crowded.delete(jail.id)) this.#watch(jail);
+  /**
+   * A scan found the jail to have that many folders. A crowded one with few is watched again. When the watch does not
+   * have them all, since events were lost, it is renewed: a folder without a watch would be silent for ever.
+   */
+  scanned(jail: Jail, folders: number): void {
+    if (folders < FEW_FOLDERS && this.#crowded.delete(jail.id)) return this.#watch(jail);
+    const current = this.#watchers.peek(jail.id);
+    const watched = current?.watch.folders();
+    if (!current || watched === undefined || watched === folders) return;
+    const { renewal } = current;
+    // A folder whose name is not UTF-8 is never watched.
+    const isKnown = renewal?.watched === watched && renewal.folders === folders;
+    const now = performance.now();
+    if (isKnown || (renewal && now - renewal.at < RENEWAL_PAUSE_MS)) return;
+    this.#watch(jail, { watched, folders, at: now });
   }
 
   /** Whether every jail is watched; crowded ones apart. */
@@ -100,16 +142,22 @@ export class Watcher {
     await Promise.all(this.#closing);
   }
 
-  #watch(jail: Jail): void {
-    const { filesRoot, changed, missing, unclear } = this.#options;
-    const close = watchJail(filesRoot(jail.sftp_username), {
+  #watch(jail: Jail, renewal?: Renewal): void {
+    const { filesRoot, changed, missing, unclear, newFolder } = this.#options;
+    const watch = watchJail(filesRoot(jail.sftp_username), {
+      heard: () => this.#events.heard(jail),
       changed: (path) => changed(jail, path),
       missing: (path) => missing(jail, path),
       unclear: () => unclear(jail),
+      newFolder: () => newFolder(jail),
+      // What came into a folder before it was watched again has no other sign.
+      ready() {
+        if (renewal) unclear(jail);
+      },
       failed: (error) => this.#failed(jail, error),
       crowded: () => this.#giveUp(jail),
     });
-    this.#watchers.set(jail.id, close);
+    this.#watchers.set(jail.id, { watch, renewal });
   }
 
   #giveUp(jail: Jail): void {

@@ -147,7 +147,7 @@ export class Files {
       .execute();
   }
 
-  /** Up to `limit` files under temporary names that wait for that session. */
+  /** Up to `limit` files under temporary names that wait for that session, the oldest first. */
   waitingFor(pid: number, limit: number): Promise<FileRow[]> {
     return this.#tx
       .selectFrom('files')
@@ -155,6 +155,8 @@ export class Files {
       .where('directory_id', '=', this.#directory)
       .where('state', '=', WAITING)
       .where('session_pid', '=', pid)
+      .orderBy('uploaded_at')
+      .orderBy('id')
       .limit(limit)
       .execute();
   }

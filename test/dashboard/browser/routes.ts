@@ -35,6 +35,12 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
     path: ({ directory, uploadId }) => `/dashboard/directories/${directory.id}/files/${uploadId}/preview`,
   },
   '/dashboard/directories/:id/files/:upload/view': null,
+  '/dashboard/directories/:id/partial/:file/announce': {
+    path: ({ directory, partialId }) => `/dashboard/directories/${directory.id}/partial/${partialId}/announce`,
+  },
+  '/dashboard/directories/:id/partial/:file/delete': {
+    path: ({ directory, partialId }) => `/dashboard/directories/${directory.id}/partial/${partialId}/delete`,
+  },
   '/dashboard/directories/:id/activity': { path: ({ directory }) => `/dashboard/directories/${directory.id}/activity` },
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,

@@ -1,0 +1,112 @@
+/** Files that were not finished: shown on the Files page, announced or deleted after a question that needs no script. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../db/schema.ts';
+import { BerthError } from '../../errors.ts';
+import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import { type PartialFile, partialFiles, reasonOf } from '../../uploads/partial.ts';
+import { displayName } from '../../uploads/upload-list.ts';
+import { Form } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Text } from '../components/text.tsx';
+import { Size, Time } from '../components/values.tsx';
+import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
+
+/** Files that are shown. */
+const SHOWN = 100;
+/** Characters of a path that are shown. */
+const PATH_LENGTH = 400;
+
+const PATH = '/dashboard/directories/:id/partial/:file';
+
+export interface PartialDependencies {
+  readonly reads: Kysely<Tables>;
+  readonly files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>;
+}
+
+/** Nothing when all files are whole. */
+export async function partialSection(reads: Kysely<Tables>, directoryId: string) {
+  const files = await partialFiles(reads, { directories: [directoryId], limit: SHOWN + 1 });
+  return files.length === 0 ? <></> : <NotFinished files={files} />;
+}
+
+const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
+  <Section title="Not finished" id="partial" about={ABOUT}>
+    <Table
+      caption={files.length > SHOWN ? `${SHOWN} of the files that were not finished` : 'Files that were not finished'}
+      columns={['Name', 'Size', 'Since', 'Why', 'Actions']}
+      rows={files.slice(0, SHOWN).map((file) => [
+        <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
+        <Size bytes={file.size_bytes} />,
+        <Time at={file.since} />,
+        reasonOf(file),
+        <>
+          <a href={`partial/${file.id}/announce`}>Announce</a> <a href={`partial/${file.id}/delete`}>Delete</a>
+        </>,
+      ])}
+    />
+  </Section>
+);
+
+const ABOUT =
+  'These files count in the storage, but are no uploads and were not announced. When the client resumes and completes one, it becomes an upload. If you know that one is whole, announce it.';
+
+interface Action {
+  readonly title: string;
+  readonly about: string;
+  readonly label: string;
+  readonly kind: 'danger' | undefined;
+}
+
+const ACTIONS = {
+  announce: {
+    title: 'Announce this file?',
+    about: 'It becomes an upload, as if it had arrived now, with its size as it is: receivers will take it for whole.',
+    label: 'Announce file',
+    kind: undefined,
+  },
+  delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
+} as const satisfies Record<string, Action>;
+
+export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialDependencies): void {
+  for (const [action, shown] of Object.entries(ACTIONS)) {
+    app.get(`${PATH}/${action}`, async (c) => {
+      const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+      return c.render(
+        <DirectoryLayout tab="Files">
+          <Question of={shown} file={file} back={`${pathOf(c)}/files`} />
+        </DirectoryLayout>,
+      );
+    });
+  }
+  app.post(`${PATH}/announce`, async (c) => {
+    await files.announcePartial(targetOf(c), c.req.param('file'));
+    return c.redirect(`${pathOf(c)}/files?done=announced`, 303);
+  });
+  app.post(`${PATH}/delete`, async (c) => {
+    await files.removePartial(targetOf(c), c.req.param('file'));
+    return c.redirect(`${pathOf(c)}/files?done=deleted`, 303);
+  });
+}
+
+const Question: FC<{ of: Action; file: PartialFile; back: string }> = ({ of: action, file, back }) => (
+  <Section title={action.title} about={action.about}>
+    <p>
+      <Text of={displayName(file.path)} />, <Size bytes={file.size_bytes} />, <Time at={file.since} />: {reasonOf(file)}
+    </p>
+    <Form class="actions">
+      <button class={action.kind}>{action.label}</button>
+      <a href={back}>Cancel</a>
+    </Form>
+  </Section>
+);
+
+/** @throws {BerthError} `upload_not_found`. */
+async function fileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<PartialFile> {
+  const [file] = await partialFiles(reads, { directories: [directory], files: [id], limit: 1 });
+  if (!file) throw new BerthError('upload_not_found', 'There is no such partial file; it may be an upload by now');
+  return file;
+}

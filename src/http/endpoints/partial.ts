@@ -1,0 +1,33 @@
+/** Partial files, for the root of this machine alone: the API of customers does not have these. */
+import { formatMicros } from '../../clock.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import { displayName } from '../../uploads/upload-list.ts';
+import type { Endpoint } from '../access.ts';
+import { ownTarget } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import type { Route } from '../route.ts';
+
+const PATH = '/api/v1/directories/:id/partial/:file_id';
+
+export function partialRoutes(
+  directories: DirectoryQueries,
+  files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>,
+): Omit<Route, 'operation'>[] {
+  const announce: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const upload = await files.announcePartial(target, c.req.param('file_id'));
+    const { id, path, size_bytes, uploaded_at } = upload;
+    const shown = { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
+    return dataResponse(JSON.stringify(shown));
+  };
+  const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    await files.removePartial(target, c.req.param('file_id'));
+    return c.body(null, 204);
+  };
+  return [
+    { method: 'POST', path: `${PATH}/announce`, endpoint: announce },
+    { method: 'DELETE', path: PATH, endpoint: remove },
+  ];
+}

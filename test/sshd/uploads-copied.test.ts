@@ -1,0 +1,119 @@
+/**
+ * What an administrator copies in is found whole, although the kernel drops events: nobody reads them while this process
+ * waits for the one that copies.
+ */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type TestBerth, type TestDirectory, startBerth } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+/** In s: 10,000 uploads with their webhooks, on a machine that does other things too. */
+const PATIENCE = 150;
+
+/** Writes files 0 to `count` into a folder that is there, so many into each folder below it when there are several. */
+const WRITE = `
+  const fs = require('node:fs');
+  const [folder, count, each] = [process.argv[1], Number(process.argv[2]), Number(process.argv[3])];
+  for (let i = 0; i < count; i++) {
+    const below = each ? folder + '/' + String(Math.floor(i / each)).padStart(3, '0').split('').join('/') : folder;
+    if (each && i % each === 0) fs.mkdirSync(below, { recursive: true });
+    try {
+      fs.writeFileSync(below + '/' + i, 'data');
+    } catch (error) {
+      if (error.code !== 'ENOENT') throw error;
+    }
+  }`;
+
+function writer(folder: string, count: number, each = 0): string[] {
+  return ['-e', WRITE, folder, String(count), String(each)];
+}
+
+/** This process does nothing meanwhile. */
+function write(folder: string, count: number, each?: number): void {
+  const { status, stderr } = spawnSync(process.execPath, writer(folder, count, each));
+  assert.equal(status, 0, stderr.toString());
+}
+
+function filesIn(root: string): string[] {
+  const isFile = (path: string): boolean => statSync(join(root, path)).isFile();
+  return readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(isFile).toSorted();
+}
+
+/** The list is what is on the disk, in the end. */
+async function listsAll(berth: TestBerth, directory: TestDirectory): Promise<void> {
+  const onDisk = filesIn(directory.files);
+  // Each has 4 bytes; the list itself is long.
+  const isCounted = async () => (await berth.storage(directory)) === 4 * onDisk.length;
+  await until('all are counted', isCounted, PATIENCE).catch(() => undefined);
+  const listed = new Set((await berth.uploads(directory)).map(({ filename }) => filename));
+  const missed = onDisk.filter((path) => !listed.has(path));
+  assert.deepEqual([missed.length, listed.size], [0, onDisk.length], `such as ${missed.slice(0, 5).join()}`);
+}
+
+/** A folder that is known to be watched. */
+async function watchedFolder(berth: TestBerth, directory: TestDirectory): Promise<string> {
+  await berth.service().covered;
+  const folder = join(directory.files, 'in');
+  mkdirSync(folder);
+  write(folder, 1);
+  await until('a file is listed', async () => (await berth.storage(directory)) === 4);
+  return folder;
+}
+
+test('10,000 files at once, of which the kernel reports 8,192', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const folder = await watchedFolder(berth, directory);
+  write(folder, 10_000);
+  await listsAll(berth, directory);
+});
+
+test('files in many folders within each other, and what comes into those later', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const folder = await watchedFolder(berth, directory);
+  // First so many events that those of the folders are lost.
+  write(folder, 9000);
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
+  write(folder, 4000, 10);
+  await listsAll(berth, directory);
+  write(join(folder, '3', '9', '9'), 4100);
+  await listsAll(berth, directory);
+});
+
+test('a folder that is renamed while files are copied into it', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const folder = await watchedFolder(berth, directory);
+  const copying = spawn(process.execPath, writer(folder, 6000));
+  const ended = once(copying, 'exit');
+  await until('some are copied', () => readdirSync(folder).length > 1000);
+  renameSync(folder, `${folder}-renamed`);
+  mkdirSync(folder);
+  await ended;
+  await listsAll(berth, directory);
+});
+
+test('files that are removed while others are copied: their rows go', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const folder = await watchedFolder(berth, directory);
+  write(folder, 3000);
+  await until('some are listed', async () => (await berth.storage(directory)) > 1000 * 4);
+  const more = join(directory.files, 'more');
+  mkdirSync(more);
+  const remove = `for (let i = 0; i < 3000; i += 2) require('node:fs').rmSync(process.argv[1] + '/' + i)`;
+  write(more, 8000);
+  assert.equal(spawnSync(process.execPath, ['-e', remove, folder]).status, 0);
+  await listsAll(berth, directory);
+});

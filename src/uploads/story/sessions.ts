@@ -194,7 +194,12 @@ export class File implements TrackedFile {
     return [...this.writers].some(({ session }) => this.#kernel.isHeldBy(session.by.pid, inode));
   }
 
+  /** Whether the log tells more of it than that its times were set. */
+  get isKnown(): boolean {
+    return this.writers.size > 0 || this.puts.length > 0;
+  }
+
   get isNeeded(): boolean {
-    return this.writers.size > 0 || this.puts.length > 0 || this.wasSet;
+    return this.isKnown || this.wasSet;
   }
 }

@@ -40,11 +40,15 @@ export class TrackedFiles {
   /** A file or a folder has another name; what was there loses its own. */
   move(from: FilePath, to: FilePath): void {
     const moving = [...this.#files.values()].filter(({ path = '' }) => path === from || isBelow(path, from));
-    for (const [path] of this.#files) if (path === to || isBelow(path, to)) this.loseName(path);
+    // That a client set its times is remembered of a path, should the log be wrong about the rename.
+    for (const [path, { isKnown }] of this.#files) {
+      if (isKnown && (path === to || isBelow(path, to))) this.loseName(path);
+    }
     for (const file of moving) {
       const path = file.path ?? '';
       this.#files.delete(path);
       file.path = to + path.slice(from.length);
+      file.setAt = Math.max(file.setAt, this.#files.get(file.path)?.setAt ?? file.setAt);
       this.#files.set(file.path, file);
     }
   }
@@ -58,8 +62,7 @@ export class TrackedFiles {
 
   /** Whether the log tells of a file at a path or below it. */
   isAnyKnownAt(path: FilePath): boolean {
-    for (const [each, { writers, puts }] of this.#files) {
-      const isKnown = writers.size > 0 || puts.length > 0;
+    for (const [each, { isKnown }] of this.#files) {
       if (isKnown && (each === path || isBelow(each, path))) return true;
     }
     return false;

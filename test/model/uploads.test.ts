@@ -33,7 +33,9 @@ const KINDS = [
 ] as const; // prettier-ignore
 
 function stepsIn(base: string, random: Random): Step[] {
-  const kind = KINDS[random(KINDS.length)] ?? 'put';
+  const drawn = KINDS[random(KINDS.length)] ?? 'put';
+  // After a rename its refusal cannot be told from that of the rename, and no client asks so.
+  const kind = drawn === 'badHandle' && base !== '' ? 'stat' : drawn;
   const path = pathIn(base, random);
   const hold = random(3) === 0 ? random(20_000) : random(200);
   switch (kind) {

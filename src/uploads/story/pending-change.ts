@@ -68,6 +68,10 @@ export class PendingChange {
     if (file?.inode !== undefined && leftThen?.ino !== file.inode && arrivedThen?.ino === file.inode) return true;
     const left = lstat(from);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
+    // A rename onto another file gets this answer, and little that is not logged does.
+    if (this.answer?.kind === 'status' && this.answer.text === 'Failure') {
+      return file?.inode !== undefined && left?.ino !== file.inode && lstat(to)?.ino === file.inode;
+    }
     // The log has a file there, and it has gone.
     if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {
       // The inode may be that of a file which had the name when the open was read.

@@ -36,7 +36,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
     return c.render(
       <DirectoryLayout tab="Webhook" page={`Delivery ${delivery.id.slice(0, 8)}`} done={DONE} problems={PROBLEMS}>
         <Summary of={delivery} list={listOf(c)} />
-        <Attempts of={delivery.attempts} />
+        <Attempts of={delivery} />
         <Request of={delivery} list={listOf(c)} secret={c.get('directory').webhook_secret} />
       </DirectoryLayout>,
     );
@@ -103,16 +103,16 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
   );
 };
 
-const Attempts: FC<{ of: WholeDelivery['attempts'] }> = ({ of }) => (
+const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => (
   <Section title="Attempts">
-    {of.length === 0 && <p>No attempts yet.</p>}
-    {of.map((attempt) => (
+    {attempts.length === 0 && <p>No attempts yet.</p>}
+    {attempts.map((attempt) => (
       <>
         <h3>
           {attempt.number}. <Time at={attempt.started_at} />
         </h3>
         <p>
-          <Outcome of={attempt} most={500} /> <Duration of={attempt.latency_us} />
+          <Outcome of={attempt} url={url} most={500} /> <Duration of={attempt.latency_us} />
         </p>
         {attempt.status !== null && <Excerpt of={attempt.response} />}
       </>

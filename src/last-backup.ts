@@ -1,5 +1,5 @@
 /** When `berth backup` last succeeded here: noted in the state folder, for the metrics and `berth doctor`. */
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Micros } from './clock.ts';
 import { errorCode } from './errors.ts';
@@ -10,6 +10,8 @@ const fileIn = ({ stateDir }: Place): string => join(stateDir, 'last-backup');
 
 export function noteBackup(place: Place, at: Micros): void {
   const file = fileIn(place);
+  // With PostgreSQL a machine may have a backup before it has a state.
+  mkdirSync(place.stateDir, { recursive: true });
   writeFileSync(`${file}.new`, `${at}\n`, { mode: 0o644 });
   renameSync(`${file}.new`, file);
 }

@@ -42,6 +42,9 @@ const PROGRAM = `
   console.log(JSON.stringify(await scans.scan([])));
   await scans.close();
   const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');
-  await (await openTransferLog(jailDir + '/.berth', () => {})).close();
+  const { createLog } = await import('./program/log.js');
+  const log = createLog('silent');
+  const folders = { corner: jailDir + '/.berth', journal: jailDir + '/journal', jailDir };
+  await (await openTransferLog({ ...folders, inherited: [], log })).close();
   const { readConfig } = await import('./program/config.js');
   try { readConfig({ BERTH_API_PORT: 'x' }); } catch (error) { console.log('refused\\n' + error.stack.split('\\n').slice(1, 3)); }`;

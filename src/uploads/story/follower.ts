@@ -136,7 +136,7 @@ export function createFollower(options: FollowerOptions): Follower {
       }
       options.lost(jail, until);
     },
-    isBusy: (id) => recorder.backlog(id) > BACKLOG,
+    isBusy: (id) => recorder.pending(id) > BACKLOG,
     isDecided: (id, isUrgent) => recorder.isDecided(id, isUrgent === true),
     state(jail) {
       const kept = recorder.known(jail.id)?.kept() ?? [];

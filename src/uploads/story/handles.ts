@@ -56,7 +56,7 @@ export class Handles {
     const opening = { name, path, openedAt: at, creates, truncates };
     if (!flags.has('WRITE') && !flags.has('APPEND')) return this.track(session, { ...opening, inode: undefined });
     const inode = this.#inodeAt(path, truncates ? at : 0);
-    const adopted = session.openBefore().find((handle) => handle.path === path && handle.inode === inode);
+    const adopted = session.openBefore().find(({ file }) => file?.path === path);
     if (adopted && session.isNew(this.#options.monotonic())) session.forget(adopted);
     const handle = this.track(session, { ...opening, inode }, this.#files.ensure(path));
     if (adopted && !session.openBefore().includes(adopted)) this.release(adopted, undefined, at);

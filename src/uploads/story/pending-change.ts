@@ -69,8 +69,9 @@ export class PendingChange {
     const left = lstat(from);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
     // A rename onto another file gets this answer, and little that is not logged does.
-    if (this.answer?.kind === 'status' && this.answer.text === 'Failure') {
-      return file?.inode !== undefined && left?.ino !== file.inode && lstat(to)?.ino === file.inode;
+    const isFailure = this.answer?.kind === 'status' && this.answer.text === 'Failure';
+    if (isFailure && file?.writers.size === 0) {
+      return file.inode !== undefined && left?.ino !== file.inode && lstat(to)?.ino === file.inode;
     }
     // The log has a file there, and it has gone.
     if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {

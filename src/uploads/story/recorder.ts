@@ -5,6 +5,7 @@
  * Promise: what is taken is applied in its order or, when that is not possible, its directory is compared with the disk. A
  * full or busy database is waited for. An upload is on the disk before its row is.
  */
+import { setTimeout } from 'node:timers/promises';
 import type { Micros } from '../../clock.ts';
 import { isUnavailable } from '../../db/away.ts';
 import { errorMessage } from '../../errors.ts';
@@ -33,7 +34,6 @@ const NOTES = 10_000;
 
 /** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */
 const RETRY_MS = 1000;
-/** Times that an operation or a look is tried. */
 const MOST_TRIES = 100;
 
 /** One directory of which something is known. */
@@ -132,17 +132,20 @@ export class Recorder {
     this.#options.wake();
   }
 
-  /** Operations and due looks of one directory, or of all. */
+  /** Lines that have not been read, operations and due looks of one directory, or of all. */
   pending(directoryId?: string): number {
     const now = this.#options.world.monotonic();
-    const works = directoryId === undefined ? [...this.#works.values()] : [this.#works.get(directoryId)];
-    return works.reduce((sum, work) => sum + (work ? work.agenda.operations + work.agenda.dueLooks(now) : 0), 0);
+    let sum = 0;
+    for (const { jail, agenda, story } of this.#works.values()) {
+      if (directoryId !== undefined && jail.id !== directoryId) continue;
+      sum += story.waiting + agenda.operations + agenda.dueLooks(now);
+    }
+    return sum;
   }
 
   /** Whether all that the log has told of a directory has been applied, but for handles that are still open. */
   isSettled(directoryId: string): boolean {
-    const work = this.#works.get(directoryId);
-    return !work || (work.agenda.operations === 0 && work.story.waiting === 0 && this.pending(directoryId) === 0);
+    return this.pending(directoryId) === 0;
   }
 
   /** Whether all that was heard has been recorded; what is planned for later aside. */
@@ -159,22 +162,19 @@ export class Recorder {
   /** When the last transaction began that had something to write, by the monotonic clock in ms. */
   wroteAt = Number.NEGATIVE_INFINITY;
 
-  /** Lines that have not been read, and operations that have not been applied, of one directory. */
-  backlog(directoryId: string): number {
-    const work = this.#works.get(directoryId);
-    return work ? work.story.waiting + work.agenda.operations : 0;
-  }
-
   /** Does what there is to do now. Returns when there is something again, in ms; undefined when nothing is planned. */
   async turn(): Promise<number | undefined> {
     const now = this.#options.world.monotonic();
     for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
     const taken: Taken<Work>[] = [];
     let left = BATCH;
-    for (const work of Array.from(this.#now)) {
+    // A directory that is alone need not leave room for others.
+    const works = Array.from(this.#now);
+    const turn = Math.max(TURN, Math.floor(BATCH / works.length));
+    for (const work of works) {
       if (left <= 0) break;
       this.#now.delete(work);
-      const each = this.#take(work, Math.min(TURN, left), now);
+      const each = this.#take(work, Math.min(turn, left), now);
       left -= each.tasks.length + each.looks.length;
       if (each.tasks.length + each.looks.length > 0) taken.push(each);
     }
@@ -376,6 +376,8 @@ export class Recorder {
         await this.#heard(jail);
         const isHeld = inode !== undefined && (await this.#options.world.isHeldByAny(story.pids(), inode));
         look.isUnexplained = !isHeld;
+        // What nobody explains will be recorded: it has to be on the disk then.
+        if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
         if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
       });
     }
@@ -435,10 +437,8 @@ export class Recorder {
     this.#wake(work);
   }
 
-  async #rest(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    setTimeout(resolve, RETRY_MS).unref();
-    await promise;
+  #rest(): Promise<unknown> {
+    return setTimeout(RETRY_MS, undefined, { ref: false });
   }
 
   #wake(work: Work): void {

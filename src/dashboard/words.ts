@@ -22,6 +22,11 @@ const NOUNS: Readonly<Record<string, string>> = {
   webhook_url: 'a webhook URL',
 };
 
+const URL_SENTENCES = {
+  'is invalid': 'Enter a complete URL such as https://example.com/hooks.',
+  'must start with https:// or http://': 'Start the URL with https:// or http://.',
+};
+
 /** Sentences for a message of the rules, by field and message. */
 const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   auth_mode: { 'is invalid': 'Choose how customers log in.' },
@@ -50,9 +55,11 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'is in use already': 'This secret is already in use. Enter another.',
     'must be printable ASCII without blanks': 'Use printable ASCII characters without spaces.',
   },
+  url: URL_SENTENCES,
   webhook_url: {
-    'is invalid': 'Enter a complete URL such as https://example.com/hooks.',
-    'must start with https:// or http://': 'Start the URL with https:// or http://.',
+    ...URL_SENTENCES,
+    'is not set: give the directory or the account a webhook URL first':
+      'Enter a webhook URL. The account has none either.',
   },
 };
 

@@ -6,6 +6,7 @@
  * before that; a crash leaves it announced or as it was.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
 import { lstatBeneath } from '../beneath.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { Database } from '../db/open.ts';
@@ -128,6 +129,7 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
       throw gone(undefined);
     }
     const { upload, history } = await transact(async (tx) => {
+      await verifyAsker(tx, target.asker);
       const row = await partialOf(tx, directory.id, fileId);
       const stat = statOf(root, row.path);
       if (!stat || !isSame(row, stat)) throw changed();

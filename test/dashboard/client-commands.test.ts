@@ -1,4 +1,4 @@
-/** The commands that a directory's page shows, run as they stand. */
+/** The commands that the Connect page shows, run as they stand. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ const ASKPASS = fileURLToPath(new URL('../support/askpass', import.meta.url));
 
 /** The command as it is shown on the page, with what a test needs beside it. */
 async function commandOf(visitor: Visitor, directory: TestDirectory, client: string): Promise<string> {
-  const { text: html } = await visitor.get(pathOf(directory));
+  const { text: html } = await visitor.get(`${pathOf(directory)}/connect`);
   const shown =
     new RegExp(`<dt>${client}</dt><dd><span class="copyable"><code[^>]*>([^<]*)</code>`).exec(html)?.[1] ?? '';
   return unescaped(shown);
@@ -49,7 +49,7 @@ for (const [client, prepared] of Object.entries(CLIENTS)) {
     await new Promise((resolve, reject) =>
       session.writeFile('a-file.csv', 'x', (error) => (error ? reject(error) : resolve(0))),
     );
-    const { text: html } = await user.get(pathOf(directory));
+    const { text: html } = await user.get(`${pathOf(directory)}/connect`);
     const known = join(files.dir, '.ssh', 'known_hosts');
     mkdirSync(join(files.dir, '.ssh'), { mode: 0o700 });
     const lines = [...html.matchAll(/data-copy="(\[127[^"]*)"/g)].map(([, line = '']) => line);

@@ -77,6 +77,21 @@ test('a delivery is inspected to the byte, and replayed', async () => {
   );
 });
 
+test("the signature of a delivery is the account's when its directory has no URL", async () => {
+  await using place = await dashboardPlace();
+  const { admin, path, berth } = place;
+  await place.setUrl(null);
+  const saved = await admin.submit('/dashboard/account/webhook', { url: berth.receiver.url });
+  assert.match(saved.text, /The webhook is saved\./);
+  const wrong = await admin.post('/dashboard/account/webhook', { url: 'ftp://example.com' });
+  assert.equal(wrong.status, 422);
+  assert.match(wrong.text, /Start the URL with https:\/\/ or http:\/\/\./);
+  await upload(place, '/files/a.csv', 'id,total\n');
+  const { headers } = await berth.receiver.next();
+  const page = await admin.get(`${path}/deliveries/${String(headers['webhook-id'])}`);
+  assert.equal(preformatted(page.text).at(-1), `x-service-signature: ${String(headers['x-service-signature'])}`);
+});
+
 test('all that failed is replayed, or what failed since a time, each once', async () => {
   await using place = await dashboardPlace();
   const { admin, path, berth } = place;

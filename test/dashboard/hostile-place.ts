@@ -9,6 +9,7 @@ import { openSession } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import type { Visitor } from '../support/dashboard.ts';
+import { cutOff } from '../support/demo.ts';
 import { onDatabase, operator } from '../support/users.ts';
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
@@ -26,7 +27,7 @@ export async function tokenOf(visitor: Visitor): Promise<string> {
 
 /** What stands in an address, by the part before it. */
 export type Ids = Readonly<
-  Record<'directories' | 'files' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link', string>
+  Record<'directories' | 'files' | 'partial' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link', string>
 >;
 
 /** The address of a route: each parameter is what the part before it names. */
@@ -73,6 +74,8 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/files/:upload/delete': user,
   '/dashboard/directories/:id/files/selected': { by: 'user', fields: { do: 'delete' } },
   '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
+  '/dashboard/directories/:id/partial/:file/announce': user,
+  '/dashboard/directories/:id/partial/:file/delete': user,
   '/dashboard/deliveries': { by: 'user', fields: { state: 'failed' } },
   '/dashboard/sessions/end': { by: 'admin', fields: { directory: 'x', session: 'x' } },
   '/dashboard/directories/:id/webhook': { by: 'user', fields: { webhook_url: '' } },
@@ -92,6 +95,7 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/team/:id/enable': admin,
   '/dashboard/team/:id/second-factor': admin,
   '/dashboard/team/:id/remove': admin,
+  '/dashboard/account/webhook': { by: 'admin', fields: { url: 'https://example.com/new' } },
   '/dashboard/account/second-factor': { by: 'admin', fields: { required: 'on' } },
   '/dashboard/profile/password': user,
   '/dashboard/profile/sessions/:id/end': user,
@@ -138,17 +142,25 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
   });
 }
 
-/** A file, and a webhook of it that was given up. The file is there: a scan would remove the row of one that is not. */
+/** A file, one that was not finished, and a webhook of the first that was given up. The file is there: a scan would remove the row of one that is not. */
 async function upload(
   berth: TestBerth,
   { db }: Database,
-  { id: directory_id }: TestDirectory,
-): Promise<Pick<Ids, 'files' | 'deliveries'>> {
+  directory: TestDirectory,
+): Promise<Pick<Ids, 'files' | 'partial' | 'deliveries'>> {
+  const { id: directory_id } = directory;
   await berth.send('PUT', `/directories/${directory_id}/files/a.csv`, { body: 'x' });
   const { id: upload_id } = await db
     .selectFrom('files')
     .select('id')
     .where('directory_id', '=', directory_id)
+    .executeTakeFirstOrThrow();
+  await cutOff(berth, directory);
+  const { id: partial } = await db
+    .selectFrom('files')
+    .select('id')
+    .where('directory_id', '=', directory_id)
+    .where('state', '=', 'partial')
     .executeTakeFirstOrThrow();
   const sent = {
     url: 'https://example.com/',
@@ -171,7 +183,7 @@ async function upload(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return { files: upload_id, deliveries: id };
+  return { files: upload_id, partial, deliveries: id };
 }
 
 /** What no refused form may change. Sessions note when they were used, so of them only which there are. */
@@ -179,6 +191,7 @@ export async function stateOf(berth: TestBerth): Promise<string> {
   return onDatabase(berth, async ({ db }) => {
     const rows = [
       await db.selectFrom('accounts').selectAll().execute(),
+      await db.selectFrom('account_webhooks').selectAll().execute(),
       await db.selectFrom('directories').selectAll().execute(),
       await db.selectFrom('files').selectAll().execute(),
       await db.selectFrom('deliveries').selectAll().execute(),

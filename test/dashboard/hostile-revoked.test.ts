@@ -116,11 +116,13 @@ async function holder(berth: TestBerth, kind: 'key' | 'session'): Promise<Holder
 }
 
 const TABLES = [
+  'account_webhooks',
   'directories',
   'files',
   'placements',
   'public_keys',
   'deliveries',
+  'events',
   'api_keys',
   'users',
   'user_links',
@@ -135,7 +137,9 @@ async function stateOf({ db }: Database, without: string): Promise<string> {
   const tables = await Promise.all(TABLES.map((table) => db.selectFrom(table).selectAll().execute()));
   const accounts = await db.selectFrom('accounts').selectAll().execute();
   const isOther = (row: object): boolean => !('seen_at' in row) && !Object.values(row).includes(without);
-  return JSON.stringify([accounts, ...tables.map((rows) => rows.filter(isOther))], null, 1);
+  // When keys were used is noted every half minute, whatever was asked with them.
+  const replacer = (name: string, value: unknown): unknown => (name === 'last_used_at' ? undefined : value);
+  return JSON.stringify([accounts, ...tables.map((rows) => rows.filter(isOther))], replacer, 1);
 }
 
 /** The request in two parts: the second is all that is left to send. */
@@ -269,4 +273,23 @@ test('a request that is held as long, by one who may still ask, is done', async 
       }
     }
   });
+});
+
+test("the account's webhook and partial files are changed by one who may still ask", async () => {
+  // An announced file is no partial one any more.
+  for (const ends of [
+    ['/api/v1/webhook', '/account/webhook', /\/partial\/[^/]+\/announce$/],
+    [/\/partial\/[^/]+\/delete$/],
+  ])
+    await withChanges(async (berth, database, changes) => {
+      for (const end of ends) {
+        const change = changes.find(({ path }) => (typeof end === 'string' ? path.endsWith(end) : end.test(path)));
+        assert.ok(change, String(end));
+        const by = { ...(await holder(berth, kindOf(change))), ways: { kept: async () => undefined } };
+        const before = await stateOf(database, by.id);
+        const [status] = await afterTheEnd(berth, database, [change], { by, way: 'kept', hold: 'transaction' });
+        assert.equal(status, kindOf(change) === 'key' ? 200 : 303, change.path);
+        assert.notEqual(await stateOf(database, by.id), before, change.path);
+      }
+    });
 });

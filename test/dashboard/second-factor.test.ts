@@ -53,7 +53,7 @@ test('a stolen session sets up no second factor: the password is asked for, but 
   for (const current_password of ['', 'wrong']) {
     const refused = await user.post(FACTOR, { secret: kept, code, current_password });
     assert.equal(refused.status, 422);
-    assert.match(refused.text, /Current password is wrong/);
+    assert.match(refused.text, /Your current password is wrong/);
     assert.ok(refused.text.includes(`<code>${secret}</code>`));
   }
   const done = await user.submit(FACTOR, { secret: kept, code, current_password: PASSWORD });

@@ -155,6 +155,8 @@ test('why there is no answer is said in words', async () => {
   const { admin, path } = place;
   for (const [url, words] of [
     ['http://127.0.0.1:1/', /Not accepted.*connection refused by 127\.0\.0\.1:1/s],
+    // As the URL has it: not the address behind the name, and no credentials.
+    ['http://user:secret@localhost:1/', /Not accepted.*Errorconnection refused by localhost:1Time/s],
     ['http://10.1.2.3/', /Nothing was sent.*destination 10\.1\.2\.3 is not allowed: webhooks go to public addresses/s],
   ] as const) {
     await place.setUrl(url);

@@ -41,6 +41,12 @@ export async function openSignedIn(
   return await browser.open({ ...options, origin: `https://127.0.0.1:${port}`, token });
 }
 
+/** Opens the main menu, which is folded up on a phone. */
+export async function openMenu(page: Page): Promise<void> {
+  const menu = page.getByRole('link', { name: 'Menu', exact: true });
+  if (await menu.isVisible()) await menu.click();
+}
+
 export async function startBrowser(): Promise<TestBrowser> {
   const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
   const browser = await chromium.launch({ executablePath: CHROMIUM, args });

@@ -107,7 +107,8 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
   };
 }
 
-async function cutOff(berth: TestBerth, directory: TestDirectory): Promise<void> {
+/** Leaves one partial file there, of 4 bytes. */
+export async function cutOff(berth: TestBerth, directory: TestDirectory): Promise<void> {
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);
   await session.write(await session.open('orders.csv', 'w'), 'half');

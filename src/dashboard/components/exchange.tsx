@@ -23,28 +23,44 @@ export const DeliveryState: FC<{ of: Delivery['state']; isReplayed?: boolean }> 
   </>
 );
 
+interface OutcomeProps {
+  readonly of: Pick<AttemptsTable, 'status' | 'error'>;
+  /** Of the delivery. */
+  readonly url: string;
+  readonly most: number;
+}
+
 /** The status, or why there is none. */
-export const Outcome: FC<{ of: Pick<AttemptsTable, 'status' | 'error'>; most: number }> = ({ of, most }) => {
+export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
   return of.error === null ? (
     <span class="quiet">no answer yet</span>
   ) : (
-    <Text of={clipped(reasonInWords(of.error), most)} />
+    <Text of={clipped(reasonInWords(of.error, url), most)} />
   );
 };
 
-/** Node's errors of connections, in words. */
+/** Node's errors of connections, in words; `HOST` is the receiver as the URL names it, never the address behind its name. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
-  [/^connect ECONNREFUSED (\S+).*$/, 'connection refused by $1'],
-  [/^connect ETIMEDOUT (\S+).*$/, '$1 did not answer in time'],
-  [/^connect E(?:HOST|NET)UNREACH (\S+).*$/, '$1 cannot be reached'],
+  [/^connect ECONNREFUSED\b.*$/, 'connection refused by HOST'],
+  [/^connect ETIMEDOUT\b.*$/, 'HOST did not answer in time'],
+  [/^connect E(?:HOST|NET)UNREACH\b.*$/, 'HOST cannot be reached'],
   [/^getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (\S+)$/, 'the host $1 was not found'],
   [/^(?:read ECONNRESET|socket hang up|Client network socket disconnected.*)$/, 'the receiver closed the connection'],
 ];
 
-function reasonInWords(error: string): string {
-  const [pattern, words] = REASONS.find(([each]) => each.test(error)) ?? [];
-  return pattern ? error.replace(pattern, words ?? '') : error;
+function reasonInWords(error: string, url: string): string {
+  const [pattern, words = ''] = REASONS.find(([each]) => each.test(error)) ?? [];
+  return pattern ? error.replace(pattern, words).replace('HOST', () => receiverIn(url)) : error;
+}
+
+/** Host and port: without credentials, and with the port that the scheme implies. */
+function receiverIn(url: string): string {
+  const parsed = URL.parse(url);
+  if (!parsed) return 'the receiver';
+  const { hostname, port, protocol } = parsed;
+  const implied = protocol === 'https:' ? '443' : '80';
+  return `${hostname}:${port === '' ? implied : port}`;
 }
 
 export const Duration: FC<{ of: Micros | null }> = ({ of }) => <>{of === null ? '' : `${(of / 1000).toFixed(1)} ms`}</>;
@@ -75,10 +91,10 @@ export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliv
   <Table
     caption="Newest first"
     columns={['File', 'State', 'Last answer', number('Attempts'), 'Created']}
-    rows={deliveries.map(({ id, filename, state, attempts, inserted_at, replayed_as }) => [
+    rows={deliveries.map(({ id, filename, url, state, attempts, inserted_at, replayed_as }) => [
       <Name of={clipped(filename, LISTED)} href={`${path}/deliveries/${id}`} />,
       <DeliveryState of={state} isReplayed={replayed_as !== null} />,
-      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} most={LISTED} />,
+      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} url={url} most={LISTED} />,
       attempts.length,
       <Time at={inserted_at} />,
     ])}
@@ -100,7 +116,7 @@ export const TrialResult: FC<{ trial: Trial }> = ({ trial: { request, answer } }
       <Facts
         of={{
           Result: answer.ok ? 'Accepted' : answer.isForbidden ? 'Nothing was sent' : 'Not accepted',
-          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} most={500} />,
+          [answer.status === null ? 'Error' : 'Status']: <Outcome of={answer} url={request.url} most={500} />,
           Time: <Duration of={answer.latency} />,
         }}
       />

@@ -244,11 +244,11 @@ const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   <Table
     caption="Newest first"
     columns={['File', 'Directory', 'State', 'Last answer', number('Attempts'), 'Created']}
-    rows={of.map(({ id, directory_id, directory, filename, state, attempts, inserted_at, replayed_as }) => [
+    rows={of.map(({ id, directory_id, directory, filename, url, state, attempts, inserted_at, replayed_as }) => [
       <Name of={clipped(filename, LISTED)} href={`/dashboard/directories/${directory_id}/webhook/deliveries/${id}`} />,
       <Name of={directory} href={`/dashboard/directories/${directory_id}`} />,
       <DeliveryState of={state} isReplayed={replayed_as !== null} />,
-      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} most={LISTED} />,
+      <Outcome of={attempts.at(-1) ?? { status: null, error: null }} url={url} most={LISTED} />,
       attempts.length,
       <Time at={inserted_at} />,
     ])}

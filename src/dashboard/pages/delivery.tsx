@@ -1,6 +1,7 @@
 /** One delivery: its exact body, what is known of its headers, each attempt; and sending it, or word of its file, again. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
+import { accountWebhook } from '../../directories/account-webhook.ts';
 import { announce } from '../../uploads/announce.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay } from '../../webhooks/replay.ts';
@@ -31,13 +32,21 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
     wholeDelivery(rules.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
   const listOf = (c: PageContext) => `${pathOf(c)}/webhook/deliveries`;
 
+  /** What signs today: without a URL of the directory, the account's secret. */
+  async function secretOf(c: PageContext): Promise<string> {
+    const { account_id, webhook_url, webhook_secret } = c.get('directory');
+    if (webhook_url !== null) return webhook_secret;
+    const { url, secret } = await accountWebhook(rules.database.reads, account_id);
+    return url === null || secret === null ? webhook_secret : secret;
+  }
+
   async function page(c: PageContext) {
     const delivery = await deliveryOf(c);
     return c.render(
       <DirectoryLayout tab="Webhook" page={`Delivery ${delivery.id.slice(0, 8)}`} done={DONE} problems={PROBLEMS}>
         <Summary of={delivery} list={listOf(c)} />
-        <Attempts of={delivery.attempts} />
-        <Request of={delivery} list={listOf(c)} secret={c.get('directory').webhook_secret} />
+        <Attempts of={delivery} />
+        <Request of={delivery} list={listOf(c)} secret={await secretOf(c)} />
       </DirectoryLayout>,
     );
   }
@@ -103,16 +112,16 @@ const Summary: FC<DeliveryProps> = ({ of: delivery, list }) => {
   );
 };
 
-const Attempts: FC<{ of: WholeDelivery['attempts'] }> = ({ of }) => (
+const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => (
   <Section title="Attempts">
-    {of.length === 0 && <p>No attempts yet.</p>}
-    {of.map((attempt) => (
+    {attempts.length === 0 && <p>No attempts yet.</p>}
+    {attempts.map((attempt) => (
       <>
         <h3>
           {attempt.number}. <Time at={attempt.started_at} />
         </h3>
         <p>
-          <Outcome of={attempt} most={500} /> <Duration of={attempt.latency_us} />
+          <Outcome of={attempt} url={url} most={500} /> <Duration of={attempt.latency_us} />
         </p>
         {attempt.status !== null && <Excerpt of={attempt.response} />}
       </>

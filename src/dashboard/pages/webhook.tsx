@@ -30,7 +30,7 @@ const LATEST = 5;
 
 const DONE = {
   saved: 'The URL is saved.',
-  removed: 'The URL is removed. Nothing is sent until you save another.',
+  removed: 'The URL is removed. Webhooks go to the account’s URL, if it has one.',
   renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
   activated: 'The new secret is active. The old one is no longer used.',
 };
@@ -127,7 +127,7 @@ const Url: FC<{ url: string | null; path: string; warning: string | undefined }>
         name="webhook_url"
         type="url"
         value={url ?? ''}
-        hint="Leave it empty to send nothing."
+        hint="Leave it empty to use the account’s URL, if it has one."
       />
       <button>Save</button>
     </Form>
@@ -140,7 +140,7 @@ const Url: FC<{ url: string | null; path: string; warning: string | undefined }>
           label="Remove URL"
           kind="danger"
           fields={{ webhook_url: '' }}
-          confirm="Nothing is sent until you save another URL."
+          confirm="Webhooks then go to the account’s URL, or nowhere if it has none."
         />
       </div>
     )}

@@ -101,8 +101,10 @@ export function createFollower(options: FollowerOptions): Follower {
     recorder.storyOf(jail).begin(session, writtenBy(pid, jail));
   }
 
-  function endDead({ jail, by }: SessionOf): void {
-    recorder.known(jail.id)?.end(by.pid, clock.now(), 'died');
+  function endDead(session: SessionOf): void {
+    const { jail, by } = session;
+    const story = recorder.known(jail.id);
+    if (story?.isLive(session)) story.end(by.pid, clock.now(), 'died');
     options.ended(jail);
   }
 
@@ -153,7 +155,7 @@ export function createFollower(options: FollowerOptions): Follower {
         !options.isRestoring(session.jail.sftp_username) && !isAliveStill(session);
       const dead = recorder.sessions().filter(isOver);
       await Promise.all([...new Set(dead.map(({ jail }) => jail))].map((jail) => heard(jail)));
-      for (const session of dead) if (has(session.jail, session.by.pid)) endDead(session);
+      for (const session of dead) endDead(session);
     },
   };
 }

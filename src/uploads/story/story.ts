@@ -239,6 +239,12 @@ export class Story {
     return this.#sessions.has(pid);
   }
 
+  /** Whether that session is live: the number of its process may be another session's by now. */
+  isLive({ by, openedAt }: SessionStart): boolean {
+    const session = this.#sessions.get(by.pid);
+    return session !== undefined && session.openedAt === openedAt;
+  }
+
   /** The session has left an upload under a temporary name. False when it is over. */
   leavesTemporary(pid: number): boolean {
     const session = this.#sessions.get(pid);
@@ -267,6 +273,8 @@ export class Story {
 
   #interpret({ at, pid, event }: ReadLine): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'said');
+    // One that was taken for dead goes on.
+    if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined });
     const session = this.#sessions.get(pid);
     if (!session) return;
     switch (event.kind) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBerth } from '../../support/berth.ts';
-import { PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { openMenu, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
 import { scratch } from '../../support/scratch.ts';
 import { invited, PASSWORD } from '../../support/users.ts';
 
@@ -26,6 +26,7 @@ test('a link leads in, and its token goes nowhere; a wrong password is told of, 
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     for (const referrer of await Promise.all(referrers)) assert.ok(!referrer?.includes(token), String(referrer));
+    await openMenu(page);
     await page.getByRole('button', { name: 'Sign out' }).click();
     // Going on at once would call the request off.
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { startBerth, type TestBerth } from '../../support/berth.ts';
-import { PHONE, startBrowser, WIDE } from '../../support/browser.ts';
+import { openMenu, PHONE, startBrowser, WIDE } from '../../support/browser.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { sftp } from '../../support/openssh-client.ts';
 import { until } from '../../support/poll.ts';
@@ -79,12 +79,6 @@ async function getIn(page: Page, link: string): Promise<void> {
   await page.getByLabel('Code').fill(code);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
-}
-
-/** On a phone it is folded up. */
-async function openMenu(page: Page): Promise<void> {
-  const menu = page.getByRole('link', { name: 'Menu', exact: true });
-  if (await menu.isVisible()) await menu.click();
 }
 
 async function go(page: Page, name: string): Promise<void> {

@@ -19,10 +19,11 @@ supervise() {
   [[ ${1:-} != --watch ]] || restart_on_change
 }
 
-# keep_serve: its keeper holds the transfer log's sockets, so that they outlive each serve.
+# keep_serve: its keeper holds the transfer log's sockets, so that they outlive each serve. The second log-sockets makes others for
+# a serve that finds the jails' disk changed.
 keep_serve() {
   keeper_by=("$project/scripts/lib/log-sockets")
-  keep serve "$project/scripts/lib/run" "$node" serve
+  keep serve "$project/scripts/lib/log-sockets" "$project/scripts/lib/run" "$node" serve
   keeper_by=()
 }
 

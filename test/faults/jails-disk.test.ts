@@ -5,17 +5,23 @@ import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { checkFolders } from '../../src/doctor/checks/folders.ts';
 import { systemClock } from '../../src/clock.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepare } from '../../src/prepare.ts';
-import { isJailDiskThere } from '../../src/sftp/jail-disk.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
+import { claimJailDisk, isJailDiskThere } from '../../src/sftp/jail-disk.ts';
+import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+
+const LOG_SOCKETS = fileURLToPath(new URL('../../scripts/lib/log-sockets', import.meta.url));
+
+/** Says how many of the transfer log's sockets it has, and which file the first one is. */
+const SAY = `set -- $BERTH_LOG_SOCKETS; echo $# $(stat -c %i "$BERTH_JAIL_DIR/.berth/kept-1.sock" 2>/dev/null)`;
 
 const silent = createLog('silent');
 
@@ -153,3 +159,40 @@ test('a disk that goes while berth runs: no file counts as removed, no jail is m
 async function health(berth: TestBerth): Promise<number> {
   return (await berth.send('GET', '//healthz')).status;
 }
+
+test('sockets that outlive serve are made on the disk of the jails only, and made anew where a copy of it is', async () => {
+  using place = scratch();
+  using disk = diskOf(place);
+  const { jailDir, stateDir } = place.config;
+  const env = { PATH: process.env['PATH'], BERTH_STATE_DIR: stateDir, BERTH_JAIL_DIR: jailDir };
+  /** The same sockets for several commands, as the keeper has them. */
+  const say = (...between: readonly string[]): string[] => {
+    const script = [SAY, ...between.flatMap((command) => [command, SAY])]
+      .map((command, index) => (index % 2 === 0 ? `"$0" sh -c '${command}'` : command))
+      .join('\n');
+    const output = execFileSync(LOG_SOCKETS, ['sh', '-euc', script, LOG_SOCKETS], { env, encoding: 'utf8' });
+    return output.trimEnd().split('\n');
+  };
+  assert.deepEqual(say(), ['0'], 'nobody has said yet that it is the disk');
+  assert.deepEqual(readdirSync(jailDir), []);
+  disk.mount();
+  const paths = pathsOf(place.config);
+  prepareFolders(paths);
+  await claimJailDisk(paths, 'the disk');
+  const [first = '', again] = say(':');
+  assert.match(first, /^64 \d+$/);
+  assert.equal(again, first);
+  disk.unmount();
+  assert.deepEqual(say(), ['0']);
+  assert.deepEqual(readdirSync(jailDir), []);
+  disk.mount();
+  const copy = `cp -a "${disk.disk}" "${disk.disk}.copy" && mount --bind "${disk.disk}.copy" "${jailDir}"`;
+  const back = `umount --lazy "${jailDir}"`;
+  const [mounted, away, returned, copied] = say(back, `mount --bind "${disk.disk}" "${jailDir}"`, copy);
+  assert.match(mounted ?? '', /^64 /);
+  assert.equal(away, '0');
+  assert.equal(returned, mounted);
+  assert.match(copied ?? '', /^64 /);
+  assert.notEqual(copied, mounted);
+  execFileSync('umount', ['--lazy', jailDir]);
+});

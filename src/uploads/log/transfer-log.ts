@@ -6,7 +6,7 @@
  * them. Sockets that were inherited outlive this process: lines wait in them for the next one. Sockets of its own are new
  * with each start; until a jail is linked to one, what its sessions do is not heard.
  */
-import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../errors.ts';
@@ -67,9 +67,10 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
   const { corner, journal, jailDir, inherited, log } = options;
   mkdirSync(corner, { recursive: true });
   chmodSync(corner, 0o700);
-  const isInherited = inherited.length > 0;
-  const sockets: readonly LogSocket[] = isInherited
-    ? inherited.map((fd, index) => ({ fd, path: join(corner, `kept-${index + 1}.sock`) }))
+  const areGiven = inherited.length > 0;
+  const isInherited = areGiven && areTheSame(corner, journal);
+  const sockets: readonly LogSocket[] = areGiven
+    ? inherited.map((fd, index) => ({ fd, path: keptSocket(corner, index) }))
     : ownSockets(corner);
   const paths = sockets.map(({ path }) => path);
   const workerData: WorkerData = { sockets, journal, jailDir };
@@ -167,4 +168,23 @@ function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
   return value >>> 0;
+}
+
+/**
+ * Whether the sockets that were given are those that the process before this one had: a stop on purpose closes them, and lines
+ * were lost until there were new ones. Notes them for the next process.
+ */
+function areTheSame(corner: string, journal: string): boolean {
+  const there = lstatSync(keptSocket(corner, 0), { throwIfNoEntry: false });
+  if (!there) return false;
+  const note = `${journal}.sockets`;
+  const known = existsSync(note) ? readFileSync(note, 'utf8') : '';
+  const now = `${there.dev}-${there.ino}`;
+  if (known === now) return true;
+  writeFileSync(note, now, { mode: 0o600 });
+  return false;
+}
+
+function keptSocket(corner: string, index: number): string {
+  return join(corner, `kept-${index + 1}.sock`);
 }

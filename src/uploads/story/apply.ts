@@ -51,7 +51,8 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (!stat || (await isAnother(operation, stat, directory))) {
     // It may have been renamed or removed by a request that is yet to be heard.
     if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
-    return byTheLog(operation, row, directory);
+    const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
+    return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, row, directory);
   }
   if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
   if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
@@ -85,17 +86,27 @@ async function isAnother({ end, file }: Put, stat: FileStat, directory: Director
   if (expected === stat.size_bytes && inode !== undefined) return false;
   const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
-  const placement = await directory.files.placementOf(stat);
-  return placement !== undefined && isSame(placement, stat);
+  return isPlaced(stat, undefined, directory);
 }
 
 /** The API has replaced the file since, or it was found before the log was heard: then it has been announced. */
-async function outdated({ path, end }: Put, row: FileRow, directory: DirectoryInTransaction): Promise<Outcome> {
-  const wasFound = row.source === 'disk' && row.state !== 'placed';
-  if (!wasFound && end.isComplete && !directory.world.isTemporary(path)) {
+async function outdated(
+  { path, end }: Put,
+  row: FileRow | undefined,
+  directory: DirectoryInTransaction,
+): Promise<Outcome> {
+  const wasFound = row?.source === 'disk' && row.state !== 'placed';
+  if (!wasFound && end.isComplete && !end.isUnproven && !directory.world.isTemporary(path)) {
     await directory.announce(announcement(path, end, end.bytes ?? end.written), undefined);
   }
   return 'done';
+}
+
+/** Whether the API has put that file there. */
+async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: DirectoryInTransaction): Promise<boolean> {
+  if (row?.state === 'placed' && isSame(row, stat)) return true;
+  const placement = await files.placementOf(stat);
+  return placement !== undefined && isSame(placement, stat);
 }
 
 /** Whether somebody wrote the file after that upload had ended. */

@@ -53,7 +53,7 @@ export function bootedBy(boot: UncleanBoot, now: Micros): Micros {
   return Math.max(boot.at, now - (uptime() - boot.uptime) * SECOND);
 }
 
-/** A container begins anew without a boot of the machine: its first process is another. */
+/** A container starts without a boot of the machine: its first process is another. */
 function kernelsBoot(): string {
   const id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   const stat = readFileSync('/proc/1/stat', 'latin1');

@@ -62,6 +62,7 @@ export async function replayThese(
   ids: readonly string[],
 ): Promise<number> {
   const count = await database.db.transaction().execute(async (tx) => {
+    await verifyAsker(tx, target.asker);
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
     const now = clock.now();

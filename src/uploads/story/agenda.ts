@@ -171,3 +171,10 @@ export function pathsOf(operation: Operation): readonly FilePath[] {
       return [];
   }
 }
+
+/** Whether the file that was synced is the one seen now, with the same size. */
+export function isSynced({ synced }: Task | Look, stat: FileStat): boolean {
+  return (
+    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
+  );
+}

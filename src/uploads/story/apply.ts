@@ -5,7 +5,7 @@
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
-import type { Task } from './agenda.ts';
+import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
 import { isLike } from './lost.ts';
 import type { End, Ending, Move, Put, Remove } from './operations.ts';
@@ -291,12 +291,6 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
     if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
   }
   return rows.length === STEP ? { again: '' } : 'done';
-}
-
-function isSynced({ synced }: Task, stat: FileStat): boolean {
-  return (
-    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
-  );
 }
 
 function announcement(path: FilePath, { at, by: session, openedAt }: Ending, bytes: number) {

@@ -5,7 +5,7 @@
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, UNSEEN } from '../record/file-stat.ts';
-import type { Look } from './agenda.ts';
+import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { TrackedFile } from './operations.ts';
@@ -215,10 +215,4 @@ function timeSince(look: Look, stat: FileStat | undefined, now: number): number 
     look.isUnexplained = false;
   }
   return now - look.still.since;
-}
-
-function isSynced({ synced }: Look, stat: FileStat): boolean {
-  return (
-    synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes
-  );
 }

@@ -100,8 +100,9 @@ export interface PublicKeysTable {
 /**
  * `uploaded`: complete and announced, what the uploads list shows. `waiting`: closed under a temporary name.
  * `partial`: its connection died, or it was seen incomplete. `placed`: the API has put it there, for the customer.
+ * `checking`: complete, and announced once it has passed the check (checks/).
  */
-export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed';
+export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed' | 'checking';
 
 export interface FilesTable {
   /** The upload's id, new with each upload of the same name. */
@@ -170,11 +171,14 @@ export interface AttemptsTable {
 
 /**
  * `uploaded`: complete, as the webhook says. `upload-dropped`, `download-dropped`: the handle went without a close.
+ * `received`: complete, and to be checked before it is announced; `uploaded` or `rejected` follows.
  * The others are what their names say.
  */
 export const TRANSFER_EVENTS = [
   'session-opened',
   'session-closed',
+  'received',
+  'rejected',
   'uploaded',
   'upload-dropped',
   'downloaded',
@@ -205,6 +209,8 @@ export interface TransfersTable {
   bytes: number | null;
   /** When the file, or for `session-closed` the session, was opened; null when nobody saw it. */
   began_at: Micros | null;
+  /** What the checker said of a file that it rejected. */
+  reason: string | null;
 }
 
 /** What an account can follow (`history/events.ts`). Complete in itself, as transfers are. */
@@ -248,6 +254,7 @@ export type AuditAction =
   | 'replay'
   | 'announce'
   | 'announce-partial'
+  | 'release-file'
   | 'test'
   | 'show-secret'
   | 'create-key'
@@ -284,6 +291,28 @@ export interface PlacementsTable {
   mtime: Micros;
   size_bytes: number;
   inserted_at: Micros;
+}
+
+/**
+ * Files that the checker has rejected, in a folder of berth's own. A row goes with its file, or when that is an upload
+ * after all.
+ */
+export interface QuarantineTable {
+  /** The upload's, and the name of the file there. */
+  id: string;
+  directory_id: string;
+  /** The machine that has the file. */
+  node: string;
+  /** Where it was, as `files.path`. */
+  path: Buffer;
+  size_bytes: number;
+  inode: number;
+  mtime: Micros;
+  /** What the checker said. */
+  reason: string;
+  rejected_at: Micros;
+  /** An operator has released it: it goes back to its path and is announced. */
+  released_at: Micros | null;
 }
 
 /** Answers kept for an Idempotency-Key, for 24 h. */
@@ -328,6 +357,7 @@ export interface Tables extends UserTables, NodeTables {
   events: EventsTable;
   event_sequences: EventSequencesTable;
   account_webhooks: AccountWebhooksTable;
+  quarantine: QuarantineTable;
   audit: AuditTable;
   placements: PlacementsTable;
   kept_answers: KeptAnswersTable;

@@ -29,6 +29,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   replay: 'webhooks replayed',
   announce: 'file announced again',
   'announce-partial': 'partial file announced',
+  'release-file': 'file released from the check',
   test: 'webhook tried',
   'show-secret': 'webhook secret looked at',
   'create-key': 'API key created',

@@ -52,6 +52,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return 'announced a file again';
     case 'announce-partial':
       return `announced the unfinished file ${quoted(file?.to)}`;
+    case 'release-file':
+      return `released the file ${quoted(file?.to)}`;
     case 'test':
       return 'sent a test webhook';
     case 'show-secret':

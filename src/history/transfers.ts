@@ -2,7 +2,7 @@
 import type { Insertable, Transaction } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
-import type { Tables, TransfersTable } from '../db/schema.ts';
+import type { Tables, TransferEvent, TransfersTable } from '../db/schema.ts';
 import type { DailyUploadsTable, DirectoryDaysTable } from '../db/schema-users.ts';
 
 export type Transfer = Insertable<TransfersTable>;
@@ -20,6 +20,7 @@ const insert = compiled<Transfer>()((db, p) =>
     from_path: p('from_path') ?? null,
     bytes: p('bytes') ?? null,
     began_at: p('began_at') ?? null,
+    reason: p('reason') ?? null,
   }),
 );
 
@@ -56,10 +57,14 @@ const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
     .where('at', '=', p('at')),
 );
 
+/** An upload that was received has been followed, whether or not it has been announced since. */
+const SAME: Partial<Record<TransferEvent, TransferEvent>> = { received: 'uploaded' };
+const kindOf = (event: TransferEvent): TransferEvent => SAME[event] ?? event;
+
 /** Whether the history has that already. */
 export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promise<boolean> {
   const rows = await ofThatTime.all(tx, row);
-  return rows.some(({ event, path }) => event === row.event && path === (row.path ?? null));
+  return rows.some(({ event, path }) => kindOf(event) === kindOf(row.event) && path === (row.path ?? null));
 }
 
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {

@@ -48,6 +48,8 @@ function ofChange(row: AuditRow): Happening {
 const EVENTS: Readonly<Record<TransferEvent, string>> = {
   'session-opened': 'session begins',
   'session-closed': 'session ends',
+  received: 'received, to be checked',
+  rejected: 'rejected',
   uploaded: 'uploaded',
   'upload-dropped': 'upload cut off',
   downloaded: 'downloaded',

@@ -7,7 +7,14 @@ export interface FileChanges {
   watch(directoryId: string, changed: () => void): () => void;
 }
 
-const CHANGING: ReadonlySet<TransferEvent> = new Set(['uploaded', 'upload-dropped', 'renamed', 'removed']);
+const CHANGING: ReadonlySet<TransferEvent> = new Set([
+  'received',
+  'rejected',
+  'uploaded',
+  'upload-dropped',
+  'renamed',
+  'removed',
+]);
 
 /** `committed` is told what each commit has put into the history. */
 export function createFileChanges(): FileChanges & { committed(rows: readonly Transfer[]): void } {

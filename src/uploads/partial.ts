@@ -16,14 +16,14 @@ import { BerthError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
-import { enqueue } from '../webhooks/outbox.ts';
+import { type ArrivalState, arrivalState, arrive } from './arrival.ts';
 import { changed, gone, inUse } from './content.ts';
 import type { Durable } from './disk/durable.ts';
 import { displayName, type FilePath, type FilesRoot, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
 import { Files } from './record/files.ts';
 import { type FileStat, fileStat, isSame } from './record/file-stat.ts';
-import { type HistoryRow, historyRow } from './record/history.ts';
+import type { HistoryRow } from './record/history.ts';
 import type { UploadRow } from './upload-list.ts';
 
 /** A literal, so that the index of just these can be used. */
@@ -103,13 +103,15 @@ export interface AnnounceOptions {
   caughtUp(jail: Jail): Promise<void>;
   /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
   isHeldNow(directoryId: string, inode: number): boolean;
+  /** Whether uploads are checked before they are announced; false when left out. */
+  readonly isChecked?: boolean | undefined;
   /** Nothing seems to be at a path where something is recorded. */
   missing(jail: Jail, path: FilePath): void;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
 
-export type AnnouncePartial = (target: Target, fileId: string) => Promise<UploadRow>;
+export type AnnouncePartial = (target: Target, fileId: string) => Promise<UploadRow & { readonly state: ArrivalState }>;
 
 /**
  * Makes a partial file an upload as if it had arrived now.
@@ -134,7 +136,7 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
       const stat = statOf(root, row.path);
       if (!stat || !isSame(row, stat)) throw changed();
       if (isHeldNow(directory.id, stat.inode)) throw inUse();
-      const announced = await record(tx, options.clock, await liveDirectory(tx, target), row, target);
+      const announced = await record(tx, options, await liveDirectory(tx, target), row, target);
       return { value: announced, destinations: announced.destinations };
     });
     recorded(history);
@@ -149,7 +151,7 @@ function statOf(root: string, path: Buffer): FileStat | undefined {
 
 async function record(
   tx: Transaction<Tables>,
-  clock: Clock,
+  { clock, isChecked = false }: AnnounceOptions,
   directory: DirectoriesTable,
   row: FilesTable,
   { asker }: Target,
@@ -157,20 +159,16 @@ async function record(
   const at = clock.now();
   const path = pathOf(row.path);
   const files = new Files(tx, directory.id);
-  const upload = await files.update(row, { state: 'uploaded', uploaded_at: at, session_pid: null });
-  files.announced({ at });
+  const state = arrivalState({ isChecked });
+  const upload = { ...(await files.update(row, { state, uploaded_at: at, session_pid: null })), state };
+  const place = { tx, directory, files, isChecked };
+  const { history, destinations } = await arrive(place, { path, at, bytes: row.size_bytes }, upload);
   await files.flush();
+  await insertTransfers(tx, [history.row]);
   const filename = displayName(path);
-  const event = { directory, uploadId: row.id, filename, sizeBytes: row.size_bytes, uploadedAt: at };
-  const destinations = await enqueue(tx, event);
-  const history = [historyRow(directory, { event: 'uploaded', path, at, bytes: row.size_bytes })];
-  await insertTransfers(
-    tx,
-    history.map((each) => each.row),
-  );
   const details = { file: { from: filename, to: filename } };
   if (asker) await insertAudit(tx, asker, { action: 'announce-partial', at, directory, details });
-  return { upload, history, destinations };
+  return { upload, history: [history], destinations };
 }
 
 /** Locked inside a transaction. @throws {BerthError} `upload_not_found`. */

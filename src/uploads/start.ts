@@ -62,6 +62,8 @@ export interface UploadsOptions {
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
   readonly sync: boolean;
+  /** Whether uploads are checked before they are announced; false when left out. */
+  readonly isChecked?: boolean | undefined;
   readonly firstUid: number;
   /** With more directories than this, not all of them are watched. */
   readonly watchLimit: number;
@@ -149,6 +151,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     log,
     node: options.node,
     isTemporary: temporaryNames(options.tempNames),
+    isChecked: options.isChecked,
     transact: options.transact,
     provenFrom: options.uncleanBoot?.at,
     doubts,

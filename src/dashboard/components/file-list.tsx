@@ -19,6 +19,7 @@ const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   waiting: 'temporary name',
   partial: 'incomplete',
   placed: 'put here for download',
+  checking: 'being checked',
 };
 
 interface FileListProps {

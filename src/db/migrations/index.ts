@@ -10,6 +10,7 @@ import * as quotasOfNodes from './007-quotas-of-nodes.ts';
 import * as security from './009-security.ts';
 import * as events from './010-api.ts';
 import * as dashboardPages from './012-dashboard.ts';
+import * as checks from './013-checks.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -22,4 +23,5 @@ export const migrations: Record<string, Migration> = {
   '009-security': security,
   '010-api': events,
   '012-dashboard': dashboardPages,
+  '013-checks': checks,
 };

@@ -13,6 +13,11 @@ import { type FileStat, UNSEEN_INODE, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
 
+/** Whether somebody outside knows the file by its name: that of an upload is told when it is announced. */
+export function isKnownByName({ state }: Pick<FileRow, 'state'>): boolean {
+  return state !== 'waiting' && state !== 'checking';
+}
+
 /** A literal, so that the index of just these can be used. */
 const WAITING = sql.lit('waiting' as const);
 

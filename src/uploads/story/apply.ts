@@ -3,7 +3,7 @@
  * they disagree the log's order stands, and the paths are looked at (`look.ts`).
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
-import type { FileRow } from '../record/files.ts';
+import { type FileRow, isKnownByName } from '../record/files.ts';
 import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
 import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
@@ -97,7 +97,7 @@ async function outdated(
 ): Promise<Outcome> {
   const wasFound = row?.source === 'disk' && row.state !== 'placed';
   if (!wasFound && end.isComplete && !end.isUnproven && !directory.world.isTemporary(path)) {
-    await directory.announce(announcement(path, end, end.bytes ?? end.written), undefined);
+    await directory.arrived(announcement(path, end, end.bytes ?? end.written), undefined);
   }
   return 'done';
 }
@@ -151,14 +151,14 @@ async function putUpload(
       path: bytesOf(path),
       // The same upload again, after a crash.
       ...(row?.uploaded_at === end.at && { id: row.id }),
-      state: isWaiting ? 'waiting' : 'uploaded',
+      state: isWaiting ? 'waiting' : directory.arrivalState,
       uploaded_at: end.at,
       source: 'log',
       session_pid: isWaiting ? end.by.pid : null,
     },
     row,
   );
-  if (!isWaiting) await directory.announce(announcement(path, end, stat.size_bytes), written);
+  if (!isWaiting) await directory.arrived(announcement(path, end, stat.size_bytes), written);
 }
 
 /** The connection died, or the server refused a write. */
@@ -235,11 +235,11 @@ async function moveFile(
   }
   if (replaced && replaced.id !== row.id) await directory.forget(replaced);
   if (isFinal) {
-    const values = { path: bytesOf(to), state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
-    await directory.announce(about, await files.update(row, values));
+    const values = { path: bytesOf(to), uploaded_at: operation.at, session_pid: null };
+    await directory.arrived(about, await files.update(row, { ...values, state: directory.arrivalState }));
   } else {
     await files.update(row, { path: bytesOf(to) });
-    if (row.state !== 'waiting') await directory.record({ ...about, event: 'renamed' });
+    if (isKnownByName(row)) await directory.record({ ...about, event: 'renamed' });
   }
   if (!arrived || !isSame(row, arrived)) {
     requests.look(to, SOON_MS);
@@ -284,9 +284,9 @@ async function endSession(operation: End, directory: DirectoryInTransaction): Pr
   const rows = await files.waitingFor(operation.by.pid, STEP);
   for (const row of rows) {
     const path = pathOf(row.path);
-    const values = { state: 'uploaded', uploaded_at: operation.at, session_pid: null } as const;
+    const values = { state: directory.arrivalState, uploaded_at: operation.at, session_pid: null };
     const about = { ...by(operation), path, bytes: row.size_bytes };
-    await directory.announce(about, await files.update(row, values));
+    await directory.arrived(about, await files.update(row, values));
     const stat = directory.fileAt(path);
     if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
   }

@@ -1,16 +1,16 @@
 /** One directory inside one transaction: its rows, its disk, and what the transaction adds to the history and the outbox. */
 import type { Micros } from '../../clock.ts';
-import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
-import type { DirectoriesTable, Tables } from '../../db/schema.ts';
-import { displayName, type FilePath } from '../file-path.ts';
+import type { Tables } from '../../db/schema.ts';
+import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
+import type { FilePath } from '../file-path.ts';
 import { type FileRow, Files } from '../record/files.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
 import { type HistoryRow, historyRow, type Repeating, unrecorded } from '../record/history.ts';
 import type { Lost } from './lost.ts';
 import type { Announcement, Ending, TrackedFile } from './operations.ts';
 
-export type UploadDirectory = UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
+export type UploadDirectory = Place['directory'];
 
 /** What a file looks like to lstat(2). */
 export interface Found {
@@ -35,6 +35,8 @@ export interface Requests {
 export interface WorldOfDirectory {
   lstat(path: FilePath): Found | undefined;
   isTemporary(path: FilePath): boolean;
+  /** Whether uploads are checked before they are announced. */
+  readonly isChecked: boolean;
   /** False while the disk of the jails is not mounted. */
   isDiskThere(): boolean;
   /** What the story knows of a path. */
@@ -90,20 +92,20 @@ export class DirectoryInTransaction {
     return news.length === 0;
   }
 
-  /** An upload is complete: history, webhook, and the time of the directory's last upload. */
-  async announce(upload: Announcement, row: FileRow | undefined): Promise<void> {
+  /** The state of the row of an upload that is complete. */
+  get arrivalState(): ArrivalState {
+    return arrivalState(this.world);
+  }
+
+  /** An upload is complete, and has a row in that state if its file is there: it is announced, or checked first. */
+  async arrived(upload: Announcement, row: FileRow | undefined): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
     if (!news) return;
-    this.files.announced(upload);
-    this.history.push(historyRow(this.row, news));
-    const event = {
-      directory: this.row,
-      uploadId: row?.id ?? null,
-      filename: displayName(upload.path),
-      sizeBytes: upload.bytes,
-      uploadedAt: upload.at,
-    };
-    this.destinations.push(...(await enqueue(this.#tx, event)));
+    const { isChecked } = this.world;
+    const place = { tx: this.#tx, directory: this.row, files: this.files, isChecked };
+    const { history, destinations } = await arrive(place, upload, row);
+    this.history.push(history);
+    this.destinations.push(...destinations);
   }
 
   async record(event: Announcement & { readonly event: 'upload-dropped' | 'renamed' | 'removed' }): Promise<void> {

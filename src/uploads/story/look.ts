@@ -3,7 +3,7 @@
  * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
-import type { FileRow } from '../record/files.ts';
+import { type FileRow, isKnownByName } from '../record/files.ts';
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, UNSEEN } from '../record/file-stat.ts';
 import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
@@ -88,8 +88,13 @@ async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransac
   const isAbandoned = row.state === 'waiting' && (row.session_pid === null || !world.pids().includes(row.session_pid));
   if (!isAbandoned) return 'settled';
   const at = world.now;
-  const written = await files.update(row, { ...stat, state: 'uploaded', uploaded_at: at, session_pid: null });
-  await directory.announce({ path: pathOf(row.path), at, bytes: stat.size_bytes }, written);
+  const written = await files.update(row, {
+    ...stat,
+    state: directory.arrivalState,
+    uploaded_at: at,
+    session_pid: null,
+  });
+  await directory.arrived({ path: pathOf(row.path), at, bytes: stat.size_bytes }, written);
   return 'settled';
 }
 
@@ -121,10 +126,10 @@ async function elsewhere(
     if (isFinal && !isSynced(look, stat)) return { wait: 'sync' };
     if (row) await directory.forget(row);
     const about = { path, from: pathOf(twin.path), at: world.now, bytes: stat.size_bytes };
-    const values = isFinal ? ({ state: 'uploaded', uploaded_at: world.now, session_pid: null } as const) : {};
+    const values = isFinal ? { state: directory.arrivalState, uploaded_at: world.now, session_pid: null } : {};
     const written = await files.update(twin, { ...stat, ...values, path: bytesOf(path) });
-    if (isFinal) await directory.announce(about, written);
-    else if (twin.state !== 'waiting') await directory.record({ ...about, event: 'renamed' });
+    if (isFinal) await directory.arrived(about, written);
+    else if (isKnownByName(twin)) await directory.record({ ...about, event: 'renamed' });
     return 'settled';
   }
   const removed = world.lost.rowOf(of.id, stat);
@@ -180,9 +185,9 @@ async function unexplained(
     await files.put({ ...values, state: 'waiting', session_pid: pid }, row);
     directory.requests.waits(pid, path);
   } else {
-    const written = await files.put({ ...values, state: 'uploaded', session_pid: null }, row);
+    const written = await files.put({ ...values, state: directory.arrivalState, session_pid: null }, row);
     const openedAt = end?.openedAt;
-    await directory.announce({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
+    await directory.arrived({ path, at: uploaded_at, by: end?.by, openedAt, bytes: stat.size_bytes }, written);
   }
   return 'settled';
 }

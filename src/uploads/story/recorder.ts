@@ -169,9 +169,8 @@ export class Recorder {
     const taken: Taken<Work>[] = [];
     let left = BATCH;
     // A directory that is alone need not leave room for others.
-    const works = Array.from(this.#now);
-    const turn = Math.max(TURN, Math.floor(BATCH / works.length));
-    for (const work of works) {
+    const turn = Math.max(TURN, Math.floor(BATCH / this.#now.size));
+    for (const work of Array.from(this.#now)) {
       if (left <= 0) break;
       this.#now.delete(work);
       const each = this.#take(work, Math.min(turn, left), now);
@@ -312,11 +311,12 @@ export class Recorder {
   }
 
   #worldOf({ jail, story }: Work, now: Micros): WorldOfDirectory {
-    const { world, isTemporary, doubts } = this.#options;
+    const { world, isTemporary, isChecked = false, doubts } = this.#options;
     return {
       lstat: (path) => world.lstat(jail, path),
       isDiskThere: () => world.isDiskThere(),
       isTemporary,
+      isChecked,
       trackedAt: (path) => story.fileAt(path),
       pids: () => story.pids(),
       lost: this.#lost,

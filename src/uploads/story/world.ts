@@ -32,6 +32,8 @@ export interface RecorderOptions {
   /** Whose directories these are. */
   readonly node: string;
   readonly isTemporary: IsTemporary;
+  /** Whether uploads are checked before they are announced. */
+  readonly isChecked?: boolean | undefined;
   readonly transact: Transact;
   /** What was closed before may not have reached the disk: the machine went down since. */
   readonly provenFrom?: Micros | undefined;

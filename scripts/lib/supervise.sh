@@ -1,15 +1,21 @@
-# Runs sshd and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
+# Runs sshd with its log and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
 # other: sshd serves logins and uploads while serve is away. Uses say.sh and ports.sh; needs $project, $node and the settings.
 
 # supervise [--watch]: begins; returns once both are told to run. With --watch, serve starts again when its sources change.
 supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
-  rm -f "$BERTH_RUNTIME_DIR"/{sshd,serve}.pid
+  local log=$BERTH_RUNTIME_DIR/sshd-log/socket
+  rm -f "$BERTH_RUNTIME_DIR"/{sshd-log,sshd,serve}.pid "$log"
   trap 'end_all; exit 0' INT TERM
   trap end_all EXIT
-  keep sshd sh "$project/openssh/in-namespace" "$BERTH_STATE_DIR/sshd" \
-    /usr/sbin/sshd -D -e -f "$BERTH_STATE_DIR/sshd/sshd_config"
+  keep sshd-log "$project/scripts/lib/sshd-log"
+  for _ in {1..100}; do
+    [[ ! -S $log ]] || break
+    pause 0.1
+  done
+  keep sshd sh "$project/openssh/in-namespace" --log "$log" "$BERTH_STATE_DIR/sshd" \
+    /usr/sbin/sshd -D -f "$BERTH_STATE_DIR/sshd/sshd_config"
   # A 201 says that the login works, so sshd listens first, or has had ten seconds.
   for _ in {1..100}; do
     [[ -z $(listening_inode "$BERTH_SFTP_PORT") ]] || break
@@ -63,9 +69,9 @@ end_all() {
   trap - EXIT
   say 'stopping; uploads that are under way stay unfinished'
   [[ -z $watcher ]] || kill "$watcher" 2>/dev/null || true
-  # serve hears how the sessions end, so it goes last.
+  # serve hears how the sessions end, so it goes after sshd; the log has the last words of both.
   local keeper
-  for keeper in "${keepers[@]}"; do
+  for keeper in "${keepers[@]:1}" "${keepers[0]}"; do
     [[ $keeper != "$serve_keeper" ]] || "$project/scripts/lib/end-sessions"
     kill -TERM "$keeper" 2>/dev/null || true
     wait "$keeper" 2>/dev/null || true

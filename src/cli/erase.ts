@@ -52,7 +52,7 @@ export function eraseCommand(invocation: Invocation): Command {
 /** What no command of berth can take back. */
 const REMAINS = [
   'It is still in backups that were made before (berth-backup.timer keeps 14), and in berth.db.before-* beside the database.',
-  "sshd's lines are in the journal for as long as that keeps them: journalctl --vacuum-time=30d removes older ones.",
+  "sshd's lines are in the journal for as long as that keeps them: journalctl --vacuum-time=30d removes older ones. In a container they are in sshd-log/ of BERTH_STATE_DIR.",
   'Receivers of webhooks have what they were sent. The SFTP username stays reserved, so that nobody else is given it.',
 ];
 

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { DAY, type Micros } from '../clock.ts';
 import { OperatorError } from '../errors.ts';
 import { explain, explainAddress, type Known } from '../reports/explain.ts';
+import { sshdLogOf } from '../reports/sshd-log-source.ts';
 import type { Happening } from '../reports/timeline.ts';
 import { escaped, shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
@@ -14,7 +15,7 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 const HELP = `
 Logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with who made
 them, in order of time. Of a deleted directory the history is there for BERTH_HISTORY_DAYS: name it by its id or username.
-Refused logins come from sshd's log in the journal.
+Refused logins come from sshd's log: the journal, or in a container and a trial the folder sshd-log in BERTH_STATE_DIR.
 
 Examples:
   berth explain acme-corp-x7k2m9qa --since 2h
@@ -75,9 +76,11 @@ export function explainCommand({ config, clock, print }: Invocation): Command {
       if ((name === undefined) === (address === undefined)) {
         throw new OperatorError('name a directory or give --address IP, one of the two');
       }
+      const settings = config();
+      const log = sshdLogOf(settings);
       const { directory, happenings, notes } = await (name === undefined
-        ? explainAddress(address ?? '', span)
-        : withDatabase(config(), (database) => explain(database, name, span)));
+        ? explainAddress(log, address ?? '', span)
+        : withDatabase(settings, (database) => explain({ database, log }, name, span)));
       if (json) return print(JSON.stringify({ directory, events: happenings.map(STYLE.json), notes }));
       print(
         escaped(

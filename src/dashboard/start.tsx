@@ -12,6 +12,7 @@ import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
 import type { MayReach } from '../http/warnings.ts';
 import type { Log } from '../log.ts';
 import type { LoginLog } from '../reports/login-log.ts';
+import type { SshdLog } from '../reports/sshd-log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
@@ -66,6 +67,7 @@ export interface DashboardDependencies {
   readonly hostKeys: () => Promise<PublicHostKeys>;
   readonly sessions: LiveSessions;
   readonly logins: LoginLog;
+  readonly sshdLog: SshdLog;
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly testTurn: Turn;

@@ -6,9 +6,9 @@
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
 import type { DeliveryState, Tables } from '../db/schema.ts';
-import type { LogSpan } from './journal.ts';
 import type { LoginLog } from './login-log.ts';
 import { type Logins, loginsOf } from './logins.ts';
+import type { LogSpan, SshdLog } from './sshd-log.ts';
 import { auditSentence } from '../history/audit-sentences.ts';
 import { type AuditRow, type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
 import { aboutOf, type Happening, ofTransfer } from './timeline.ts';
@@ -52,23 +52,29 @@ const LOG_PATIENCE = 3000;
 /** Readings of it at once, and lines that tell of one login, at most. */
 const LOG_READINGS = 2;
 const LINES_A_LOGIN = 5;
-/** How long a machine without a journal is believed to have none, in ms. */
+/** How long a machine without a log is believed to have none, in ms. */
 const SOUGHT_AGAIN = 60_000;
 
 export type Activity = (options: ActivityOptions) => Promise<ActivityPage>;
 
-export function createActivity(reads: Kysely<Tables>, log?: Pick<LoginLog, 'recent'>): Activity {
+export interface ActivitySources {
+  readonly reads: Kysely<Tables>;
+  readonly log: SshdLog;
+  readonly loginLog?: Pick<LoginLog, 'recent'>;
+}
+
+export function createActivity({ reads, log, loginLog }: ActivitySources): Activity {
   let underWay = 0;
   let soughtAgainAt = 0;
 
-  /** Each reading of the journal is a process or two. */
+  /** Each reading of the journal is a process or two, one of a file up to 16 MiB. */
   async function fromLog(username: string, span: LogSpan): Promise<Logins> {
-    if (performance.now() < soughtAgainAt) return { logins: [], missing: 'no journal', forged: 0 };
+    if (performance.now() < soughtAgainAt) return { logins: [], missing: 'no log', forged: 0 };
     if (underWay >= LOG_READINGS) return { logins: [], missing: new Error('others read it'), forged: 0 };
     underWay += 1;
     try {
-      const found = await loginsOf(username, span);
-      if (found.missing === 'no journal') soughtAgainAt = performance.now() + SOUGHT_AGAIN;
+      const found = await loginsOf(log, username, span);
+      if (found.missing === 'no log') soughtAgainAt = performance.now() + SOUGHT_AGAIN;
       return found;
     } finally {
       underWay -= 1;
@@ -76,7 +82,7 @@ export function createActivity(reads: Kysely<Tables>, log?: Pick<LoginLog, 'rece
   }
 
   async function loginsIn(directory: ActivityOptions['directory'], span: Required<LogSpan>): Promise<Logins> {
-    const recent = log?.recent(directory.sftp_username);
+    const recent = loginLog?.recent(directory.sftp_username);
     if (!recent) return fromLog(directory.sftp_username, span);
     const rows = await reads
       .selectFrom('logins')

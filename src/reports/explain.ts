@@ -6,6 +6,7 @@ import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts'
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../uploads/partial.ts';
 import { directoriesNamed } from './named.ts';
+import type { SshdLog } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
 /** Partial files that are named one by one. */
@@ -29,14 +30,14 @@ export interface Known {
 
 /** @throws {OperatorError} when nothing is known by that name, or several are. */
 export async function explain(
-  database: Database,
+  { database, log }: { readonly database: Database; readonly log: SshdLog },
   name: string,
   { since, limit }: Omit<Span, 'directory'>,
 ): Promise<Explained> {
   const directory = await directoryKnown(database, name);
-  if (!directory) return explainUnknown(name, { since, limit });
+  if (!directory) return explainUnknown(log, name, { since, limit });
   const { id, sftp_username: username } = directory;
-  const found = await loginsOf(username, { since });
+  const found = await loginsOf(log, username, { since });
   const all = inOrder([...(await timeline(database, { directory: id, since, limit: limit + 1 })), ...found.logins]);
   const notes = all.length > limit ? [`older ones are left out: --limit ${limit}`] : [];
   const partial = await partialNotes(database, id);
@@ -57,13 +58,21 @@ async function partialNotes({ reads }: Database, directory: string): Promise<str
 }
 
 /** What sshd's log has of a client, whoever it wanted to be. */
-export async function explainAddress(address: string, { since, limit }: Omit<Span, 'directory'>): Promise<Explained> {
-  return fromLog(await loginsFrom(address, { since }), limit);
+export async function explainAddress(
+  log: SshdLog,
+  address: string,
+  { since, limit }: Omit<Span, 'directory'>,
+): Promise<Explained> {
+  return fromLog(await loginsFrom(log, address, { since }), limit);
 }
 
 /** @throws {OperatorError} when sshd's log does not know the name either. */
-async function explainUnknown(name: string, { since, limit }: Omit<Span, 'directory'>): Promise<Explained> {
-  const found = await loginsOfUnknown(name, { since });
+async function explainUnknown(
+  log: SshdLog,
+  name: string,
+  { since, limit }: Omit<Span, 'directory'>,
+): Promise<Explained> {
+  const found = await loginsOfUnknown(log, name, { since });
   if (found.logins.length > 0) return fromLog(found, limit);
   throw new OperatorError(`nothing is known of a directory ${JSON.stringify(name)}: see berth directories`);
 }
@@ -97,8 +106,7 @@ async function fromHistory({ db }: Database, name: string): Promise<Known | unde
 
 /** What was left out of the logins, and why. */
 function noteOf({ missing, forged }: Logins): string[] {
-  const where = 'scripts/start prints it, docker logs has it';
-  if (missing === 'no journal') return [`no login that was refused: sshd's log is in no journal here (${where})`];
-  if (missing) return [`no login that was refused: ${missing.message}`];
+  if (missing === 'no log') return ["refused logins are missing: sshd's log is in no journal here, and in no file"];
+  if (missing) return [`refused logins are missing: ${missing.message}`];
   return forged === 0 ? [] : [`left out: ${forged} connections that wrote lines of their own into sshd's log`];
 }

@@ -5,31 +5,14 @@ import { text } from 'node:stream/consumers';
 import { createInterface } from 'node:readline';
 import { type Micros, SECOND } from '../clock.ts';
 import { errorCode } from '../errors.ts';
-import type { LogLine } from './sshd-log.ts';
+import type { LogLine, LogSpan, SshdLog } from './sshd-log.ts';
 
 const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
 
 /** Processes that are asked for at once: what fits into a command line. */
 const BATCH = 500;
 
-export interface LogSpan {
-  readonly since: Micros;
-  readonly until?: Micros;
-  /** The newest so many lines that name the user. */
-  readonly limit?: number;
-  /** How long each reading may take, in ms. */
-  readonly patience?: number;
-}
-
-/**
- * What the processes wrote that named this user or address in that time, in order; undefined where the journal has nothing of berth's
- * sshd.
- * @throws {Error} when the journal cannot be read.
- */
-export async function linesNaming(
-  what: string,
-  { since, until, limit, patience }: LogSpan,
-): Promise<LogLine[] | undefined> {
+async function linesNaming(what: string, { since, until, limit, patience }: LogSpan): Promise<LogLine[] | undefined> {
   const entries = (args: readonly string[]) => entriesOf(args, patience);
   if ((await entries(['--lines=1', UNIT])).length === 0) return undefined;
   // Two steps, since what a process wrote beside such a line tells whether to believe it (`sshd-log.ts`).
@@ -53,8 +36,7 @@ export async function linesNaming(
   return lines.toSorted((a, b) => a.at - b.at);
 }
 
-/** What berth's sshd has written since then, and whatever it writes, until the signal. Ends at once without a journal. */
-export async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
+async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
   const args = ['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT];
   const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'ignore'], signal });
   // There is none, or it was told to end.
@@ -65,6 +47,8 @@ export async function* linesSince(since: Micros, signal: AbortSignal): AsyncGene
     child.kill();
   }
 }
+
+export const journal: SshdLog = { linesNaming, linesSince };
 
 const FORM = ['--quiet', '--no-pager', '--all', '--output=json', '--output-fields=MESSAGE,_PID,_TRANSPORT'];
 

@@ -1,6 +1,6 @@
 /**
- * sshd's log as it is written to systemd's journal, where there is one. Each attempt to log in becomes a row of its directory
- * when its connection is over, and refusals are counted by day: so no page reads the journal. A crash loses none, since it
+ * sshd's log as it is written, where there is one. Each attempt to log in becomes a row of its directory
+ * when its connection is over, and refusals are counted by day: so no page reads the log. A crash loses none, since it
  * is read on from where the rows end. A flood of attempts costs their lines and a transaction every few seconds.
  */
 import type { Transaction } from 'kysely';
@@ -9,10 +9,9 @@ import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { LoginLogTable } from '../db/schema-users.ts';
-import { linesSince } from './journal.ts';
-import { APART, attemptsIn, type LogLine, type LoginAttempt, userIn } from './sshd-log.ts';
+import { APART, attemptsIn, type LogLine, type LoginAttempt, type SshdLog, userIn } from './sshd-log.ts';
 
-/** In ms: between looks for a journal, and between transactions; and after which silence all that there is has been read. */
+/** In ms: between looks for a log, and between transactions; and after which silence all that there is has been read. */
 const [RETRY, SETTLE, SILENCE] = [30_000, 5000, 2000];
 /** How far back the first reading goes, and one after a longer downtime. */
 const FURTHEST = DAY;
@@ -33,11 +32,12 @@ export interface LoginLogOptions {
   readonly background: Background;
   readonly database: Database;
   readonly clock: Clock;
+  readonly log: SshdLog;
   /** Whose log it is, where several machines share a database. */
   readonly node: string;
 }
 
-export function followLogins({ background, database, clock, node }: LoginLogOptions): LoginLog {
+export function followLogins({ background, database, clock, log, node }: LoginLogOptions): LoginLog {
   let isFollowing = false;
   let lines: LogLine[] = [];
   let heardAt = 0;
@@ -73,7 +73,7 @@ export function followLogins({ background, database, clock, node }: LoginLogOpti
     written = row?.read_until ?? 0;
     isFollowing = true;
     try {
-      for await (const line of linesSince(since - APART, signal)) {
+      for await (const line of log.linesSince(since - APART, signal)) {
         settled ??= since;
         lines.push(line);
         heardAt = performance.now();

@@ -6,7 +6,7 @@
  * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
  * of a right password or key after a line that may hold a client's words: sshd itself lets nobody in after such a line.
  * openssh/admit says why it refused by syslog, in the name of the sshd process that asked it. No client can write such a
- * line: sshd sends nothing by syslog, and what its PAM modules send begins with their names.
+ * line: it has the name of a program that sshd has not, and what sshd's PAM modules send begins with their names.
  */
 import { isIP } from 'node:net';
 import { type Micros, SECOND } from '../clock.ts';
@@ -16,8 +16,28 @@ export interface LogLine {
   /** The process that wrote it. */
   readonly pid: string;
   readonly message: string;
-  /** Whether it came by syslog: as one message, whatever line ends it has. sshd itself writes to standard error. */
+  /** Whether it came by syslog, but not from sshd itself: as one message, whatever line ends it has. */
   readonly isSyslog?: boolean;
+}
+
+export interface LogSpan {
+  readonly since: Micros;
+  readonly until?: Micros;
+  /** The newest so many lines that name the user. */
+  readonly limit?: number;
+  /** How long each reading may take, in ms. */
+  readonly patience?: number;
+}
+
+/** Where that log is: in systemd's journal (journal.ts), or in a file (sshd-log-file.ts). */
+export interface SshdLog {
+  /**
+   * What the processes wrote that named this user or address in that time, in order; undefined where nothing of berth's sshd is there.
+   * @throws {Error} when it cannot be read.
+   */
+  linesNaming(what: string, span: LogSpan): Promise<LogLine[] | undefined>;
+  /** What was written since then, and what is written from now on, until the signal. Ends at once where there is no log. */
+  linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine>;
 }
 
 export interface LoginAttempt {
@@ -41,7 +61,8 @@ const UNEXPLAINED = 'not admitted';
 /** A password or key that was accepted or refused, at the end with the key. */
 const DECISION =
   /^(Accepted|Failed) (password|publickey) for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?:: (\S+) (SHA256:\S+))?$/;
-const NOT_ADMITTED = /^Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
+/** By syslog sshd puts the level before an error. */
+const NOT_ADMITTED = /^(?:fatal: )?Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
 /** What openssh/admit says. */
 const REASON =
   /^Login of ([a-z0-9-]+) from (\S+) refused: (suspended|expired|not from an allowed network|too many connections)$/;
@@ -58,7 +79,7 @@ const OWN_WORDS = [
   OLD_SIGNATURE,
   /^(?:Postponed|Partial) \S+ for [a-z0-9-]+ from \S+ port \d+ ssh2(?: \[preauth\])?$/,
   /^userauth_pubkey: key type \S+ not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/,
-  /^error: AuthorizedKeysCommand \S+ \S+ \S+ failed, status \d+(?: \[preauth\])?$/,
+  /^(?:error: )?AuthorizedKeysCommand \S+ \S+ \S+ failed, status \d+(?: \[preauth\])?$/,
   // By syslog, whose messages are not split at line ends.
   /^pam_\w+\(sshd:\w+\): /,
 ];
@@ -68,7 +89,7 @@ const UNKNOWN_USER = /^Invalid user (.*) from (\S+) port \d+$/;
 /** The listener, of a client that it hangs up on (sshd_config(5), PerSourcePenalties, MaxStartups). */
 const DROPPED = /^drop connection #\d+ from \[(\S+)\]:\d+ on \[\S+\]:\d+ (.+)$/;
 /** What else the listener says. It says nothing of a client's. */
-const OF_LISTENER = /^(?:Server listening on |Received SIG|error: beginning MaxStartups|exited MaxStartups)/;
+const OF_LISTENER = /^(?:Server listening on |Received SIG|(?:error: )?beginning MaxStartups|exited MaxStartups)/;
 
 export interface Attempts {
   readonly attempts: readonly LoginAttempt[];

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { insertTransfers } from '../../src/history/transfers.ts';
 import { createActivity, type Place, type Topic } from '../../src/reports/activity.ts';
+import { journal } from '../../src/reports/journal.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
@@ -83,7 +84,7 @@ test('all pages together are exactly what happened, each once and in order, for 
       message: `Failed password for ${directory.sftp_username} from 127.0.0.1 port ${1000 + index} ssh2`,
     })),
   );
-  const activity = createActivity(api.database.reads);
+  const activity = createActivity({ reads: api.database.reads, log: journal });
   const expected: Record<string, number> = { all: 120, logins: 44, files: 26, webhooks: 25, changes: 25 };
   for (const limit of [1, 7, 50, 500]) {
     for (const [topic, count] of Object.entries(expected)) {
@@ -123,7 +124,7 @@ test('each history is read by its index, and no further than a page', sqliteOnly
   const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
   for (const topic of [undefined, 'files', 'webhooks', 'changes'] as const) {
     const plans = await plansOf(api.database.reads, (reads) =>
-      createActivity(reads)({ directory, topic, from, limit: 100 }),
+      createActivity({ reads, log: journal })({ directory, topic, from, limit: 100 }),
     );
     assert.equal(plans.length, topic === undefined ? 3 : 1);
     for (const plan of plans) {
@@ -131,8 +132,8 @@ test('each history is read by its index, and no further than a page', sqliteOnly
       assert.doesNotMatch(plan.join('\n'), /TEMP B-TREE|SCAN/);
     }
   }
-  const { missing } = await createActivity(api.database.reads)({ directory, from, limit: 1 });
-  assert.equal(missing, 'no journal');
+  const { missing } = await createActivity({ reads: api.database.reads, log: journal })({ directory, from, limit: 1 });
+  assert.equal(missing, 'no log');
   process.env['PATH'] = PATH;
 });
 
@@ -145,7 +146,7 @@ test('a journal that does not answer holds a page up for a few seconds only, and
   writeFileSync(join(folder, 'journalctl'), '#!/bin/sh\nexec sleep 60\n');
   chmodSync(join(folder, 'journalctl'), 0o755);
   process.env['PATH'] = `${folder}:${PATH}`;
-  const activity = createActivity(api.database.reads);
+  const activity = createActivity({ reads: api.database.reads, log: journal });
   const from = { at: Date.now() * 1000 + DAYS, skip: 0 };
   const began = performance.now();
   const pages = await Promise.all([1, 2, 3].map(() => activity({ directory, from, limit: 10 })));

@@ -8,6 +8,7 @@ import { DAY, SECOND, systemClock } from '../../src/clock.ts';
 import { refusalsByDay } from '../../src/dashboard/queries/overview.ts';
 import { createLog } from '../../src/log.ts';
 import { createActivity } from '../../src/reports/activity.ts';
+import { journal } from '../../src/reports/journal.ts';
 import { followLogins } from '../../src/reports/login-log.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
@@ -25,7 +26,7 @@ interface Entry {
 }
 
 /** A `journalctl` that prints these entries and waits for more when it is asked to, and notes what it was asked. */
-function journal(place: Scratch) {
+function madeJournal(place: Scratch) {
   const folder = join(place.dir, 'bin');
   mkdirSync(folder);
   const [entries, asked, pid] = ['entries', 'asked', 'pid'].map((name) => join(folder, name)) as [
@@ -57,7 +58,7 @@ function journal(place: Scratch) {
 }
 
 const follow = ({ database }: Hosted) =>
-  followLogins({ database, clock, node: '', background: createBackground(createLog('silent')) });
+  followLogins({ database, clock, log: journal, node: '', background: createBackground(createLog('silent')) });
 
 const wrong = (user: string, at: number, pid: number, port = pid): Entry => ({
   at,
@@ -76,7 +77,7 @@ const refusedBy = async (api: Hosted, days = 2) =>
 test('attempts become rows once they are over, are counted by day, and a restart repeats and misses none', async () => {
   using place = scratch();
   await using api = await hosted(place);
-  using log = journal(place);
+  using log = madeJournal(place);
   const { id, sftp_username: user } = await api.directory();
   const now = clock.now();
   const ago = now - 600 * SECOND;
@@ -114,7 +115,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
   assert.deepEqual(first.recent(user)?.attempts, [
     { at: now, kind: 'refused', address: '192.0.2.1', text: 'wrong password' },
   ]);
-  const activity = createActivity(database.reads, first);
+  const activity = createActivity({ reads: database.reads, log: journal, loginLog: first });
   const started = log.asked().length;
   const shown = async () => {
     const options = { directory: { id, sftp_username: user }, topic: 'logins', limit: 3 } as const;
@@ -133,10 +134,12 @@ test('attempts become rows once they are over, are counted by day, and a restart
   assert.deepEqual(log.asked().slice(started), [], 'no page starts a process');
   if (!onPostgres) {
     const plans = await plansOf(database.reads, (reads) =>
-      createActivity(
-        reads,
-        first,
-      )({ directory: { id, sftp_username: user }, topic: 'logins', from: { at: now, skip: 0 }, limit: 3 }),
+      createActivity({ reads, log: journal, loginLog: first })({
+        directory: { id, sftp_username: user },
+        topic: 'logins',
+        from: { at: now, skip: 0 },
+        limit: 3,
+      }),
     );
     assert.match(
       plans.at(-1)?.join() ?? '',
@@ -158,7 +161,7 @@ test('attempts become rows once they are over, are counted by day, and a restart
 test('a flood of refusals is counted, but costs a bounded number of rows', async () => {
   using place = scratch();
   await using api = await hosted(place);
-  using log = journal(place);
+  using log = madeJournal(place);
   const [flooded, quiet] = [await api.directory(), await api.directory()];
   const ago = clock.now() - 3600 * SECOND;
   const count = 30_000;
@@ -187,7 +190,7 @@ test('without a journal nothing is known, and a journal without sshd says nothin
   await using api = await hosted(place);
   process.env['PATH'] = '/nowhere';
   const without = follow(api);
-  using log = journal(place);
+  using log = madeJournal(place);
   await without.close();
   const empty = follow(api);
   await until('it is followed', () => log.isFollowed());

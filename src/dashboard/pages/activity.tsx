@@ -5,6 +5,7 @@ import { DAY } from '../../clock.ts';
 import { endSession, type EndSessionDependencies, type LiveSession } from '../../directories/end-session.ts';
 import { type ActivityPage, createActivity, type Place, type Topic, TOPICS } from '../../reports/activity.ts';
 import type { LoginLog } from '../../reports/login-log.ts';
+import type { SshdLog } from '../../reports/sshd-log.ts';
 import { ActionButton } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { capitalized, Empty, Links, Pager, Section } from '../components/section.tsx';
@@ -31,10 +32,10 @@ const MOST = 600;
 
 export function activityPage(
   app: Hono<DashboardEnv>,
-  deps: EndSessionDependencies & { logins: LoginLog; live: Live },
+  deps: EndSessionDependencies & { logins: LoginLog; sshdLog: SshdLog; live: Live },
 ): void {
   const { database, clock, sessions } = deps;
-  const activity = createActivity(database.reads, deps.logins);
+  const activity = createActivity({ reads: database.reads, log: deps.sshdLog, loginLog: deps.logins });
 
   const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
 
@@ -133,7 +134,7 @@ const End: FC<{ session: string }> = ({ session }) => (
 );
 
 const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) => {
-  const why = missing === 'no journal' ? 'was not found' : 'could not be read just now';
+  const why = missing === 'no log' ? 'was not found' : 'could not be read just now';
   return (
     <>
       {missing !== undefined && <p class="quiet">Refused logins are missing: sshd’s log {why}.</p>}

@@ -1,0 +1,104 @@
+/** sshd's log where scripts/lib/sshd-log keeps it, in a file: in scripts/start and in the container. */
+import { createReadStream, existsSync, statSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Micros } from '../clock.ts';
+import { errorCode } from '../errors.ts';
+import type { LogLine, SshdLog } from './sshd-log.ts';
+
+/** How often a file that is followed is looked at, in ms. */
+const EVERY_MS = 500;
+const CHUNK_BYTES = 65_536;
+
+/** A line of the file: its time, the program, its process, what it said. */
+const LINE = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})Z ([\w-]+)\[(\d+)\]: (.*)$/;
+
+/** openssh/admit, by logger(1). */
+const HOOK = 'berth-sshd';
+
+export function sshdLogFile(folder: string): SshdLog {
+  const [previous, current] = [join(folder, 'previous'), join(folder, 'current')];
+
+  async function* written(since: Micros): AsyncGenerator<LogLine> {
+    for (const file of [previous, current]) for await (const text of linesOf(file)) yield* linesIn([text], since);
+  }
+
+  return {
+    /** Twice over the file: the processes that name it first, then all that these wrote. */
+    async linesNaming(what, { since, until = Infinity, limit = Infinity }) {
+      let named: string[] = [];
+      for await (const { at, pid, message } of written(since)) {
+        if (at > until || !message.includes(what)) continue;
+        named.push(pid);
+        if (named.length >= 2 * limit) named = named.slice(-limit);
+      }
+      const pids = new Set(Number.isFinite(limit) ? named.slice(-limit) : named);
+      const lines: LogLine[] = [];
+      for await (const line of written(since)) if (pids.has(line.pid)) lines.push(line);
+      return lines;
+    },
+
+    async *linesSince(since, signal) {
+      // Opened before the older one is read, since it may take that one's name at any time.
+      let file = await openIfThere(current);
+      try {
+        if (!(file && (await isAt(file, previous))))
+          for await (const text of linesOf(previous)) yield* linesIn([text], since);
+        for (let left = ''; !signal.aborted;) {
+          file ??= await openIfThere(current);
+          const isOld = file !== undefined && !(await isAt(file, current));
+          const { texts, rest } = await readOn(file, left);
+          left = rest;
+          yield* linesIn(texts, since);
+          if (texts.length > 0) continue;
+          if (isOld) {
+            await file?.close();
+            file = undefined;
+          } else await wait(EVERY_MS, undefined, { signal }).catch(() => undefined);
+        }
+      } finally {
+        await file?.close();
+      }
+    },
+  };
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  if (existsSync(file)) yield* createInterface({ input: createReadStream(file) });
+}
+
+function* linesIn(texts: readonly string[], since: Micros): Generator<LogLine> {
+  for (const text of texts) {
+    const line = lineIn(text);
+    if (line && line.at >= since) yield line;
+  }
+}
+
+/** The whole lines that were written since the last reading, and the beginning of one. */
+async function readOn(file: FileHandle | undefined, left: string): Promise<{ texts: string[]; rest: string }> {
+  const { bytesRead = 0, buffer } = (await file?.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES)) ?? {};
+  const texts = (left + (buffer?.toString('latin1', 0, bytesRead) ?? '')).split('\n');
+  return { rest: texts.pop() ?? '', texts };
+}
+
+async function openIfThere(file: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(file, 'r');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Whether the file still has that name. It loses it when it is full. */
+async function isAt(file: FileHandle, path: string): Promise<boolean> {
+  return (await file.stat()).ino === statSync(path, { throwIfNoEntry: false })?.ino;
+}
+
+function lineIn(text: string): LogLine | undefined {
+  const [found, time = '', micros, program, pid = '', message = ''] = LINE.exec(text) ?? [];
+  if (found === undefined) return undefined;
+  return { at: Date.parse(`${time}Z`) * 1000 + Number(micros), pid, message, isSyslog: program === HOOK };
+}

@@ -124,6 +124,6 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   assert.match((await run('Twin')).stderr, /2 directories are called "Twin": name one by its id or username\n$/);
   const { status, stdout } = await runCommand({ ...place.environment, PATH: '/nowhere' }, 'explain', username);
   assert.equal(status, 0);
-  assert.match(stdout, /\nNote: no login that was refused: sshd's log is in no journal here/);
+  assert.match(stdout, /\nNote: refused logins are missing: sshd's log is in no journal here/);
   assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older ones are left out: --limit 1\n/);
 });

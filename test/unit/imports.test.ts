@@ -104,6 +104,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'http/warnings.ts',
     'reports/activity.ts',
     'reports/login-log.ts',
+    'reports/sshd-log.ts',
     'sftp/public-host-keys.ts',
     'uploads/announce.ts',
     'uploads/content.ts',

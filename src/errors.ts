@@ -7,6 +7,7 @@ export type ErrorCode =
   | 'not_authorized'
   | 'directory_not_found'
   | 'public_key_not_found'
+  | 'api_key_not_found'
   | 'in_flight'
   | 'upload_not_found'
   | 'delivery_not_found'

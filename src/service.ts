@@ -256,6 +256,7 @@ async function openApi(
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {
   const shared = {
     ...own,
+    environment: config.environment,
     uploads: uploadList(database.reads),
     listTurn: turns({ atOnce: 1 }),
     fileTurn: turns({ atOnce: DOWNLOADS }),
@@ -269,7 +270,7 @@ async function openApi(
   const address = clientAddress(config.trustedProxies);
   const addressLimit = createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() });
   const identify = byApiKey({
-    authenticate: createAuthenticate(database.reads, config.environment),
+    authenticate: createAuthenticate(database.reads, config.environment, clock),
     lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
     rateLimit: parts.adopt(createAccountLimit({ database, clock, background, limit: config.rateLimit }), closed),
     addressLimit,

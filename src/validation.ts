@@ -7,6 +7,7 @@
  * storable anywhere: well-formed Unicode, no NUL.
  */
 import * as v from 'valibot';
+import { parseMicros } from './clock.ts';
 import { ValidationError } from './errors.ts';
 
 export const BLANK = "can't be blank";
@@ -55,6 +56,14 @@ export const wholeNumberText = (min: number, max: number) =>
     v.minValue(min, `must be greater than or equal to ${min}`),
     v.maxValue(max, `must be less than or equal to ${max}`),
   );
+
+/** A moment in ISO 8601, as µs since 1970. */
+export const timestamp = v.pipe(
+  v.string(INVALID),
+  v.check((text) => Number.isSafeInteger(parseMicros(text)), INVALID),
+  v.metadata({ format: 'date-time' }),
+  v.transform((text) => parseMicros(text) ?? 0),
+);
 
 /** @throws {ValidationError} naming every field that is wrong. */
 export function checked<S extends v.GenericSchema>(

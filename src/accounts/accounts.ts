@@ -15,6 +15,7 @@ export const GivenName = v.pipe(
   ...storable,
   ...atMost(100),
   v.check((text) => !/\p{Cc}/u.test(text), INVALID),
+  v.metadata({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' }),
 );
 
 /** @throws {ValidationError} when the name is blank, too long or not printable. */

@@ -1,66 +1,151 @@
-/** API keys: issued once in clear, kept as a hash, revoked for good. */
+/** API keys: issued once in clear, kept as a hash, revoked for good. The API, the dashboard and `berth key` share these rules. */
 import { randomUUID } from 'node:crypto';
-import type { Kysely, Transaction } from 'kysely';
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
 import * as v from 'valibot';
-import type { Clock, Micros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../clock.ts';
+import { listed } from '../db/dialect.ts';
 import type { Database } from '../db/open.ts';
 import { latest } from '../db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
-import { BerthError, OperatorError } from '../errors.ts';
+import { BerthError, OperatorError, ValidationError } from '../errors.ts';
 import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
 import type { UsedKeys } from '../last-used.ts';
-import { checked, INVALID } from '../validation.ts';
+import { checked, INVALID, orBlank, timestamp } from '../validation.ts';
 import { verifyAsker } from './asker.ts';
 import { GivenName, lockedAccount, requireAccount, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 import { allowsApi } from './plans.ts';
+import { SCOPE_COLUMNS } from './scope.ts';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
 
-const NewKey = v.object({ name: GivenName, role: v.picklist(ROLES, INVALID) });
+/** Directories that one key may name. */
+const MOST_DIRECTORIES = 100;
+
+const directories = v.pipe(
+  v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
+  v.metadata({ type: 'array', items: { type: 'string' } }),
+  v.check((list) => list.length > 0, 'should have at least 1 item(s)'),
+  v.metadata({ minItems: 1 }),
+  v.check((list) => list.length <= MOST_DIRECTORIES, `should have at most ${MOST_DIRECTORIES} item(s)`),
+  v.metadata({ maxItems: MOST_DIRECTORIES }),
+);
+
+export const NewKey = v.pipe(
+  v.object({
+    name: GivenName,
+    role: v.picklist(ROLES, INVALID),
+    expires_at: v.optional(
+      v.pipe(
+        v.nullable(timestamp),
+        v.description('From then on the key is refused; without it, or with `null`, it never expires.'),
+      ),
+    ),
+    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key changes nothing.'))),
+    directories: v.optional(
+      v.pipe(
+        v.nullable(directories),
+        v.description(
+          'The ids, or SFTP usernames, of the only directories that exist for the key; without it, or with `null`, the key is for all.',
+        ),
+      ),
+    ),
+  }),
+  v.title('NewApiKey'),
+);
 
 /** A key as it may be shown later: without its hash. */
-export type ApiKey = Omit<ApiKeysTable, 'hash'>;
+export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
+
+/** With the text that is the key, which nobody knows later. */
+export type IssuedKey = ApiKey & { readonly key: string };
 
 /** Who asks, for the audit: a user for keys of the own account, or the operator of this machine, who is of none. */
 export type KeyAsker = Omit<Asker, 'accountId'> & Partial<Pick<Asker, 'accountId'>>;
 
-const SHOWN = ['id', 'account_id', 'name', 'role', 'inserted_at', 'last_used_at', 'revoked_at', 'created_by'] as const;
+const SHOWN = [
+  'id',
+  'account_id',
+  'name',
+  'role',
+  'inserted_at',
+  'last_used_at',
+  'revoked_at',
+  'created_by',
+  ...SCOPE_COLUMNS,
+] as const;
 
 /**
  * Issues a key. `key` in the result is the only time that it is known.
- * @throws {ValidationError} when the name or the role cannot be used.
+ * @param fields those of `NewKey`.
+ * @throws {ValidationError}.
  * @throws {BerthError} `plan_required` when a user asks on a plan without the API. An operator prepares keys on any.
  * @throws {OperatorError} when there is no such account.
  */
 export async function createKey(
   { database, clock, environment }: { database: Database; clock: Clock; environment: Environment },
-  { accountId, ...given }: { accountId: string; role: string; name: string },
+  { accountId, ...fields }: { readonly accountId: string } & Readonly<Record<string, unknown>>,
   asker?: KeyAsker,
-): Promise<ApiKey & { key: string }> {
+  answer?: KeptAnswer<IssuedKey>,
+): Promise<IssuedKey> {
   const key = generateKey(environment);
-  const row = {
-    id: randomUUID(),
-    account_id: accountId,
-    ...checked(NewKey, given),
-    inserted_at: clock.now(),
-    last_used_at: null,
-    revoked_at: null,
-    created_by: asker?.keyId ?? null,
-  };
-  await database.db.transaction().execute(async (tx) => {
+  const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
+  const now = clock.now();
+  if (expires_at !== null && expires_at <= now) throw new ValidationError({ expires_at: ['must be in the future'] });
+  return database.db.transaction().execute(async (tx) => {
     await verifyAsker(tx, asker);
     const account = await lockedAccount(tx, accountId);
     if (!account) throw unknownAccount(accountId);
     if (asker?.accountId !== undefined && !allowsApi(account.plan))
       throw new BerthError('plan_required', 'API keys need the Pro or Business plan.');
+    const row = {
+      id: randomUUID(),
+      account_id: accountId,
+      ...given,
+      inserted_at: now,
+      last_used_at: null,
+      revoked_at: null,
+      created_by: asker?.keyId ?? null,
+      expires_at,
+      read_only: read_only ? (1 as const) : (0 as const),
+      directories: named ? JSON.stringify(await directoriesNamed(tx, accountId, named)) : null,
+    };
     await tx
       .insertInto('api_keys')
       .values({ ...row, hash: hashKey(key) })
       .execute();
-    if (asker) await audit(tx, asker, 'create-key', row, row.inserted_at);
+    if (asker) await audit(tx, asker, 'create-key', row, now);
+    const issued = { ...row, key };
+    await answer?.keep(tx, issued);
+    return issued;
   });
-  return { ...row, key };
+}
+
+/** @returns the ids of those directories. @throws {ValidationError} naming each that the account does not have. */
+async function directoriesNamed(
+  tx: Transaction<Tables>,
+  accountId: string,
+  named: readonly string[],
+): Promise<readonly string[]> {
+  const among = sql<string>`(${listed(tx, named, 'text')})`;
+  const found = await tx
+    .selectFrom('directories')
+    .select(['id', 'sftp_username'])
+    .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
+    .where((eb) => eb.or([eb('id', 'in', among), eb('sftp_username', 'in', among)]))
+    .execute();
+  const ids = new Map(found.flatMap(({ id, sftp_username }) => [[id, id] as const, [sftp_username, id] as const]));
+  const unknown = named
+    .filter((each) => !ids.has(each))
+    .map((each) => `${shown(each)} is not a directory of the account`);
+  if (unknown.length > 0) throw new ValidationError({ directories: [...new Set(unknown)] });
+  return [...new Set(named.map((each) => ids.get(each) ?? each))];
+}
+
+function shown(text: string): string {
+  return text.length > 100 ? 'one' : JSON.stringify(text.toWellFormed());
 }
 
 /**
@@ -88,7 +173,7 @@ export async function findKey(reads: Kysely<Tables>, accountId: string, id: stri
 export async function newestKeys(
   reads: Kysely<Tables>,
   accountId: string,
-  { after, limit }: { after?: ApiKey | undefined; limit: number },
+  { after, limit }: { after?: Pick<ApiKey, 'inserted_at' | 'id'> | undefined; limit: number },
 ): Promise<ApiKey[]> {
   let keys = reads.selectFrom('api_keys').select(SHOWN).where('account_id', '=', accountId);
   if (after)
@@ -99,8 +184,9 @@ export async function newestKeys(
 }
 
 /**
- * Revokes a key from the next request on. Revoking it again changes nothing.
- * @throws {OperatorError} when there is no such key, or it is not of the asker's account.
+ * Revokes a key from the next request on, the one that asks as well. Revoking it again changes nothing.
+ * @throws {BerthError} `api_key_not_found` when there is no such key, or it is not of the asker's account; `last_admin` when
+ * an API key asks, and afterwards nobody could make keys.
  */
 export async function revokeKey(
   { database, clock }: { database: Database; clock: Clock },
@@ -111,23 +197,51 @@ export async function revokeKey(
     await verifyAsker(tx, asker);
     const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
     if (!key || (asker?.accountId ?? key.account_id) !== key.account_id)
-      throw new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`);
+      throw asker?.accountId === undefined
+        ? new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`)
+        : new BerthError('api_key_not_found', 'API key not found');
     if (key.revoked_at !== null) return key;
     const revoked_at = clock.now();
     await tx.updateTable('api_keys').set({ revoked_at }).where('id', '=', keyId).execute();
+    if (asker?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
     if (asker) await audit(tx, asker, 'revoke-key', key, revoked_at);
     return { ...key, revoked_at };
   });
+}
+
+/** Root's commands make keys at any time, but a customer cannot run them. */
+async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, clock: Clock): Promise<void> {
+  const admins = (table: 'api_keys' | 'users') =>
+    tx.selectFrom(table).select('id').where('account_id', '=', accountId).where('role', '=', 'admin').limit(1);
+  const key = await admins('api_keys')
+    .where('revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', clock.now())]))
+    .where('read_only', '=', 0)
+    .where('directories', 'is', null)
+    .executeTakeFirst();
+  if (key || (await admins('users').where('disabled_at', 'is', null).executeTakeFirst())) return;
+  throw new BerthError(
+    'last_admin',
+    'This is the last key of an admin, and the dashboard has none. Create another first.',
+  );
 }
 
 async function audit(
   tx: Transaction<Tables>,
   asker: KeyAsker,
   action: 'create-key' | 'revoke-key',
-  { id, account_id: accountId, name, role }: ApiKey,
+  { id, account_id: accountId, name, role, ...limits }: ApiKey,
   at: Micros,
 ): Promise<void> {
-  const values = Object.entries({ key: id, name, role });
+  const { expires_at, read_only, directories: ids } = limits;
+  const values = Object.entries({
+    key: id,
+    name,
+    role,
+    ...(expires_at !== null && { expires_at: formatMicros(expires_at) }),
+    ...(read_only === 1 && { read_only: true }),
+    ...(ids !== null && { directories: JSON.parse(ids) as unknown }),
+  });
   const isNew = action === 'create-key';
   const details = values.map(([field, value]) => [
     field,

@@ -6,14 +6,17 @@
  * disabled or signed out, changes nothing.
  */
 import type { Transaction } from 'kysely';
+import type { Clock } from '../clock.ts';
 import type { Role, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { lockedAccount } from './accounts.ts';
 import { requireApi } from './plans.ts';
+import { hasExpired, requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMITED } from './scope.ts';
 
 /** What let a request in, with the role that it had then. */
 export type Credential =
-  | { readonly kind: 'api-key'; readonly id: string; readonly role: Role }
+  /** `clock`: by which it expires. */
+  | { readonly kind: 'api-key'; readonly id: string; readonly role: Role; readonly clock: Clock }
   | { readonly kind: 'session'; readonly id: string; readonly userId: string; readonly role: Role };
 
 /** The request that asks for a change. */
@@ -27,38 +30,52 @@ export interface Asker {
   readonly credential?: Credential | undefined;
 }
 
-/** What the asker of each transaction was verified with. */
-const verified = new WeakMap<Transaction<Tables>, Credential>();
+/** What the asker of each transaction was verified with, and for what. */
+const verified = new WeakMap<Transaction<Tables>, { readonly credential: Credential; readonly scope: Scope }>();
 
 /**
  * Comes first in a transaction that changes something. Rows are locked in the order account, user, session, key, directory,
- * so that no two changes wait for each other. `insertAudit` verifies the asker of a rule that has not done so.
+ * so that no two changes wait for each other. `insertAudit` verifies the asker of a rule that has not done so, and that the
+ * change is within the scope.
+ * @returns to what the asker is limited.
  * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the asker may not ask any more.
  */
 export async function verifyAsker(
   tx: Transaction<Tables>,
   asker: (Pick<Asker, 'credential'> & { readonly accountId?: string | undefined }) | undefined,
-): Promise<void> {
+): Promise<Scope> {
   const { accountId = '', credential } = asker ?? {};
-  if (!credential || verified.get(tx) === credential) return;
+  if (!credential) return UNLIMITED;
+  const before = verified.get(tx);
+  if (before?.credential === credential) return before.scope;
   const account = await lockedAccount(tx, accountId);
+  let scope = UNLIMITED;
   if (credential.kind === 'api-key') {
-    const role = account && (await roleOfKey(tx, accountId, credential.id));
-    if (!account || !role) throw new BerthError('unauthenticated', 'Invalid or missing API key');
+    const key = account && (await keyInForce(tx, accountId, credential));
+    if (!account || !key) throw new BerthError('unauthenticated', 'Invalid or missing API key');
     requireApi(account.plan);
-    if (credential.role === 'admin' && role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+    if (credential.role === 'admin' && key.role !== 'admin') throw new BerthError('not_authorized', 'Not authorized');
+    scope = scopeOf(key);
+    requireChanges(scope);
   } else {
     const role = account && (await roleInSession(tx, accountId, credential));
     if (!role) throw new BerthError('not_authorized', 'Your session has ended, so nothing was changed. Sign in again.');
     if (credential.role === 'admin' && role !== 'admin')
       throw new BerthError('not_authorized', 'You are no longer an admin, so nothing was changed.');
   }
-  verified.set(tx, credential);
+  verified.set(tx, { credential, scope });
+  return scope;
 }
 
-async function roleOfKey(tx: Transaction<Tables>, accountId: string, id: string): Promise<Role | undefined> {
-  const key = tx.selectFrom('api_keys').select('role').where('id', '=', id).where('account_id', '=', accountId);
-  return (await key.where('revoked_at', 'is', null).forShare().executeTakeFirst())?.role;
+async function keyInForce(
+  tx: Transaction<Tables>,
+  accountId: string,
+  { id, clock }: Credential & { readonly kind: 'api-key' },
+) {
+  const own = tx.selectFrom('api_keys').select(['role', ...SCOPE_COLUMNS]);
+  const live = own.where('id', '=', id).where('account_id', '=', accountId).where('revoked_at', 'is', null);
+  const key = await live.forShare().executeTakeFirst();
+  return key && !hasExpired(key, clock) ? key : undefined;
 }
 
 async function roleInSession(

@@ -1,20 +1,23 @@
-/** Whose request it is. Asked anew each time: a revoked key, a changed plan or role counts at the next request. */
+/** Whose request it is. Asked again each time: a revoked or expired key, a changed plan or role counts at the next request. */
 import type { Kysely } from 'kysely';
+import type { Clock } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Plan, Role, Tables } from '../db/schema.ts';
 import type { Credential } from './asker.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
+import { hasExpired, type Scope, scopeOf } from './scope.ts';
 
 export interface Principal {
   readonly accountId: string;
   readonly keyId: string;
   readonly role: Role;
   readonly plan: Plan;
+  readonly scope: Scope;
   /** What a change verifies again; root's commands have none. */
   readonly credential?: Credential;
 }
 
-/** The principal of a key, or undefined when it was never issued, is revoked, belongs to the other environment or to an account that is being deleted. */
+/** The principal of a key, or undefined when it was never issued, is revoked or expired, belongs to the other environment or to an account that is being deleted. */
 export type Authenticate = (key: string) => Promise<Principal | undefined>;
 
 const byHash = compiled<{ hash: string }>()((db, p) =>
@@ -22,15 +25,19 @@ const byHash = compiled<{ hash: string }>()((db, p) =>
     .selectFrom('api_keys')
     .innerJoin('accounts', 'accounts.id', 'api_keys.account_id')
     .select(['accounts.id as accountId', 'api_keys.id as keyId', 'api_keys.role as role', 'accounts.plan as plan'])
+    .select(['api_keys.expires_at', 'api_keys.read_only', 'api_keys.directories'])
     .where('api_keys.hash', '=', p('hash'))
     .where('api_keys.revoked_at', 'is', null)
     .where('accounts.deleted_at', 'is', null),
 );
 
-export function createAuthenticate(reads: Kysely<Tables>, environment: Environment): Authenticate {
+export function createAuthenticate(reads: Kysely<Tables>, environment: Environment, clock: Clock): Authenticate {
   return async (key) => {
     if (!isWellFormedKey(key, environment)) return undefined;
     const found = await byHash.first(reads, { hash: hashKey(key) });
-    return found && { ...found, credential: { kind: 'api-key', id: found.keyId, role: found.role } };
+    if (!found || hasExpired(found, clock)) return undefined;
+    const { accountId, keyId, role, plan } = found;
+    const credential = { kind: 'api-key', id: keyId, role, clock } as const;
+    return { accountId, keyId, role, plan, scope: scopeOf(found), credential };
   };
 }

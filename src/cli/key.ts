@@ -2,11 +2,14 @@
 import { Command, Option } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
 import { type ApiKey, createKey, type KeyAsker, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
+import { type Scope, scopeOf } from '../accounts/scope.ts';
+import { formatMicros, type Micros } from '../clock.ts';
 import type { Role } from '../db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
 import { shortTime } from '../terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
+import { collected, moment } from './options.ts';
 import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
@@ -20,16 +23,42 @@ const STYLE: RowStyle<ApiKey> = {
     ROLE: ({ role }) => role,
     CREATED: ({ inserted_at }) => shortTime(inserted_at),
     'LAST USED': ({ last_used_at }) => shortTime(last_used_at),
+    EXPIRES: ({ expires_at }) => shortTime(expires_at),
     REVOKED: ({ revoked_at }) => shortTime(revoked_at),
+    LIMITS: (key) => limitsIn(scopeOf(key)),
     NAME: ({ name }) => name,
   },
-  json: ({ inserted_at, last_used_at, revoked_at, ...key }) => ({
+  json: ({ inserted_at, last_used_at, revoked_at, expires_at, read_only, directories, ...key }) => ({
     ...key,
     inserted_at: fullTime(inserted_at),
     last_used_at: fullTime(last_used_at),
     revoked_at: fullTime(revoked_at),
+    expires_at: fullTime(expires_at),
+    read_only: read_only === 1,
+    directories: directories === null ? null : (JSON.parse(directories) as unknown),
   }),
 };
+
+function limitsIn({ isReadOnly, directories }: Scope): string | null {
+  const count = directories?.size ?? 0;
+  const which = count > 0 ? [`${count} ${count === 1 ? 'directory' : 'directories'}`] : [];
+  return [...(isReadOnly ? ['read-only'] : []), ...which].join(', ') || null;
+}
+
+interface Limits {
+  readonly readOnly?: true;
+  readonly directory?: readonly string[];
+  readonly expires?: Micros;
+}
+
+/** As the rules take them. */
+function limitFields({ readOnly, directory, expires }: Limits): object {
+  return {
+    ...(readOnly && { read_only: true }),
+    ...(directory && { directories: directory }),
+    ...(expires !== undefined && { expires_at: formatMicros(expires) }),
+  };
+}
 
 export function keyCommand({ config, clock, environment, print }: Invocation): Command {
   const by = (step: string): KeyAsker => ({
@@ -52,17 +81,24 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
       new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
     )
     .option('--name <name>', 'what it is for', 'default')
+    .option('--read-only', 'it changes nothing')
+    .option('--directory <directory>', 'only this one exists for it, by id or SFTP username; repeatable', collected)
+    .option('--expires <time>', 'from then on it is refused, such as 2027-01-01 or 2027-01-01T08:00Z', (text) =>
+      moment(text, 'a time such as 2027-01-01'),
+    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       "\nExample:\n  berth key create 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --role member --name 'nightly import'",
     )
-    .action(async (text: string, { role, name, json }: { role: Role; name: string } & Json) => {
+    .action(async (text: string, { role, name, json, ...limits }: { role: Role; name: string } & Limits & Json) => {
       const settings = config();
       const { id, account_id, key } = await withDatabase(settings, async (database) => {
         const accountId = await accountNamed(database.reads, text);
         const creating = { database, clock, environment: settings.environment };
-        return sayingRefusals(() => createKey(creating, { accountId, role, name }, by('create')));
+        return sayingRefusals(() =>
+          createKey(creating, { ...limitFields(limits), accountId, role, name }, by('create')),
+        );
       });
       if (json) print(JSON.stringify({ id, account_id, role, key }));
       else print(`${key}\nThis is the ${role} key ${id}. It is not stored and cannot be shown again.`);

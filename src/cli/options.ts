@@ -57,6 +57,11 @@ export function moment(text: string, what: string): Micros {
   return at * 1000;
 }
 
+/** Of an option that may be given several times, all values. */
+export function collected(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
 /** Reads a whole number. */
 export function integer(lowest: number, highest: number): (text: string) => number {
   return (text) => {

@@ -36,7 +36,10 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'has already been taken': 'A user with this email address already exists.',
     'is invalid': 'Enter an email address such as dana@example.com.',
   },
-  expires_at: { 'is invalid': 'Enter a date and time such as 2026-11-20 14:30.' },
+  expires_at: {
+    'is invalid': 'Enter a date and time such as 2026-11-20 14:30.',
+    'must be in the future': 'Choose a time in the future.',
+  },
   max_bytes: { 'is invalid': 'Enter a size such as 500 MB or 2.5 GB.' },
   max_connections: { 'is invalid': 'Enter a whole number.' },
   name: { 'is invalid': 'The name contains a character that cannot be stored.' },
@@ -84,6 +87,8 @@ function sentenceOf(field: string, message: string, label: string): string {
     return `Enter ${bound === 'greater' ? limit : Number(limit).toLocaleString('en')} or ${bound === 'greater' ? 'more' : 'less'}.`;
   const [, wait] = /^was wrong too often: try again in (.*)$/.exec(message) ?? [];
   if (wait !== undefined) return `Too many wrong attempts. Try again in ${wait}.`;
+  const [, directory] = /^(.*) is not a directory of the account$/.exec(message) ?? [];
+  if (directory !== undefined) return `${directory} is not the SFTP username of one of your directories.`;
   // A sentence of the dashboard's own.
   if (/^[A-Z].*[.?]$/.test(message)) return message;
   return `${label} ${message}.`;

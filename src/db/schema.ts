@@ -33,6 +33,12 @@ export interface ApiKeysTable {
   revoked_at: Micros | null;
   /** As the audit names who made it; null for keys of an earlier berth. */
   created_by: string | null;
+  /** From then on it is refused; null means never. */
+  expires_at: Generated<Micros | null>;
+  /** 1: it changes nothing. */
+  read_only: Generated<0 | 1>;
+  /** JSON text: the ids of the only directories that exist for it; null means all of the account. */
+  directories: Generated<string | null>;
 }
 
 /** Every username and UID ever given out. Rows are never removed, so neither is used twice. */

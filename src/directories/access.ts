@@ -7,23 +7,16 @@
  */
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
-import { type Micros, parseMicros } from '../clock.ts';
+import type { Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import type { Asker } from '../history/audit.ts';
-import { checked, INVALID, orBlank } from '../validation.ts';
+import { checked, orBlank, timestamp } from '../validation.ts';
 import { type ChangeDependencies, revokeAccess } from './change.ts';
 import type { Fields } from './fields.ts';
 import { networkOf } from './networks.ts';
 import { liveDirectory } from './target.ts';
 
 const MOST_NETWORKS = 100;
-
-const time = v.pipe(
-  v.string(INVALID),
-  v.check((text) => Number.isSafeInteger(parseMicros(text)), INVALID),
-  v.metadata({ format: 'date-time' }),
-  v.transform((text) => parseMicros(text) ?? 0),
-);
 
 /** Kept as JSON text. */
 const networks = v.pipe(
@@ -52,7 +45,7 @@ export const AccessFields = v.pipe(
   v.object({
     suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While it is true, nobody can log in.'))),
     expires_at: v.optional(
-      v.pipe(v.nullable(time), v.description('From then on nobody can log in; `null` means never.')),
+      v.pipe(v.nullable(timestamp), v.description('From then on nobody can log in; `null` means never.')),
     ),
     allowed_networks: v.optional(networks),
   }),

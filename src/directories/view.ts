@@ -1,7 +1,8 @@
 /** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
+import { listed } from '../db/dialect.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { ValidationError } from '../errors.ts';
 
@@ -46,13 +47,18 @@ interface Page {
   readonly after?: string | { readonly at: Micros; readonly id: string } | undefined;
 }
 
+interface Filter extends Page {
+  readonly externalId?: string | undefined;
+  readonly only?: ReadonlySet<string> | undefined;
+}
+
 export interface DirectoryQueries {
   byId(accountId: string, id: string): Promise<ShownDirectory | undefined>;
   /**
-   * Newest first, by `external_id` when one is given.
-   * @throws {ValidationError} when `after` is no directory of the account.
+   * Newest first, by `external_id` when one is given, and of those ids `only`.
+   * @throws {ValidationError} when `after` is no such directory of the account.
    */
-  list(accountId: string, filter: Page & { readonly externalId?: string | undefined }): Promise<ListedDirectory[]>;
+  list(accountId: string, filter: Filter): Promise<ListedDirectory[]>;
 }
 
 const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
@@ -64,6 +70,10 @@ const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
     .where('deleted_at', 'is', null),
 );
 
+function unknownPlace(): ValidationError {
+  return new ValidationError({ after: ['is invalid'] });
+}
+
 export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
   /** Where in the list a page begins. A deleted directory will do, for as long as its row is there. */
   async function positionOf(accountId: string, id: string): Promise<{ at: Micros; id: string }> {
@@ -73,13 +83,13 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
       .where('id', '=', id)
       .where('account_id', '=', accountId)
       .executeTakeFirst();
-    if (!position) throw new ValidationError({ after: ['is invalid'] });
+    if (!position) throw unknownPlace();
     return position;
   }
 
   return {
     byId: (accountId, id) => byId.first(reads, { accountId, id }),
-    async list(accountId, { externalId, after, limit }) {
+    async list(accountId, { externalId, only, after, limit }) {
       let query = reads
         .selectFrom('directories')
         .select(LISTED)
@@ -88,8 +98,10 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
         .orderBy('inserted_at', 'desc')
         .orderBy('id', 'desc');
       if (externalId !== undefined) query = query.where('external_id', '=', externalId);
+      if (only) query = query.where('id', 'in', sql<string>`(${listed(reads, [...only], 'text')})`);
       if (limit !== undefined) query = query.limit(limit);
       if (after === undefined) return query.execute();
+      if (typeof after === 'string' && only?.has(after) === false) throw unknownPlace();
       const { at, id } = typeof after === 'string' ? await positionOf(accountId, after) : after;
       return query.where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id))).execute();
     },

@@ -36,7 +36,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : JS
 const quoted = (value: unknown): string => `"${text(value)}"`;
 
 function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames): string {
-  const { count, file, name, email, role } = changes;
+  const { count, file, name, email, role, read_only, directories } = changes;
   switch (action) {
     case 'create':
       return 'created the directory';
@@ -59,7 +59,11 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'show-secret':
       return 'viewed the webhook secret';
     case 'create-key':
-      return `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`;
+      return [
+        `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`,
+        ...(read_only ? ['for reading'] : []),
+        ...(Array.isArray(directories?.to) ? [`for ${directories.to.length} of the directories`] : []),
+      ].join(', ');
     case 'revoke-key':
       return `revoked the API key ${quoted(name?.from)}`;
     case 'create-user':

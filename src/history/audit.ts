@@ -8,6 +8,7 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { type Asker, verifyAsker } from '../accounts/asker.ts';
+import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
 import { formatMicros, type Micros } from '../clock.ts';
 import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
 
@@ -51,9 +52,14 @@ const NAMED: ReadonlySet<string> = new Set<Column>([
 /** Every new directory has them. */
 const GIVEN: ReadonlySet<string> = new Set<Column>(['password_hash', 'webhook_secret']);
 
-/** @throws {BerthError} as `verifyAsker` does: nobody changes anything after the right to it has ended. */
+/**
+ * @throws {BerthError} as `verifyAsker` does: nobody changes anything after the right to it has ended; and when the change is
+ * outside of the asker's scope.
+ */
 export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
-  await verifyAsker(tx, asker);
+  const scope = await verifyAsker(tx, asker);
+  if (change.directory.id === '') requireWholeAccount(scope);
+  else requireDirectory(scope, change.directory.id);
   await tx
     .insertInto('audit')
     .values({

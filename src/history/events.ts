@@ -47,6 +47,19 @@ const after = compiled<{ account: string; after: number; limit: number }>()((db,
     .$narrowType<{ sequence: number }>(),
 );
 
+/** Those of one directory, of which each other event is none. */
+const afterIn = compiled<{ directory: string; after: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('events')
+    .select(['sequence', 'at', 'event', 'directory_id', 'upload_id', 'body'])
+    .where('directory_id', '=', p('directory'))
+    .where('sequence', 'is not', null)
+    .where('sequence', '>', p('after'))
+    .orderBy('sequence')
+    .limit(p('limit'))
+    .$narrowType<{ sequence: number }>(),
+);
+
 const unnumbered = compiled<{ account: string }>()((db, p) =>
   db
     .selectFrom('events')
@@ -62,14 +75,23 @@ export async function insertEvent(tx: Transaction<Tables>, event: NewEvent): Pro
   await insert.all(tx, event);
 }
 
+export interface Asked {
+  /** The highest number that was seen; 0 stands before the oldest event that is kept. */
+  readonly after: number;
+  readonly limit: number;
+  /** The ids of the directories whose events are wanted; undefined for all of the account. */
+  readonly only?: ReadonlySet<string> | undefined;
+}
+
 /**
- * The events that come after that number, at most `limit`; 0 stands before the oldest that is kept.
- * @throws {BerthError} `events_gone` when some of them are kept no longer; {ValidationError} when there is no such number yet.
+ * The events that come after that number, at most `limit`.
+ * @throws {BerthError} `events_gone` when some that came after it are kept no longer; {ValidationError} when there is no such
+ * number yet.
  */
 export async function eventsAfter(
   { db, reads }: Pick<Database, 'db' | 'reads'>,
   account: string,
-  { after: seen, limit }: { readonly after: number; readonly limit: number },
+  { after: seen, limit, only }: Asked,
 ): Promise<NumberedEvent[]> {
   const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
   // Before the events are read: whatever was given out by then can be read.
@@ -77,7 +99,7 @@ export async function eventsAfter(
   let events = await read();
   while (events.length < limit && (await numberNew(db, account))) events = await read();
   const [first] = events;
-  if (seen === 0 || first?.sequence === seen + 1) return events;
+  if (seen === 0 || first?.sequence === seen + 1) return only ? readOnly(reads, only, seen, limit) : events;
   const last = first ? first.sequence - 1 : given;
   if (last > seen) {
     const advice = `list the uploads of your directories, then go on with ?after=${last}`;
@@ -85,6 +107,18 @@ export async function eventsAfter(
   }
   if (last < seen) throw new ValidationError({ after: ['is the number of no event yet'] });
   return events;
+}
+
+/** A directory at a time, each by its index: the events of others are not walked over. */
+async function readOnly(
+  reads: Kysely<Tables>,
+  only: ReadonlySet<string>,
+  seen: number,
+  limit: number,
+): Promise<NumberedEvent[]> {
+  const found: NumberedEvent[] = [];
+  for (const directory of only) found.push(...(await afterIn.all(reads, { directory, after: seen, limit })));
+  return found.toSorted((a, b) => a.sequence - b.sequence).slice(0, limit);
 }
 
 /** Numbers events that have none, up to a batch. @returns whether there were any. */

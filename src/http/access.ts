@@ -1,6 +1,6 @@
 /**
- * Who may make a request, in the order in which it is refused: 401, 429, 403 for the plan, and in the endpoints that
- * need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
+ * Who may make a request, in the order in which it is refused: 401, 429, 403 for the plan, what is outside of the key's
+ * scope, and in the endpoints that need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
  * pays for it.
  */
 import type { IncomingMessage } from 'node:http';
@@ -9,6 +9,7 @@ import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
 import type { LastUsed } from '../last-used.ts';
 import { requireApi } from '../accounts/plans.ts';
+import { requireChanges, requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
 import { BerthError } from '../errors.ts';
 import type { KeptAnswer } from '../history/kept-answers.ts';
 import { readBody } from './body.ts';
@@ -89,6 +90,19 @@ export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Pr
   if (!(await identify(env))) identify.countStranger(env);
 }
 
+/** What a scope is held against before an endpoint is asked; a change is held against it again in its transaction. */
+export interface Reach {
+  /** Of what the path names, or of the whole account; `narrowed` endpoints show a key of named directories these alone. */
+  readonly of: 'directory' | 'account' | 'narrowed';
+  readonly isChange: boolean;
+}
+
+function requireReach({ scope }: Principal, { of, isChange }: Reach, id = ''): void {
+  if (of === 'directory') requireDirectory(scope, id);
+  if (of === 'account') requireWholeAccount(scope);
+  if (isChange) requireChanges(scope);
+}
+
 export function createAccess(identify: Identify) {
   async function admitted(env: ApiEnv['Bindings'], isAgain = false): Promise<Principal> {
     const principal = await identify(env, isAgain);
@@ -104,11 +118,13 @@ export function createAccess(identify: Identify) {
    */
   function authorized<Path extends string>(
     endpoint: Endpoint<Path>,
+    reach: Reach,
     readsBody: (incoming: IncomingMessage) => boolean,
   ) {
     return async (c: Context<ApiEnv, Path>): Promise<Response> => {
       c.env.notes.route = routePath(c);
       const principal = await admitted(c.env);
+      requireReach(principal, reach, c.req.param('id'));
       const { incoming } = c.env;
       if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
       // The endpoint meets what is wrong with it, in its turn.

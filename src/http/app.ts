@@ -1,13 +1,14 @@
 /** The API's routes. The endpoints of each topic get what they need here, and nothing more. */
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
+import type { Environment } from '../accounts/key-format.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
-import { countOpen, createAccess, type Endpoint, type Identify } from './access.ts';
+import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
 import { compressed } from './compression.ts';
 import { version } from '../version.ts';
 import type { Send } from '../webhooks/send.ts';
@@ -21,6 +22,7 @@ import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
 import { accessRoutes } from './endpoints/access.ts';
+import { apiKeyRoutes } from './endpoints/api-keys.ts';
 import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { quotaRoutes } from './endpoints/quota.ts';
@@ -38,6 +40,8 @@ import { mindingQuery } from './unknown-names.ts';
 import type { MayReach } from './warnings.ts';
 
 export interface AppDependencies {
+  /** Of the keys that it issues. */
+  readonly environment: Environment;
   readonly identify: Identify;
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
@@ -53,6 +57,15 @@ export interface AppDependencies {
   readonly log: Log;
   /** Whether operators ask, who may do more than the API has. */
   readonly isOfOperators?: boolean;
+}
+
+/** An endpoint that says nothing of it is closed to keys of named directories. */
+function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
+  const isOfDirectory = path.startsWith('/api/v1/directories/:id');
+  return {
+    of: isOfDirectory ? 'directory' : operation.isNarrowed ? 'narrowed' : 'account',
+    isChange: method !== 'GET',
+  };
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -74,6 +87,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
     ...accountWebhookRoutes(rules, deps.mayReach),
     ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
+    ...apiKeyRoutes({ ...rules, environment: deps.environment }),
   ];
 }
 
@@ -104,14 +118,14 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
       isJson || (isPost && headers['idempotency-key'] !== undefined);
     const minding = mindingQuery(isPost ? repeatable(endpoint) : endpoint, operation);
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
-    app.on(method, path, authorized(answer, readsBody));
+    app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
   const operatorRoutes = deps.isOfOperators ? partialRoutes(directoryQueries(rules.database.reads), deps.files) : [];
   for (const { method, path, endpoint } of operatorRoutes)
     app.on(
       method,
       path,
-      authorized(endpoint, () => false),
+      authorized(endpoint, { of: 'directory', isChange: true }, () => false),
     );
 
   app.notFound(async (c) => {

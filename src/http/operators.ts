@@ -9,6 +9,7 @@ import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { Kysely } from 'kysely';
 import type { Principal } from '../accounts/authenticate.ts';
+import { UNLIMITED } from '../accounts/scope.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Log } from '../log.ts';
 import { ACCOUNT, OPERATOR, operatorKeyId } from '../operator-socket.ts';
@@ -31,7 +32,7 @@ export function byOperator(reads: Kysely<Tables>): Identify {
       .executeTakeFirst();
     if (!found) return undefined;
     const keyId = operatorKeyId(login);
-    notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business' };
+    notes.principal = { accountId: found.id, keyId, role: 'admin', plan: 'business', scope: UNLIMITED };
     return notes.principal;
   };
   return Object.assign(identify, { countStranger: () => undefined });

@@ -16,6 +16,7 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   not_authorized: 403,
   directory_not_found: 404,
   public_key_not_found: 404,
+  api_key_not_found: 404,
   in_flight: 409,
   upload_not_found: 404,
   delivery_not_found: 404,

@@ -15,6 +15,7 @@ export const TAGS = {
   Files: 'The content of files, both ways',
   Events: 'The feed of what has happened',
   Webhooks: 'What berth sends, and sending it again',
+  Keys: 'API keys for programs',
   Service: 'The service itself',
 } as const;
 
@@ -30,6 +31,8 @@ export interface Operation {
   readonly isSpecified?: true;
   /** Needs no key. */
   readonly open?: true;
+  /** Not of one directory, and open to keys of named directories: it shows them nothing else. */
+  readonly isNarrowed?: true;
   /** An object schema: the parameters behind the question mark. */
   readonly query?: GenericSchema;
   /** Headers of the request that it reads, beside those of all. */

@@ -5,7 +5,7 @@
 import * as v from 'valibot';
 
 const Id = v.pipe(v.string(), v.uuid());
-const Timestamp = v.pipe(v.string(), v.isoTimestamp());
+export const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 const Text = v.nullable(v.string());
 export const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const Duration = v.pipe(v.number(), v.minValue(0));

@@ -8,6 +8,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { Principal } from '../accounts/authenticate.ts';
+import { UNLIMITED } from '../accounts/scope.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
@@ -88,6 +89,7 @@ export async function sessionOf(
       keyId: userKeyId(email),
       role,
       plan,
+      scope: UNLIMITED,
       credential: { kind: 'session', id: sessionId, userId, role },
     },
     userId,

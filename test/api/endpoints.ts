@@ -123,4 +123,17 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongQueries: [...PAGES, 'after=x', 'after=', 'after=-1', 'after=1.5', 'after=99999999999999999999', 'after=1'],
   },
   'GET /api/v1/host_keys': { role: 'any', wrongBodies: [] },
+  'GET /api/v1/api_keys': { role: 'admin', wrongBodies: [], wrongQueries: [...PAGES, 'after=x', 'after='] },
+  'POST /api/v1/api_keys': {
+    role: 'admin',
+    right: { name: 'nightly import', role: 'member' },
+    wrongBodies: [
+      {},
+      { name: 'x', role: 'owner' },
+      { name: 'x', role: 'member', expires_at: '2020-01-01T00:00:00Z' },
+      { name: 'x', role: 'member', directories: [] },
+      { name: 'x', role: 'member', read_only: 1 },
+    ],
+  },
+  'DELETE /api/v1/api_keys/:key_id': { role: 'admin', wrongBodies: [] },
 };

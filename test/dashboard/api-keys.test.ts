@@ -205,3 +205,37 @@ test('the audit has keys of the command line too, by their operator; their names
   const blank = await berth('key', 'create', account, '--name', ' ');
   assert.deepEqual([blank.status, blank.stderr], [1, "berth: name can't be blank\n"]);
 });
+
+test('a key is limited to reading, to directories and to a time, in the browser and on the command line alike', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const [mine, other] = [await berth.directory(), await berth.directory({ name: 'Hidden' })];
+  using admin = await signedIn(place(berth), berth.accountId);
+  const limits = { access: 'reads', directories: `${mine.username}\r\n`, expires_at: '2030-01-02T03:04' };
+  const page = await admin.submit(PATH, { name: 'narrow', role: 'member', ...limits });
+  const [, made = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
+  assert.match(page.text, new RegExp(`narrow.*reading, ${mine.username}.*expires`, 's'));
+  const wrong = await admin.post(PATH, { name: 'x', role: 'member', directories: 'nobody', expires_at: '2020-01-01T00:00' });
+  assert.match(wrong.text, /Choose a time in the future\./);
+  const unknown = await admin.post(PATH, { name: 'x', role: 'member', directories: 'nobody' });
+  assert.match(unknown.text, /&quot;nobody&quot; is not the SFTP username of one of your directories\./);
+
+  const options = ['--role', 'member', '--read-only', '--directory', mine.username, '--expires', '2030-01-02T03:04Z'];
+  const { stdout } = await runCommand(files.environment, 'key', 'create', berth.accountId, ...options, '--json');
+  const { key } = JSON.parse(stdout) as { key: string };
+  for (const each of [made, key]) {
+    using client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key: each });
+    const seen = await client.send('GET', '/directories');
+    assert.ok(seen.text.includes(mine.id) && !seen.text.includes(other.id), seen.text);
+    assert.equal((await client.send('GET', `/directories/${other.id}`)).status, 404);
+    assert.equal((await client.send('DELETE', `/directories/${mine.id}`)).status, 403);
+  }
+  const list = await runCommand(files.environment, 'key', 'list', berth.accountId);
+  assert.equal(list.stdout.match(/2030-01-02.*read-only, 1 directory/g)?.length, 2, list.stdout);
+  const keys = await withDatabase(berth, ({ db }) => db.selectFrom('api_keys').selectAll().execute());
+  const limited = keys.filter(({ read_only }) => read_only === 1);
+  assert.deepEqual(
+    limited.map(({ directories, expires_at }) => [directories, expires_at]),
+    Array(2).fill([JSON.stringify([mine.id]), Date.parse('2030-01-02T03:04Z') * 1000]),
+  );
+});

@@ -40,6 +40,9 @@ type Revocation = (tx: Transaction<Tables>, id: string) => Promise<unknown>;
 
 const OF_KEYS: Readonly<Record<string, Revocation>> = {
   revoked: (tx, id) => tx.updateTable('api_keys').set({ revoked_at: 1 }).where('id', '=', id).execute(),
+  expired: (tx, id) => tx.updateTable('api_keys').set({ expires_at: 1 }).where('id', '=', id).execute(),
+  // What a key is limited to never changes; this shows that it is looked at in the transaction.
+  limited: (tx, id) => tx.updateTable('api_keys').set({ directories: '[]' }).where('id', '=', id).execute(),
   demoted: (tx, id) => tx.updateTable('api_keys').set({ role: 'member' }).where('id', '=', id).execute(),
 };
 const OF_USERS: Readonly<Record<string, Revocation>> = {
@@ -75,6 +78,7 @@ function apiChanges(ids: Ids): Change[] {
       .replace(':path{.+}', 'new.csv')
       .replace(':upload_id', ids.files)
       .replace(':delivery_id', ids.deliveries)
+      .replace(':key_id', ids['api-keys'])
       .replace(':fingerprint{.+}', 'SHA256:x');
     const body = isFile ? 'content' : right === undefined ? '' : JSON.stringify(right);
     return [{ method, path: named, type: 'application/json', body, isAdmins: role === 'admin' }];

@@ -135,6 +135,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   parts.defer(() => sender.close());
   const wake = options.dispatches ? dispatching(parts, { database, clock, log, send: sender.send }) : () => undefined;
   const app = createApp({
+    environment: 'live',
     rules,
     uploads: uploadList(database.reads),
     files: directoryFiles({
@@ -159,7 +160,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     mayReach: addressRule(['10.1.0.0/16']),
     hostKeys: () => publicHostKeys(pathsOf(config).hostKeys, sftp),
     identify: byApiKey({
-      authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live'),
+      authenticate: createAuthenticate(options.authenticationReads?.(database.reads) ?? database.reads, 'live', clock),
       lastUsed,
       rateLimit: createRateLimit({ limit: options.rateLimit ?? 120_000, clock }),
       addressLimit: createAddressLimit({ limit: 1e6, clock: () => performance.now(), ...options.unauthenticated }),

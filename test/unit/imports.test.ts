@@ -33,11 +33,11 @@ const GROUND = [
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
-  accounts: ['history/audit.ts'],
+  accounts: ['history/audit.ts', 'history/kept-answers.ts'],
   doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
-  history: ['accounts/asker.ts'],
+  history: ['accounts/asker.ts', 'accounts/scope.ts'],
   metrics: ['nodes/list.ts'],
   nodes: [
     'directories/homes.ts',

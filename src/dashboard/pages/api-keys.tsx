@@ -1,11 +1,14 @@
 /** API keys: all of the account, a new one that is shown once, and revoking one after a question. */
 import type { Hono } from 'hono';
+import type { Kysely } from 'kysely';
 import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
 import type { Environment } from '../../accounts/key-format.ts';
 import { allowsApi } from '../../accounts/plans.ts';
-import type { Clock } from '../../clock.ts';
+import { scopeOf } from '../../accounts/scope.ts';
+import type { Clock, Micros } from '../../clock.ts';
 import type { Database } from '../../db/open.ts';
-import { Field, Form, Select } from '../components/form.tsx';
+import type { Tables } from '../../db/schema.ts';
+import { Field, Folded, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
@@ -21,6 +24,8 @@ const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
 const ROLES = { member: 'Member: everything except login settings', admin: 'Admin: everything' };
 const DONE = { revoked: 'The key is revoked.' };
+/** What a form's choice stands for. */
+const ACCESS = { changes: 'Read and change', reads: 'Read only' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
 export interface ApiKeysDependencies {
@@ -42,6 +47,9 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
     const last = keys[PAGE] && keys[PAGE - 1];
     const made = takeShownOnce(c);
     const mayChange = isAdmin(c);
+    const shownKeys = keys.slice(0, PAGE);
+    const now = rules.clock.now();
+    const names = await namesOf(reads, accountId, shownKeys);
     return c.render(
       <Layout title="API keys" done={DONE} problems={PROBLEMS}>
         <Secret of={made} label="Your new API key">
@@ -49,8 +57,8 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         </Secret>
         <Table
           caption="Newest first"
-          columns={['Name', 'Role', 'Created', 'Last used', 'State']}
-          rows={keys.slice(0, PAGE).map((key) => cellsOf(key, mayChange))}
+          columns={['Name', 'Role', 'Limited to', 'Created', 'Last used', 'State']}
+          rows={shownKeys.map((key) => cellsOf(key, { names, mayRevoke: mayChange, now }))}
         >
           <Empty title="No keys yet">Your programs need one to call the API.</Empty>
         </Table>
@@ -65,9 +73,15 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   app.get(PATH, page);
 
   app.post(PATH, adminOnly, (c) =>
-    submitted(c, page, async ({ name = '', role = '' }) => {
+    submitted(c, page, async ({ name = '', role = '', access, directories = '', expires_at = '' }) => {
       const { accountId } = c.get('user').principal;
-      const { key } = await createKey(rules, { accountId, name, role }, askerOf(c));
+      const named = splitLines(directories);
+      const limits = {
+        read_only: access === 'reads',
+        ...(named.length > 0 && { directories: named }),
+        ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
+      };
+      const { key } = await createKey(rules, { accountId, name, role, ...limits }, askerOf(c));
       showOnce(c, { kind: 'api-key', value: key, page: PATH });
       return PATH;
     }),
@@ -101,36 +115,96 @@ function command(key: string, host: string): string {
   return `curl -H 'Authorization: Bearer ${key}' https://${host}/api/v1/directories`;
 }
 
-function cellsOf(key: ApiKey, mayRevoke: boolean) {
+const splitLines = (text: string): string[] => text.split(/[\n\r,]+/).flatMap((line) => line.trim() || []);
+
+/** A time as a browser sends it, with or without seconds, in UTC. */
+const isoTime = (text: string): string => `${text}${/T\d\d:\d\d$/.test(text) ? ':00' : ''}Z`;
+
+/** The usernames of the directories that keys are limited to, by id; those that are gone have none. */
+async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly ApiKey[]) {
+  const ids = new Set(keys.flatMap((key) => [...(scopeOf(key).directories ?? [])]));
+  if (ids.size === 0) return new Map<string, string>();
+  const found = await reads
+    .selectFrom('directories')
+    .select(['id', 'sftp_username'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', [...ids])
+    .where('deleted_at', 'is', null)
+    .execute();
+  return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));
+}
+
+/** Names of directories that a row shows. */
+const SHOWN_NAMES = 3;
+
+function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
+  const { isReadOnly, directories } = scopeOf(key);
+  const known = [...(directories ?? [])].flatMap((id) => names.get(id) ?? []);
+  const more = known.length > SHOWN_NAMES ? [`${known.length - SHOWN_NAMES} more`] : [];
+  const which =
+    directories && (known.length === 0 ? ['deleted directories'] : [...known.slice(0, SHOWN_NAMES), ...more]);
+  return [...(isReadOnly ? ['reading'] : []), ...(which ?? [])].join(', ') || 'nothing';
+}
+
+interface Beside {
+  readonly names: ReadonlyMap<string, string>;
+  readonly mayRevoke: boolean;
+  readonly now: Micros;
+}
+
+function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
   const { name, role, inserted_at, created_by, last_used_at, revoked_at } = key;
   return [
     <span class={revoked_at === null ? undefined : 'quiet'}>
       <Text of={name} />
     </span>,
     role,
+    <Text of={limitsOf(key, names)} />,
     <>
       <Time at={inserted_at} /> {created_by !== null && <Text of={`by ${created_by.replace(/^\w+:/, '')}`} />}
     </>,
     <Time at={last_used_at} />,
-    <State of={key} mayRevoke={mayRevoke} />,
+    <State of={key} mayRevoke={mayRevoke} now={now} />,
   ];
 }
 
 /** Before a key is revoked, a page of its own asks. */
-const State = ({ of: { id, revoked_at }, mayRevoke }: { of: ApiKey; mayRevoke: boolean }) => {
+const State = ({ of: { id, revoked_at, expires_at }, mayRevoke, now }: StateProps) => {
   if (revoked_at !== null)
     return (
       <>
         <Badge kind="quiet" text="revoked" /> <Time at={revoked_at} />
       </>
     );
-  if (!mayRevoke) return <Badge kind="good" text="live" />;
+  if (expires_at !== null && expires_at <= now)
+    return (
+      <>
+        <Badge kind="quiet" text="expired" /> <Time at={expires_at} />
+      </>
+    );
   return (
-    <form class="action" action={`${PATH}/${id}/revoke`}>
-      <button class="danger">Revoke</button>
-    </form>
+    <>
+      {expires_at !== null && (
+        <>
+          expires <Time at={expires_at} />{' '}
+        </>
+      )}
+      {mayRevoke ? (
+        <form class="action" action={`${PATH}/${id}/revoke`}>
+          <button class="danger">Revoke</button>
+        </form>
+      ) : (
+        <Badge kind="good" text="live" />
+      )}
+    </>
   );
 };
+
+interface StateProps {
+  readonly of: ApiKey;
+  readonly mayRevoke: boolean;
+  readonly now: Micros;
+}
 
 const NoApi = ({ plan }: { plan: string }) => (
   <Section
@@ -144,6 +218,16 @@ const NewKey = () => (
     <Form>
       <Field label="Name" name="name" hint="What it is for, such as the program that uses it" isRequired />
       <Select label="Role" name="role" options={ROLES} />
+      <Folded summary="Limit the key" fields={['access', 'directories', 'expires_at']}>
+        <Select label="Access" name="access" options={ACCESS} />
+        <Field
+          label="Directories"
+          name="directories"
+          hint="SFTP usernames, one per line. The key sees no other directory. Leave it empty for all."
+          rows={3}
+        />
+        <Field label="Expires" name="expires_at" type="datetime-local" hint="Leave it empty for never." />
+      </Folded>
       <button>Create key</button>
     </Form>
   </Section>

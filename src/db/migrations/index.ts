@@ -11,6 +11,7 @@ import * as security from './009-security.ts';
 import * as events from './010-api.ts';
 import * as dashboardPages from './012-dashboard.ts';
 import * as checks from './013-checks.ts';
+import * as links from './014-links.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -24,4 +25,5 @@ export const migrations: Record<string, Migration> = {
   '010-api': events,
   '012-dashboard': dashboardPages,
   '013-checks': checks,
+  '014-links': links,
 };

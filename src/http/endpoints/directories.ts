@@ -17,9 +17,9 @@ import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
 import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../warnings.ts';
 
 export function directoryRoutes(directories: DirectoryQueries, rules: CreateDependencies, mayReach: MayReach): Route[] {
-  const list: Endpoint = async (c, { accountId }) => {
+  const list: Endpoint = async (c, { accountId, scope }) => {
     const externalId = c.req.query('external_id');
-    const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId });
+    const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId, only: scope.directories });
     const { rows, headers } = await readPage(c, read, ({ inserted_at }) => inserted_at);
     return dataResponse(JSON.stringify(rows.map(listItem)), 200, headers);
   };
@@ -68,6 +68,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
   return [
     route('GET', '/api/v1/directories', list, {
       id: 'listDirectories',
+      isNarrowed: true,
       isSpecified: true,
       tag: 'Directories',
       summary: 'List directories, newest first',

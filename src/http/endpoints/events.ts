@@ -38,9 +38,9 @@ const EXAMPLE = {
 };
 
 export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
-  const list: Endpoint = async (c, { accountId }) => {
+  const list: Endpoint = async (c, { accountId, scope }) => {
     const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
-    const asked = { after: Number(after), limit: limit + 1 };
+    const asked = { after: Number(after), limit: limit + 1, only: scope.directories };
     const events = await refusingWhenFull(() => eventsAfter(database, accountId, asked));
     const hasMore = events.length > limit;
     events.length = Math.min(events.length, limit);
@@ -51,6 +51,7 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
   return [
     route('GET', EVENTS, list, {
       id: 'listEvents',
+      isNarrowed: true,
       tag: 'Events',
       summary: "Follow what happens in all of the account's directories, oldest first",
       description:

@@ -29,6 +29,7 @@ export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
   return [
     route('GET', '/api/v1/host_keys', list, {
       id: 'listHostKeys',
+      isNarrowed: true,
       tag: 'Service',
       summary: "List the SFTP server's host keys",
       description:

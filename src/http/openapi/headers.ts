@@ -61,6 +61,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   id: id('The directory.'),
   upload_id: id('The file.'),
   delivery_id: id('The delivery.'),
+  key_id: id('The API key.'),
   fingerprint: {
     description: 'The fingerprint of the key, percent-encoded.',
     schema: { type: 'string' },

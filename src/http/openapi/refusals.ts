@@ -22,16 +22,18 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   401: {
     name: 'Unauthenticated',
-    description: 'The key is missing, malformed or revoked.',
+    description: 'The key is missing, malformed, revoked or expired.',
     examples: one('Invalid or missing API key'),
     headers: ['WWW-Authenticate'],
   },
   403: {
     name: 'Forbidden',
-    description: 'The plan of the account does not include the API, or the key lacks the admin role.',
+    description:
+      'The plan of the account does not include the API, the key lacks the admin role, or is limited to reading or to named directories.',
     examples: {
       plan: { error: 'API access requires a Pro or Business plan. Change the plan of the account to use it.' },
       role: { error: 'Not authorized' },
+      scope: { error: 'This API key is read-only' },
     },
   },
   404: {

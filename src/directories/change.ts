@@ -7,6 +7,7 @@
  */
 import { sql, type Transaction, type Updateable } from 'kysely';
 import { verifyAsker } from '../accounts/asker.ts';
+import { requireDirectory } from '../accounts/scope.ts';
 import type { Clock, Micros } from '../clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
@@ -69,7 +70,7 @@ async function changeOnce(
 ): Promise<DirectoriesTable> {
   const { id, asker } = target;
   const done = await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, asker);
+    requireDirectory(await verifyAsker(tx, asker), id);
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);

@@ -51,7 +51,7 @@ test('people get tables, and keys of the deployment: test keys where it is a tes
   );
   const [key = ''] = (await berth(place, 'key', 'create', id)).stdout.split('\n');
   assert.ok(isWellFormedKey(key, 'test'));
-  assert.match((await berth(place, 'key', 'list', id)).stdout, / admin +\S+Z +- +- +default\n$/);
+  assert.match((await berth(place, 'key', 'list', id)).stdout, / admin +\S+Z +- +- +- +- +default\n$/);
 });
 
 test('errors are one line with status 1, wrong use has status 2, help has examples', async () => {

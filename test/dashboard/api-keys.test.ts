@@ -215,7 +215,12 @@ test('a key is limited to reading, to directories and to a time, in the browser 
   const page = await admin.submit(PATH, { name: 'narrow', role: 'member', ...limits });
   const [, made = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
   assert.match(page.text, new RegExp(`narrow.*reading, ${mine.username}.*expires`, 's'));
-  const wrong = await admin.post(PATH, { name: 'x', role: 'member', directories: 'nobody', expires_at: '2020-01-01T00:00' });
+  const wrong = await admin.post(PATH, {
+    name: 'x',
+    role: 'member',
+    directories: 'nobody',
+    expires_at: '2020-01-01T00:00',
+  });
   assert.match(wrong.text, /Choose a time in the future\./);
   const unknown = await admin.post(PATH, { name: 'x', role: 'member', directories: 'nobody' });
   assert.match(unknown.text, /&quot;nobody&quot; is not the SFTP username of one of your directories\./);

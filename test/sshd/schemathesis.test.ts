@@ -53,6 +53,8 @@ const FOUND: Readonly<Record<string, (berth: TestBerth, directory: TestDirectory
   fingerprint: async ({ send }, { id }) =>
     dataOf<{ public_key_fingerprint: string }>(await send('GET', `/directories/${id}`)).public_key_fingerprint,
   path: async () => 'reports/2026-11.csv',
+  key_id: async ({ send }) =>
+    dataOf<{ id: string }>(await send('POST', '/api_keys', { json: { name: 'to be revoked', role: 'member' } })).id,
 };
 
 /** For each operation a directory of its own, with a key, a file and its delivery, as schemathesis's settings have it. */

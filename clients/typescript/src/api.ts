@@ -522,6 +522,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/api_keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the API keys of the account, newest first
+         * @description Those that are revoked or expired, too. Up to 100 at a time; the `Link` header leads on.
+         *
+         *     Needs a key with the admin role.
+         */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Create an API key
+         * @description The answer is the only time that `key` is shown. What a key is limited to never changes: create another key instead. A key that is `read_only` gets 403 for everything but GET and HEAD. For a key with `directories`, nothing else of the account exists: other directories get 404, the list of directories and the feed of events leave them out. It gets 403 for what is of the account: creating directories, its webhook, its keys.
+         *
+         *     Needs a key with the admin role.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/api_keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key
+         * @description For good, from the next request on; changes that are under way with it are refused as well. A key may revoke itself. Revoking a revoked key again changes nothing. 409 when it is the last key that could create others, and the dashboard has no admin either.
+         *
+         *     Needs a key with the admin role.
+         */
+        delete: operations["revokeApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -620,6 +670,27 @@ export interface components {
         AddPublicKey: {
             /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
             public_key: string;
+        };
+        ApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string;
+            /** @enum {string} */
+            role: "admin" | "member";
+            read_only: boolean;
+            /** @description The only directories that exist for it; `null` for all. */
+            directories: string[] | null;
+            /** Format: date-time */
+            expires_at: string | null;
+            /** Format: date-time */
+            inserted_at: string;
+            /**
+             * Format: date-time
+             * @description Known within half a minute.
+             */
+            last_used_at: string | null;
+            /** Format: date-time */
+            revoked_at: string | null;
         };
         AuthFields: {
             /** @enum {string} */
@@ -774,6 +845,29 @@ export interface components {
             known_hosts: string;
             sshfp: string[];
         };
+        IssuedApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string;
+            /** @enum {string} */
+            role: "admin" | "member";
+            read_only: boolean;
+            /** @description The only directories that exist for it; `null` for all. */
+            directories: string[] | null;
+            /** Format: date-time */
+            expires_at: string | null;
+            /** Format: date-time */
+            inserted_at: string;
+            /**
+             * Format: date-time
+             * @description Known within half a minute.
+             */
+            last_used_at: string | null;
+            /** Format: date-time */
+            revoked_at: string | null;
+            /** @description Shown only here. */
+            key: string;
+        };
         ListedDirectory: {
             /** Format: uuid */
             id: string;
@@ -801,6 +895,20 @@ export interface components {
             upload_id: string | null;
             /** Format: date-time */
             modified_at: string;
+        };
+        NewApiKey: {
+            name: string;
+            /** @enum {string} */
+            role: "admin" | "member";
+            /**
+             * Format: date-time
+             * @description From then on the key is refused; without it, or with `null`, it never expires.
+             */
+            expires_at?: string | null;
+            /** @description The key changes nothing. */
+            read_only?: boolean;
+            /** @description The ids, or SFTP usernames, of the only directories that exist for the key; without it, or with `null`, the key is for all. */
+            directories?: string[] | null;
         };
         Problem: {
             error: string;
@@ -851,7 +959,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key is missing, malformed or revoked. */
+        /** @description The key is missing, malformed, revoked or expired. */
         Unauthenticated: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -862,7 +970,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The plan of the account does not include the API, or the key lacks the admin role. */
+        /** @description The plan of the account does not include the API, the key lacks the admin role, or is limited to reading or to named directories. */
         Forbidden: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -3168,6 +3276,169 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e",
+                     *           "name": "nightly import",
+                     *           "role": "member",
+                     *           "read_only": true,
+                     *           "directories": [
+                     *             "18db3dc8-bfa8-4427-9a27-af3b079ff5b8"
+                     *           ],
+                     *           "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *           "inserted_at": "2026-11-22T09:21:49.980260Z",
+                     *           "last_used_at": null,
+                     *           "revoked_at": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ApiKey"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "nightly import",
+                 *       "role": "member",
+                 *       "expires_at": "2027-01-01T00:00:00.000000Z",
+                 *       "read_only": true,
+                 *       "directories": [
+                 *         "18db3dc8-bfa8-4427-9a27-af3b079ff5b8"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewApiKey"];
+            };
+        };
+        responses: {
+            /** @description The key */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "5e9a7a52-2f5f-4a52-9d51-0b1f0a5d8c3e",
+                     *         "name": "nightly import",
+                     *         "role": "member",
+                     *         "read_only": true,
+                     *         "directories": [
+                     *           "18db3dc8-bfa8-4427-9a27-af3b079ff5b8"
+                     *         ],
+                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *         "inserted_at": "2026-11-22T09:21:49.980260Z",
+                     *         "last_used_at": null,
+                     *         "revoked_at": null,
+                     *         "key": "svc_live_GvUDL2cBIUmKmNhK5vJmyPyD4pbbCJMo2L2c8p"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["IssuedApiKey"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    revokeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The API key.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is revoked */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -1,8 +1,10 @@
 /** `berth erase`: removes what the history says of a customer. */
+import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
 import { OperatorError } from '../errors.ts';
 import { eraseHistory } from '../history/erase.ts';
+import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
 import { directoryKnown } from '../reports/explain.ts';
 import { escaped } from '../terminal.ts';
 import { withDatabase } from './database.ts';
@@ -10,8 +12,9 @@ import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
 
 const HELP = `
-File names, addresses and usernames go from transfers, logins, webhooks that were sent, and the audit. Files that are there, and webhooks
-that are still to be sent, stay: delete the directory first to erase it as a whole. docs/personal-data.md lists what else there is.
+File names, addresses and usernames go from transfers, logins, webhooks that were sent, the feed of events and the audit; of an account
+also the networks of its users. Files that are there, and webhooks that are still to be sent, stay: delete the directory first to erase
+all of it. The audit gets a row that says who erased the history. docs/personal-data.md lists what else there is.
 
 Examples:
   berth directory delete acme-corp && berth erase acme-corp-x7k2m9qa
@@ -24,7 +27,7 @@ interface Options {
 }
 
 export function eraseCommand(invocation: Invocation): Command {
-  const { config, print, catchSignals } = invocation;
+  const { config, clock, environment, print, catchSignals } = invocation;
   return irrevocable(new Command('erase').description('Remove file names, addresses and usernames from the history'))
     .argument('[directory]', 'its id or SFTP username, also of one that was deleted')
     .option('--account <account>', 'all directories that this account has or had, by its id or name')
@@ -33,15 +36,17 @@ export function eraseCommand(invocation: Invocation): Command {
     .action(async (directory: string | undefined, options: Options) => {
       const settings = config();
       await withDatabase(settings, async (database) => {
-        const { what, shown } = await named(database, directory, options.account);
+        const { what, accountId, shown } = await named(database, directory, options.account);
         await confirm(invocation, options, `Erase the history of ${shown}?`);
-        const erased = await eraseHistory(database.db, what, catchSignals());
+        const keyId = operatorKeyId(operatorLogin(environment));
+        const asker = { accountId, keyId, requestId: randomUUID(), route: 'berth erase' };
+        const erased = await eraseHistory(database.db, { what, asker, at: clock.now() }, catchSignals());
         await database.emptyLog();
         if (options.json) return print(JSON.stringify(erased));
-        const { transfers, logins, deliveries, audit } = erased;
+        const { transfers, logins, deliveries, events, networks, audit } = erased;
         print(
           escaped(
-            `Erased of ${shown}: ${transfers} transfers, ${logins} logins and ${deliveries} webhooks; ${audit} rows of the audit lost names and values`,
+            `Erased of ${shown}: ${transfers} transfers, ${logins} logins, ${deliveries} webhooks and ${networks} networks of users; ${events} events and ${audit} rows of the audit lost their names`,
           ),
         );
         for (const line of REMAINS) print(line);
@@ -64,10 +69,11 @@ async function named(database: Databases, directory: string | undefined, account
   }
   if (account !== undefined) {
     const id = await accountNamed(database.reads, account);
-    return { what: { account: id }, shown: `account ${id}` };
+    return { what: { account: id }, accountId: id, shown: `account ${id}` };
   }
   const found = await directoryKnown(database, directory ?? '');
   if (!found)
     throw new OperatorError(`nothing is known of a directory ${JSON.stringify(directory)}: see berth directories`);
-  return { what: { directory: found.id }, shown: `${found.sftp_username} (${found.id})` };
+  const shown = found.sftp_username === '' ? found.id : `${found.sftp_username} (${found.id})`;
+  return { what: { directory: found.id }, accountId: found.account_id, shown };
 }

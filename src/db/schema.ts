@@ -268,7 +268,8 @@ export type AuditAction =
   | 'create-user'
   | 'update-user'
   | 'remove-user'
-  | 'update-account';
+  | 'update-account'
+  | 'erase';
 
 /** What was changed through the API or the dashboard, in the transaction of the change. */
 export interface AuditTable {

@@ -38,6 +38,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   'update-user': 'user changed',
   'remove-user': 'user removed',
   'update-account': 'account changed',
+  erase: 'history erased',
 };
 
 /** Who asked for it: a key by its name, if it still has one, an operator or a user. */

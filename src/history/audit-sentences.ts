@@ -78,6 +78,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return changes['second_factor_required']?.to === true
         ? 'required a second factor of everybody'
         : 'made the second factor optional';
+    case 'erase':
+      return 'erased the history';
     case 'update':
       return updated(changes, keys);
     case 'undo-create':

@@ -1,55 +1,131 @@
 /**
- * Erasure: what the history says of people is removed before its time. Rows of transfers, logins and finished deliveries go; rows of the
- * audit stay, since they say who used which key, and lose the username and the values of what was changed.
+ * Erasure: removes what the history says of people before its time. Transfers, logins, finished deliveries and the networks of
+ * users go. Rows of the audit and of the feed of events stay without names: the audit says who changed something, and readers of
+ * the feed rely on numbers without a gap.
  */
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
+import type { Micros } from '../clock.ts';
 import type { Tables } from '../db/schema.ts';
+import { type Asker, insertAudit } from './audit.ts';
 import { removeInBatches } from './batches.ts';
 
-/** Rows of the audit that are changed at once. */
+/** Rows that are changed in one transaction. */
 const BATCH = 500;
 
-/** One directory's history, or that of all that an account has or had. */
+/** What the feed calls an event whose names were erased. Clients ignore events that they do not know. */
+const ERASED_EVENT = 'erased';
+
+/** One directory's history, or that of all directories and users that an account has or had. */
 export type Erased = { readonly directory: string } | { readonly account: string };
 
 export interface Erasure {
   readonly transfers: number;
   readonly logins: number;
   readonly deliveries: number;
+  readonly events: number;
+  /** Networks from which users of the dashboard have signed in. */
+  readonly networks: number;
   readonly audit: number;
 }
 
-/** May be interrupted and repeated. */
-export async function eraseHistory(db: Kysely<Tables>, what: Erased, signal: AbortSignal): Promise<Erasure> {
-  const [column, value] =
-    'directory' in what ? (['directory_id', what.directory] as const) : (['account_id', what.account] as const);
+interface Order {
+  readonly what: Erased;
+  readonly asker: Asker;
+  readonly at: Micros;
+}
+
+/** May be interrupted and repeated. The audit's row that says who erases is committed before anything goes. */
+export async function eraseHistory(
+  db: Kysely<Tables>,
+  { what, asker, at }: Order,
+  signal: AbortSignal,
+): Promise<Erasure> {
+  const directory = { id: 'directory' in what ? what.directory : '', sftp_username: '' };
+  await db.transaction().execute((tx) => insertAudit(tx, asker, { at, action: 'erase', directory }));
+  const [column, value] = owner(what);
   const remove = (
     table: 'transfers' | 'logins' | 'deliveries',
     found: Parameters<typeof removeInBatches>[1]['found'],
   ) => removeInBatches(db, { table, key: 'id', found }, signal);
-  const directories = db.selectFrom('audit').select('directory_id').where(column, '=', value).distinct();
-  const logins = await remove('logins', db.selectFrom('logins').select('id').where('directory_id', 'in', directories));
-  const transfers = await remove('transfers', db.selectFrom('transfers').select('id').where(column, '=', value));
   const finished = db
     .selectFrom('deliveries')
     .select('id')
     .where(column, '=', value)
-    .where('finished_at', 'is not', null);
+    .where('finished_at', 'is not', null)
+    // Its replay was asked for and is not there yet.
+    .where('replay_at', 'is', null);
+  // Before the audit, which knows the directories that an account had.
+  const logins = await remove('logins', loginsOf(db, what));
+  const transfers = await remove('transfers', db.selectFrom('transfers').select('id').where(column, '=', value));
   const deliveries = await remove('deliveries', finished);
-  let audit = 0;
-  for (let changed = BATCH; changed === BATCH && !signal.aborted; audit += changed) {
-    const some = db
-      .selectFrom('audit')
-      .select('id')
-      .where(column, '=', value)
-      .where((eb) => eb.or([eb('username', '!=', ''), eb('changes', '!=', '{}')]))
-      .limit(BATCH);
-    const done = await db
-      .updateTable('audit')
-      .set({ username: '', changes: '{}' })
-      .where('id', 'in', some)
-      .executeTakeFirst();
-    changed = Number(done.numUpdatedRows);
+  const events = await inBatches(db, signal, (tx) => eraseEvents(tx, what));
+  const audit = await inBatches(db, signal, (tx) => eraseAudit(tx, what));
+  const networks = 'account' in what ? await eraseNetworks(db, what.account) : 0;
+  return { transfers, logins, deliveries, events, networks, audit };
+}
+
+function owner(what: Erased) {
+  return 'directory' in what ? (['directory_id', what.directory] as const) : (['account_id', what.account] as const);
+}
+
+function loginsOf(db: Kysely<Tables>, what: Erased) {
+  const logins = db.selectFrom('logins').select('id');
+  if ('directory' in what) return logins.where('directory_id', '=', what.directory);
+  const present = db.selectFrom('directories').select('id').where('account_id', '=', what.account);
+  const past = db.selectFrom('audit').select('directory_id as id').where('account_id', '=', what.account);
+  return logins.where('directory_id', 'in', present.union(past));
+}
+
+/** Runs `change` until it finds fewer rows than a batch. @returns how many rows were changed. */
+async function inBatches(
+  db: Kysely<Tables>,
+  signal: AbortSignal,
+  change: (tx: Transaction<Tables>) => Promise<number>,
+): Promise<number> {
+  let rows = 0;
+  for (let changed = BATCH; changed === BATCH && !signal.aborted; rows += changed)
+    changed = await db.transaction().execute(change);
+  return rows;
+}
+
+async function eraseEvents(tx: Transaction<Tables>, what: Erased): Promise<number> {
+  const [column, value] = owner(what);
+  const some = await tx
+    .selectFrom('events')
+    .select(['id', 'body'])
+    .where(column, '=', value)
+    .where('event', '!=', ERASED_EVENT)
+    .limit(BATCH)
+    .execute();
+  for (const { id, body } of some) {
+    const nameless = { ...(JSON.parse(body) as object), external_id: null, filename: '', directory: '' };
+    const erased = { event: ERASED_EVENT, body: JSON.stringify(nameless) };
+    await tx.updateTable('events').set(erased).where('id', '=', id).execute();
   }
-  return { transfers, logins, deliveries, audit };
+  return some.length;
+}
+
+async function eraseAudit(tx: Transaction<Tables>, what: Erased): Promise<number> {
+  const [column, value] = owner(what);
+  const some = tx
+    .selectFrom('audit')
+    .select('id')
+    .where(column, '=', value)
+    .where((eb) => eb.or([eb('username', '!=', ''), eb('changes', '!=', '{}')]))
+    .limit(BATCH);
+  const done = await tx
+    .updateTable('audit')
+    .set({ username: '', changes: '{}' })
+    .where('id', 'in', some)
+    .executeTakeFirst();
+  return Number(done.numUpdatedRows);
+}
+
+async function eraseNetworks(db: Kysely<Tables>, account: string): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    const users = tx.selectFrom('users').select('id').where('account_id', '=', account);
+    await tx.updateTable('users').set({ signed_in_from: null }).where('account_id', '=', account).execute();
+    const done = await tx.deleteFrom('user_networks').where('user_id', 'in', users).executeTakeFirst();
+    return Number(done.numDeletedRows);
+  });
 }

@@ -96,7 +96,12 @@ export const FileUploaded = v.pipe(
 export const Event = v.pipe(
   v.strictObject({
     sequence: v.pipe(Count, v.description('Its number in the account: 1, 2, 3, …')),
-    event: v.pipe(v.string(), v.description('`file.uploaded`; later versions have more.')),
+    event: v.pipe(
+      v.string(),
+      v.description(
+        '`file.uploaded`, or `erased` when an operator has erased the names in `data`; later versions have more.',
+      ),
+    ),
     at: Timestamp,
     directory_id: Id,
     upload_id: v.nullable(Id),

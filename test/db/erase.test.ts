@@ -5,6 +5,30 @@ import { runCommand } from '../support/command-line.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 
+const EVENT = JSON.stringify({
+  event: 'file.uploaded',
+  directory_id: '18db3dc8-bfa8-4427-9a27-af3b079ff5b8',
+  external_id: 'ann',
+  filename: 'ann.csv',
+  size_bytes: 1,
+  uploaded_at: '2026-11-20T20:50:00.123456Z',
+  directory: 'ann',
+});
+
+const USER = {
+  id: 'u',
+  email: 'ann@example.com',
+  role: 'admin',
+  password_hash: null,
+  totp_secret: null,
+  totp_step: 0,
+  oidc_subject: null,
+  inserted_at: 1,
+  signed_in_at: 1,
+  signed_in_from: '192.0.2.7',
+  disabled_at: null,
+} as const;
+
 test('names, addresses and usernames go from the history of one directory, then from that of its account', async () => {
   using place = scratch();
   await using api = await hosted(place);
@@ -39,6 +63,10 @@ test('names, addresses and usernames go from the history of one directory, then 
       upload_id: null,
     };
     const more = { ...delivery, replay_at: null, replayed_as: null, body: Buffer.from('ann.csv') };
+    await db
+      .insertInto('events')
+      .values({ account_id, at: 1, event: 'file.uploaded', directory_id, upload_id: null, body: EVENT })
+      .execute();
     for (const state of ['delivered', 'queued'] as const) {
       const finished_at = state === 'delivered' ? 2 : null;
       await db
@@ -48,27 +76,75 @@ test('names, addresses and usernames go from the history of one directory, then 
     }
   }
   const left = async (directory: string) => {
-    const [transfers, logins, deliveries, audit] = await Promise.all([
+    const [transfers, logins, deliveries, audit, events] = await Promise.all([
       db.selectFrom('transfers').select('id').where('directory_id', '=', directory).execute(),
       db.selectFrom('logins').select('id').where('directory_id', '=', directory).execute(),
       db.selectFrom('deliveries').select('state').where('directory_id', '=', directory).orderBy('state').execute(),
-      db.selectFrom('audit').select(['action', 'username', 'changes']).where('directory_id', '=', directory).execute(),
+      db.selectFrom('audit').selectAll().where('directory_id', '=', directory).execute(),
+      db.selectFrom('events').selectAll().where('directory_id', '=', directory).execute(),
     ]);
     const names = audit.filter(({ username, changes }) => username !== '' || changes !== '{}');
     const states = deliveries.map(({ state }) => state).join();
-    return [transfers.length, logins.length, states, audit.length > 0, names.length > 0] as const;
+    const named = events.filter(({ body }) => body.includes('ann'));
+    return [transfers.length, logins.length, states, audit.length > 0, names.length > 0, named.length] as const;
   };
-  const all = [1, 1, 'delivered,queued', true, true] as const;
-  const erased = [0, 0, 'queued', true, false] as const;
+  const all = [1, 1, 'delivered,queued', true, true, 1] as const;
+  const erased = [0, 0, 'queued', true, false, 0] as const;
+  const erasures = () =>
+    db
+      .selectFrom('audit')
+      .select(['directory_id', 'account_id', 'key_id', 'route'])
+      .where('action', '=', 'erase')
+      .execute();
 
+  const environment = { ...place.environment, SUDO_USER: 'ann' };
   const refused = await runCommand(place.environment, 'erase');
   assert.match(refused.stderr, /name a directory or give --account/);
-  const { status, stdout, stderr } = await runCommand(place.environment, 'erase', one.sftp_username ?? '', '--yes');
+  const { status, stdout, stderr } = await runCommand(environment, 'erase', one.sftp_username ?? '', '--yes');
   assert.equal(status, 0, stderr);
-  assert.match(stdout, /^Erased of one-\S+ \(\S+\): 1 transfers, 1 logins and 1 webhooks; 1 rows of the audit/);
+  assert.match(
+    stdout,
+    /^Erased of one-\S+ \(\S+\): 1 transfers, 1 logins, 1 webhooks and 0 networks of users; 1 events and 1 rows of the audit/,
+  );
   assert.match(stdout, /still in backups[^]*journalctl --vacuum-time/);
   assert.deepEqual(await left(one.id ?? ''), erased);
   assert.deepEqual(await left(other.id ?? ''), all);
-  assert.equal((await runCommand(place.environment, 'erase', '--account', account_id, '--yes')).status, 0);
-  assert.deepEqual(await left(other.id ?? ''), erased);
+  const by = { account_id, key_id: 'operator:ann', route: 'berth erase' };
+  assert.deepEqual(await erasures(), [{ ...by, directory_id: one.id }], 'the audit says who erased what');
+
+  // Of an account, what its deleted directories left goes too, and from where its users have signed in.
+  await db
+    .deleteFrom('audit')
+    .where('directory_id', '=', other.id ?? '')
+    .execute();
+  await db
+    .insertInto('users')
+    .values({ ...USER, account_id })
+    .execute();
+  await db.insertInto('user_networks').values({ user_id: USER.id, network: '192.0.2.7', seen_at: 1 }).execute();
+  const feed = async () => {
+    const { json } = await api.tenant.send('GET', '/events');
+    return (json as { data: { sequence: number; event: string }[] }).data.map(({ sequence, event }) => [
+      sequence,
+      event,
+    ]);
+  };
+  assert.deepEqual(await feed(), [
+    [1, 'erased'],
+    [2, 'file.uploaded'],
+  ]);
+  const account = await runCommand(environment, 'erase', '--account', account_id, '--yes');
+  assert.equal(account.status, 0, account.stderr);
+  assert.deepEqual(await left(other.id ?? ''), [0, 0, 'queued', false, false, 0]);
+  assert.deepEqual((await erasures())[1], { ...by, directory_id: '' });
+  assert.deepEqual(
+    await feed(),
+    [
+      [1, 'erased'],
+      [2, 'erased'],
+    ],
+    'the feed has no gap',
+  );
+  assert.deepEqual(await db.selectFrom('user_networks').selectAll().execute(), []);
+  assert.deepEqual(await db.selectFrom('users').select('signed_in_from').execute(), [{ signed_in_from: null }]);
 });

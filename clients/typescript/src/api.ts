@@ -814,7 +814,7 @@ export interface components {
         Event: {
             /** @description Its number in the account: 1, 2, 3, … */
             sequence: number;
-            /** @description `file.uploaded`; later versions have more. */
+            /** @description `file.uploaded`, or `erased` when an operator has erased the names in `data`; later versions have more. */
             event: string;
             /** Format: date-time */
             at: string;

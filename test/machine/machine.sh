@@ -2,7 +2,7 @@
 # ports.sh.
 #
 #   make_machine FOLDER SUITE     its base system, kept as a tar in /var/cache/berth-machine
-#   boot_machine FOLDER           returns once it is up
+#   boot_machine FOLDER [OPTION…] returns once it is up; with more options of systemd-nspawn, started by the command ${boot_by[@]}
 #   inside FOLDER COMMAND...      runs a command in it
 #   reboot_machine FOLDER
 #   end_machine FOLDER            switches it off
@@ -11,6 +11,7 @@
 # Root, debootstrap and systemd-container are needed; `can_boot` says why it is impossible here, if it is.
 
 declare -A machine_pid=() nspawn_pid=()
+boot_by=()
 
 # can_boot: fails with a line on standard output where systemd-nspawn cannot work.
 can_boot() {
@@ -73,7 +74,7 @@ as_here() {
 
 boot_machine() {
   local folder=$1 until=$((SECONDS + 300))
-  systemd-nspawn --quiet --directory "$folder" --boot --register=no --keep-unit --console=read-only \
+  "${boot_by[@]}" systemd-nspawn --quiet --directory "$folder" --boot --register=no --keep-unit --console=read-only "${@:2}" \
     </dev/null >"$folder.console" 2>&1 &
   nspawn_pid[$folder]=$!
   while ((SECONDS < until)); do

@@ -13,6 +13,7 @@ import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
+import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { loopDisk } from './loop-disk.ts';
 import { type Contents, type Known, powerPlace } from './power-place.ts';
@@ -44,9 +45,14 @@ test('the power goes at random moments: the last answers count at once, and what
     assert.deepEqual(place.users().sort(), names);
     for (const { username } of live) assert.ok(names.includes(username), `${username} was answered with 201`);
     for (const { username } of deleted) assert.ok(!names.includes(username), `${username} was answered with 204`);
+    await until('what is there was announced or is partial', async () => {
+      const decided = new Set([...place.announced().map(({ name }) => name), ...(await place.partial())]);
+      return place.files().every((name) => decided.has(name));
+    });
     for (const { name, size, content } of place.announced()) {
-      // What was cut off while it was written is announced as the disk has it.
-      assert.equal(place.fileOf(name), content.slice(0, size), name);
+      const there = place.contentAt(name);
+      assert.equal(size, content.length, `${name} was announced with that size`);
+      assert.ok(there === content, `${name}, announced with ${size} bytes, ${inWords(there)}`);
     }
   }
 });
@@ -88,6 +94,12 @@ test('the power goes while files come and go by the API: what was answered with 
   }
   assert.ok(place.announced().every(({ name }) => !name.startsWith('put/')));
 });
+
+function inWords(content: string | undefined): string {
+  if (content === undefined) return 'is not there';
+  const zeros = content.split('\0').length - 1;
+  return `has ${content.length} bytes on the disk, ${zeros} of them zeros`;
+}
 
 async function checkLogins(getsIn: (login: object) => Promise<boolean>, directory: Known): Promise<void> {
   const { username, state, login, revoked } = directory;

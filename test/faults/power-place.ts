@@ -61,11 +61,14 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     loopDisk(of === 'all' ? place.dir : place.config.jailDir, { image: join(outside.dir, 'image'), mib: 128 }),
   );
   const hook = parts.use(await receiver());
-  const { config, environment } = await fixedPorts(place, undefined, {
+  const fixed = await fixedPorts(place, undefined, {
     BERTH_SFTP_PORT: String(port),
     BERTH_RATE_LIMIT: '1000000',
     BERTH_WEBHOOK_RETRY_DELAYS: '0.2,0.2,0.2',
   });
+  const { config } = fixed;
+  let boot = 1;
+  const environment = (): Record<string, string> => ({ ...fixed.environment, BERTH_BOOT_ID: `boot ${boot}` });
   const paths = pathsOf(config);
   const keys = Array.from({ length: 6 }, (_, index) => keyPair(outside.dir, `key${index}`));
   const random = randomOf(seed);
@@ -78,13 +81,13 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
 
   const startSshd = async (): Promise<void> => {
     mkdirSync(run, { recursive: true });
-    const { status, stderr } = await runCommand(environment, 'prepare');
+    const { status, stderr } = await runCommand(environment(), 'prepare');
     if (status !== 0) throw new Error(`berth prepare: ${stderr}`);
     sshd = await runSshd(config);
   };
   await startSshd();
   const apiKey = await issueKey(config);
-  serve = await startServe(config, environment);
+  serve = await startServe(config, environment());
   const uploads = await create(clientOf(config, apiKey).send, { webhook_url: hook.url });
   const getsIn = async (login: object): Promise<boolean> => {
     try {
@@ -172,6 +175,14 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     return (json as { data: ListedUpload[] }).data;
   }
 
+  /** `serve` hears a second of the log late and at once, as on a busy machine. */
+  async function standStill(): Promise<void> {
+    serve?.process.kill('SIGSTOP');
+    await wait(1000);
+    serve?.process.kill('SIGCONT');
+    await wait(random() * 150);
+  }
+
   async function cut(): Promise<void> {
     disk.cutPower();
     await serve?.kill();
@@ -179,6 +190,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
   }
 
   function mendDisk(): void {
+    boot += 1;
     rmSync(run, { recursive: true });
     disk.mountAgain();
   }
@@ -197,7 +209,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     getsIn,
     startSshd,
     async startServe() {
-      serve = await startServe(config, environment);
+      serve = await startServe(config, environment());
     },
     /** What the clients know when the power has gone, everything has died and the disk is back. */
     async workUntilTheCut(round: number): Promise<Known[]> {
@@ -206,6 +218,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
       const ended = Promise.allSettled([...working, upload(round)]);
       await until('every client has made a directory', () => known.length >= CLIENTS);
       await wait(random() * 2000);
+      if (random() < 0.5) await standStill();
       await cut();
       await ended;
       mendDisk();
@@ -245,7 +258,11 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
         const { filename: name, size_bytes: size } = webhookOf(request);
         return { name, size, content: contentOf(name) };
       }),
-    fileOf: (name: string) => readFileSync(join(paths.jail(uploads.username), 'files', name), 'utf8'),
+    files: () => readdirSync(join(paths.jail(uploads.username), 'files')),
+    async partial(): Promise<string[]> {
+      const { stdout } = await runCommand(environment(), 'partial', 'list', '--json', '--limit', '99999');
+      return (JSON.parse(stdout) as { filename: string }[]).map(({ filename }) => filename);
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

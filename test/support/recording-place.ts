@@ -17,7 +17,7 @@ import { scratch } from './scratch.ts';
 
 export interface RecordingPlaceOptions extends Pick<
   RecordingOptions,
-  'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
+  'durable' | 'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
 > {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;

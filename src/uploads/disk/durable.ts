@@ -7,8 +7,17 @@ import { closeSync, fdatasync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
 import PQueue from 'p-queue';
 import { isAbsent, openFile, openFolder } from '../../beneath.ts';
+import { errorCode } from '../../errors.ts';
 import { bytesOf, type FilePath, parentOf } from '../file-path.ts';
 import { type FileStat, fileStat } from '../record/file-stat.ts';
+
+/**
+ * The disk did not take what was written to a file. The kernel may have thrown it away and says so only once: a later sync of that
+ * file succeeds (fsync(2), "EIO").
+ */
+export class DataLost extends Error {
+  override readonly name = 'DataLost';
+}
 
 const LARGE = 8 * 1024 * 1024;
 
@@ -29,7 +38,7 @@ export class Durable {
 
   /**
    * Resolves with the file that is on the disk now, its name and those of the folders above it included; with undefined
-   * when there is none. Rejects when the disk fails.
+   * when there is none. Rejects when the disk fails: with `DataLost` when that file may have lost what was written to it.
    */
   async sync(root: string, path: FilePath): Promise<FileStat | undefined> {
     try {
@@ -58,7 +67,7 @@ export class Durable {
       if (this.#isOn) {
         // The folders may be as new as the file. At once: the file system then writes all with one commit of its journal.
         const above = [...ancestors(path)].map((folder) => this.#syncFolder(root, folder));
-        const syncs = [this.file(fd, stats.size), ...above];
+        const syncs = [this.file(fd, stats.size).catch(dataLost), ...above];
         // Until none of them uses the descriptor any more.
         await Promise.allSettled(syncs);
         await Promise.all(syncs);
@@ -83,6 +92,13 @@ export class Durable {
     this.#folders.set(key, syncing);
     return syncing;
   }
+}
+
+function dataLost(error: unknown): never {
+  if (['EIO', 'ENOSPC', 'EDQUOT'].includes(errorCode(error) ?? '')) {
+    throw new DataLost('the disk did not take what was written to a file', { cause: error });
+  }
+  throw error;
 }
 
 function* ancestors(path: FilePath): Generator<FilePath> {

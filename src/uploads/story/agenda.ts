@@ -17,6 +17,8 @@ export interface Task {
   isBusy: boolean;
   /** What is on the disk for certain: null for nothing. */
   synced?: FileStat | null;
+  /** The disk did not take what was written to the file: it is never known to be whole. */
+  isLost?: boolean;
   /** What lay there before the log was heard: null for nothing. */
   seen?: FileStat | null;
   /** After which row a folder's move goes on. */
@@ -40,6 +42,7 @@ export interface Look {
   /** The log has been heard, and the kernel says that nobody writes it, since `still` was seen. */
   isUnexplained: boolean;
   synced?: FileStat | null;
+  isLost?: boolean;
   tries: number;
 }
 

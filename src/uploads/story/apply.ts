@@ -63,10 +63,10 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
-  // The disk has not kept all that was written.
-  const isCut = end.isUnproven && stat.size_bytes !== sizeByTheLog(end, row);
-  const isShort = isCut || (end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes);
-  if (!end.isComplete || isShort) return drop(operation, stat, row, directory);
+  // A size proves nothing after a power cut: ext4 may have it on the disk before the data, and then reads zeros.
+  const isUnproven = end.isUnproven && (stat.size_bytes > 0 || end.written > 0);
+  const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
+  if (!end.isComplete || task.isLost || isUnproven || isShort) return drop(operation, stat, row, directory);
   if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);

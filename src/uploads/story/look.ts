@@ -170,7 +170,7 @@ async function unexplained(
   const age = world.now / 1000 - found.ctimeMs;
   const isOld = age >= REST_MS && age < 1e12;
   if (stillFor < REST_MS && !isOld) return { again: REST_MS - stillFor };
-  if (world.isDoubted(found.ctimeMs * 1000)) return unproven(path, stat, row, directory);
+  if (look.isLost || world.isDoubted(found.ctimeMs * 1000)) return unproven(path, stat, row, directory);
   if (!isSynced(look, stat)) return { wait: 'sync' };
   const end = endingOf(path, found, stat, directory);
   if (end) directory.matched.push(end);

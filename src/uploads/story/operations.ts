@@ -26,7 +26,7 @@ export interface Ending {
   readonly isUnwritten: boolean;
   /** A request of the session was refused that may have been a write. */
   readonly isDoubted: boolean;
-  /** The machine went down since, and not in order: only the disk can show that the file is whole. */
+  /** The machine went down since, and not in order: nothing shows that the file is whole, unless it is recorded. */
   readonly isUnproven: boolean;
   /** The file's inode, when it was seen. */
   readonly inode: number | undefined;

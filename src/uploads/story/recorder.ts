@@ -12,6 +12,7 @@ import { errorMessage } from '../../errors.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/history.ts';
+import { DataLost } from '../disk/durable.ts';
 import { Agenda, type Look, type Task } from './agenda.ts';
 import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
@@ -348,10 +349,9 @@ export class Recorder {
       this.#options.compare(jail.id);
     } else if (outcome.wait === 'sync') this.#sync(work, task, outcome.path);
     else {
-      const { seen } = outcome;
       this.#prepare(work, task, async () => {
         await this.#heard(jail);
-        task.seen = seen ?? null;
+        task.seen = outcome.seen ?? null;
       });
     }
   }
@@ -415,9 +415,9 @@ export class Recorder {
       try {
         await how();
       } catch (error) {
+        if (error instanceof DataLost) each.isLost = true;
         if (!isUnavailable(error)) {
-          const { id } = work.jail;
-          this.#options.log.error({ err: error, directory: id }, 'cannot look at a file, trying again');
+          this.#options.log.error({ err: error, directory: work.jail.id }, 'cannot look at a file, trying again');
         }
         await this.#rest();
       }

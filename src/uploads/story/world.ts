@@ -15,7 +15,7 @@ export interface World {
   isHeldBy(pid: number, inode: number): boolean;
   /** Whether one of those processes has. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
-  /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails. */
+  /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails (`Durable`). */
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
   /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
   heard(jail: Jail): Promise<void>;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../src/config.ts';
+import { KEYS_ID } from '../../src/sftp/paths.ts';
 import { scratch } from '../support/scratch.ts';
 
 const read = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
@@ -55,6 +56,19 @@ test('the examples for nginx and caddy are those of docs/vm.md, which the test i
   const block = (language: string) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(read('docs/vm.md'))?.[1];
   assert.equal(block('nginx'), read('packaging/examples/nginx.conf'));
   assert.equal(block('caddy'), read('packaging/examples/Caddyfile'));
+});
+
+test('the examples for Compose and Kubernetes give the capabilities that the Dockerfile names, and no others', () => {
+  const needed = /^# Powers: (.*)$/m.exec(read('Dockerfile'))?.[1];
+  assert.ok(needed);
+  const added = /cap_add:\n((?: +- \w+\n)+)/.exec(read('packaging/examples/compose.yaml'))?.[1];
+  assert.equal(added?.match(/\w+/g)?.join(', '), needed);
+  assert.equal(/add: \[(.*)\]/.exec(read('packaging/examples/kubernetes.yaml'))?.[1], needed);
+});
+
+test('the user IDs that a rootless container has to have are berth’s', () => {
+  assert.match(read('scripts/container'), new RegExp(`^first_user=${KEYS_ID}$`, 'm'));
+  assert.match(read('docs/containers.md'), new RegExp(`--uidmap ${KEYS_ID}:.* --gidmap ${KEYS_ID}:`));
 });
 
 test('the API is started after sshd, so that what it answers with 201 can log in', () => {

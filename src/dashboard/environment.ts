@@ -21,6 +21,8 @@ export interface DashboardEnv {
     directory: DirectoriesTable;
     /** Set when a form is shown again, for its fields to say why. */
     refused?: Refused;
+    /** Set for the page that shows a PDF within itself. */
+    showsPdf?: true;
   };
 }
 

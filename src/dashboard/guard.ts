@@ -62,6 +62,13 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
     // A client's file is nothing of ours, whatever a browser makes of it.
     if (c.res.headers.has('content-disposition')) c.header('content-security-policy', fileSecurityPolicy(c));
+    // The page that shows a PDF, and the PDF.
+    if (isPdf(c)) c.header('x-frame-options', 'SAMEORIGIN');
+    else if (c.get('showsPdf'))
+      c.header(
+        'content-security-policy',
+        `${c.res.headers.get('content-security-policy')}; object-src 'self'; frame-src 'self'`,
+      );
   };
   const limited = bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge });
   // A file that is put into a directory (`pages/file.tsx`) is no form, and of any size.
@@ -69,10 +76,14 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
   return [known, headers, limit, sameOrigin, formsOnly];
 }
 
-/** A browser's own viewer of PDFs does not run in a sandbox. It runs no script of ours. */
+const isPdf = (c: PageContext): boolean => c.res.headers.get('content-type') === 'application/pdf';
+
+/**
+ * A browser's own viewer of PDFs does not run in a sandbox. It has no script of ours, and what a PDF's own script does stays within
+ * the viewer. Only our pages may show it.
+ */
 function fileSecurityPolicy(c: PageContext): string {
-  const isPdf = c.res.headers.get('content-type') === 'application/pdf';
-  return isPdf ? "default-src 'none'; object-src 'self'; frame-ancestors 'none'" : "default-src 'none'; sandbox";
+  return isPdf(c) ? "default-src 'none'; object-src 'self'; frame-ancestors 'self'" : "default-src 'none'; sandbox";
 }
 
 function tooLarge(): never {

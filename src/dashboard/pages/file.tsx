@@ -69,6 +69,7 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
     const kind = previewKind(name);
     const first = kind === 'table' || kind === 'text' ? await beginningOf(content, TEXT_BYTES) : Buffer.alloc(0);
     const address = `${pathOf(c)}/files/${upload.id}`;
+    if (kind === 'pdf') c.set('showsPdf', true);
     return c.render(
       <DirectoryLayout tab="Files" page="Preview">
         <Section title="Preview">
@@ -86,6 +87,13 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
           </div>
         </Section>
         {kind === 'image' && <img class="preview" src={`${address}/view`} alt={name} />}
+        {kind === 'pdf' && (
+          <object class="preview" type="application/pdf" data={`${address}/view`} aria-label={name}>
+            <p>
+              This browser shows no PDF within a page. <a href={`${address}/view`}>Open the PDF</a>
+            </p>
+          </object>
+        )}
         {kind === 'text' && <pre tabindex={0}>{first.toString().split(/\r?\n/).map(plainText).join('\n')}</pre>}
         {kind === 'table' && <Rows text={first.toString()} />}
         {content.size > first.length && first.length > 0 && <p class="quiet">This is the beginning of the file.</p>}

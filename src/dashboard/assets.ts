@@ -10,7 +10,7 @@ const TYPES = {
   'mark.svg': 'image/svg+xml',
 } as const;
 
-/** By way of `src/`, which an installation has beside what was compiled. */
+/** Read from `src/`, which an installation has beside the compiled program. */
 const FOLDER = new URL('../../src/dashboard/static/', import.meta.url);
 
 export function serveAssets(app: Hono<DashboardEnv>): void {

@@ -6,7 +6,7 @@ const LONGEST = 4096;
 /** `after`: where its page begins, as the page before gave it. */
 export type FilesView = { readonly after?: string | undefined } & (
   | { readonly kind: 'newest' }
-  /** By its path, empty for the topmost. */
+  /** Its path; empty for the topmost. */
   | { readonly kind: 'folder'; readonly folder: Buffer }
   | { readonly kind: 'search'; readonly text: string }
 );

@@ -33,17 +33,17 @@ export interface LiveDependencies {
 
 /** What a page follows. */
 export interface Followed {
-  /** Its files; undefined for a page of the whole account. */
+  /** The directory whose files the page shows; undefined for a page of the whole account. */
   readonly directoryId?: string;
-  /** In ms: how often it is looked whether something else has changed, for what nobody reports. */
+  /** How often to look for changes that nobody reports, in ms. */
   readonly every?: number;
 }
 
-/** Sends what `render` makes of it, again and again whenever that is something else. */
+/** Sends what `render` returns, and sends it again whenever it differs. */
 export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
 export function createLive({ database, clock, changes, closing, log }: LiveDependencies): Live {
-  /** Whose streams are open. */
+  /** The users of the open streams, one entry for each stream. */
   const open: SignedIn[] = [];
 
   function isOver(user: SignedIn): boolean {
@@ -52,7 +52,7 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     return open.length >= IN_ALL || ofAccount.length >= OF_ACCOUNT || own.length >= OF_USER;
   }
 
-  /** Whether the page could still be had. */
+  /** Whether the user may still see the page. */
   async function isAllowed(c: PageContext, directoryId: string | undefined): Promise<boolean> {
     const user = await sessionOf({ database, clock }, sessionToken(c) ?? '');
     if (!user || user.awaitsCode || user.needsSecondFactor) return false;

@@ -48,6 +48,7 @@ import { signInCodePage, signInPage, signOut } from './pages/sign-in.tsx';
 import { teamPage } from './pages/team.tsx';
 import { userPage } from './pages/user.tsx';
 import { webhookPages } from './pages/webhook.tsx';
+import { createStored } from './queries/overview.ts';
 
 /** Requests of one user a minute. */
 const USER_LIMIT = 600;
@@ -121,7 +122,8 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
   signOut(app, database);
-  overviewPage(app, rules);
+  const stored = createStored(database.reads);
+  overviewPage(app, { database, clock, stored });
   failingWebhooksPage(app, database);
   directoriesPage(app, rules);
   app.use('/dashboard/directories/:id/*', withDirectory(database.reads));
@@ -139,13 +141,13 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   userPage(app, rules);
   sessionsPage(app, { ...deps, database, clock, live });
   accountDeliveriesPage(app, { rules: { ...rules, ...deps.webhooks }, live });
-  accountPage(app, rules);
+  accountPage(app, { database, clock, stored });
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);
   return app;
 }
 
-/** By a clock that nobody sets. */
+/** Timed by the monotonic clock. */
 function attemptLimits() {
   const clock = () => performance.now();
   const byAddress = createAddressLimit({ limit: NETWORK_ATTEMPTS, clock });

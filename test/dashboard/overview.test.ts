@@ -48,7 +48,7 @@ test('one who begins reads what to do first, and then what came in', async () =>
   await until('the first steps are done', async () => !(await page()).includes('First steps'));
   const text = await page();
   assert.match(text, new RegExp(`<title>${today}: 3.0 KiB</title>`));
-  assert.match(text, new RegExp(`<th scope="row">${today}</th><td class="number">2</td>`));
+  assert.match(text, new RegExp(`<th scope="row">${today}</th><td>2</td>`));
   assert.match(text, /Storage<\/h2>.*3\.0 KiB.*1 directory</s);
   assert.match(text, /No webhook is failing/);
 });
@@ -157,7 +157,7 @@ test('refused logins and storage are drawn by day, each with its table, and what
   using user = await signedIn(place, berth.accountId);
   const page = async (): Promise<string> => (await user.get('/dashboard')).text;
   const without = await page();
-  const row = (ago: number, text: string): string => `<th scope="row">${date(ago)}</th><td class="number">${text}</td>`;
+  const row = (ago: number, text: string): string => `<th scope="row">${date(ago)}</th><td>${text}</td>`;
   const sectionOf = (text: string, title: string): string =>
     new RegExp(`<h2[^>]*>${title}</h2>.*?</section>`, 's').exec(text)?.[0] ?? '';
   assert.match(sectionOf(without, 'Refused logins'), /Not known yet: berth has not found sshd’s log\./);

@@ -22,9 +22,9 @@ export const DaysChoice: FC<{ current: Days }> = ({ current }) => (
 
 interface DayChartProps {
   readonly title: string;
-  /** The start of each day in UTC, today last. */
+  /** The start of each day in UTC; today is the last. */
   readonly days: readonly Micros[];
-  /** Of each day; undefined where nothing is known. */
+  /** One for each day; undefined where nothing is known. */
   readonly values: readonly (number | undefined)[];
   inWords(value: number): string;
 }

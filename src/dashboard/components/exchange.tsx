@@ -25,12 +25,12 @@ export const DeliveryState: FC<{ of: Delivery['state']; isReplayed?: boolean }> 
 
 interface OutcomeProps {
   readonly of: Pick<AttemptsTable, 'status' | 'error'>;
-  /** Of the delivery. */
+  /** The delivery's. */
   readonly url: string;
   readonly most: number;
 }
 
-/** The status, or why there is none. */
+/** The receiver's status, or why none came. */
 export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
   return of.error === null ? (
@@ -82,11 +82,11 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
 
 interface DeliveryTableProps {
   readonly deliveries: readonly ListedDelivery[];
-  /** Of the Webhook page. */
+  /** The Webhook page. */
   readonly path: string;
 }
 
-/** Each with what its last attempt came to. Without any, its children are shown. */
+/** A list of deliveries with the outcome of the last attempt; its children when there are none. */
 export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
   <Table
     caption="Newest first"

@@ -6,7 +6,7 @@ import { CopyButton } from './values.tsx';
 
 const FILES = { 'verify.js': 'JavaScript (Node.js)', 'verify.py': 'Python', 'verify.php': 'PHP', 'verify.go': 'Go' };
 
-/** By way of `src/`, which an installation has beside what was compiled. */
+/** Read from `src/`, which an installation has beside the compiled program. */
 const FOLDER = new URL('../../../src/dashboard/snippets/', import.meta.url);
 
 export interface Snippet {

@@ -257,7 +257,7 @@ const DeliveryList: FC<{ of: readonly AccountDelivery[] }> = ({ of }) => (
   </Table>
 );
 
-/** What the list shows is what is replayed. */
+/** Replays the deliveries that the list shows. */
 const Replay: FC<{ count: Count; query: Query }> = ({ count, query }) => {
   const words = count.count > MOST_REPLAYED ? `the newest ${counted(MOST_REPLAYED)}` : inWords(count);
   return (

@@ -18,8 +18,7 @@ import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../enviro
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
-import { storedIn } from '../queries/overview.ts';
-
+import type { Stored } from '../queries/overview.ts';
 import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-webhook.tsx';
 
 const PATH = '/dashboard/account';
@@ -34,7 +33,13 @@ const DONE = {
   no: 'A second factor is optional from now on.',
 };
 
-export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database; clock: Clock }): void {
+interface AccountDependencies {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly stored: (accountId: string) => Promise<Stored>;
+}
+
+export function accountPage(app: Hono<DashboardEnv>, rules: AccountDependencies): void {
   const { reads } = rules.database;
 
   async function page(c: PageContext) {
@@ -43,7 +48,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: { database: Database
     const directory = await directoryMeant(reads, accountId, wanted);
     const isUnknown = wanted !== '' && directory === undefined;
     const rows = isUnknown ? [] : await auditOf(reads, accountId, { directory, before, limit: PAGE });
-    const { directories, bytes } = await storedIn(reads, accountId);
+    const { directories, bytes } = await rules.stored(accountId);
     const isRequired = await isSecondFactorRequired(reads, accountId);
     const last = rows[PAGE - 1];
     const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));

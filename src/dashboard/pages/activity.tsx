@@ -22,7 +22,7 @@ import { renderedIn } from '../rendered.tsx';
 const PAGE = 100;
 /** What is read at once for an export. */
 const CSV_LOT = 400;
-/** How often the page looks for news that nobody reports, in ms. */
+/** How often the page looks for changes that nobody reports, in ms. */
 const EVERY_MS = 5000;
 
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
@@ -39,7 +39,7 @@ export function activityPage(
 
   const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
 
-  /** From now on when the address says no place: ahead of now, should the clock have been set back. */
+  /** Without a place in the address the page begins with the newest; a day ahead, in case the clock was set back. */
   function pageOf(c: PageContext): Promise<ActivityPage> {
     const topic = topicIn(c.req.query('topic'));
     return activity({ directory: c.get('directory'), topic, from: from(placeIn(c.req.query('before'))), limit: PAGE });

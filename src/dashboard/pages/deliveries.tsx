@@ -114,7 +114,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, li
 
 interface DeliveryListProps {
   readonly deliveries: readonly ListedDelivery[];
-  /** Of the Webhook page. */
+  /** The Webhook page. */
   readonly path: string;
   readonly state: ShownState | undefined;
 }

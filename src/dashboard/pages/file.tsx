@@ -194,7 +194,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
       try {
         await files.remove(targetOf(c), id);
       } catch (error) {
-        // Of one that has gone there is nothing to say.
+        // Somebody else has deleted it.
         if (error instanceof BerthError && error.code === 'upload_not_found') continue;
         if (!(error instanceof BerthError)) throw error;
         left.push({ id, why: errorMessage(error) });

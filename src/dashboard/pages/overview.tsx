@@ -19,7 +19,6 @@ import {
   refusalsByDay,
   storageByDay,
   type Stored,
-  storedIn,
   uploadsByDay,
 } from '../queries/overview.ts';
 import { FAILING } from './failing-webhooks.tsx';
@@ -32,21 +31,25 @@ const NAMED = 5;
 interface OverviewDependencies {
   readonly database: Pick<Database, 'reads'>;
   readonly clock: Clock;
+  readonly stored: (accountId: string) => Promise<Stored>;
 }
 
-export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clock }: OverviewDependencies): void {
+export function overviewPage(
+  app: Hono<DashboardEnv>,
+  { database: { reads }, clock, stored }: OverviewDependencies,
+): void {
   app.get('/dashboard', async (c) => {
     const { accountId, plan } = c.get('user').principal;
     const span = { now: clock.now(), days: daysIn(c.req.query('days')) };
-    const [days, stored, held, refusals, failing, begun] = await Promise.all([
+    const [days, total, held, refusals, failing, begun] = await Promise.all([
       uploadsByDay(reads, accountId, span),
-      storedIn(reads, accountId),
+      stored(accountId),
       storageByDay(reads, accountId, span),
       refusalsByDay(reads, accountId, span),
       failingDirectories(reads, accountId, NAMED + 1),
       begunIn(reads, accountId),
     ]);
-    const isNew = stored.bytes === 0 && !begun.hasUpload && days.every(({ uploads }) => uploads === 0);
+    const isNew = total.bytes === 0 && !begun.hasUpload && days.every(({ uploads }) => uploads === 0);
     return c.render(
       <Layout
         title="Overview"
@@ -75,7 +78,7 @@ export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clo
         {!isNew && (
           <Numbers
             days={days}
-            stored={stored}
+            stored={total}
             held={held}
             refusals={refusals}
             span={span}
@@ -101,7 +104,7 @@ const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b
 const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealthy }) => {
   const [uploads, bytes] = [days.map((day) => day.uploads), days.map((day) => day.bytes)];
   const shown = days.map(({ day }) => day);
-  // Of today, what is there now.
+  // The day is not over: its bar is what is there now.
   const storage = [...held.slice(0, -1), stored.bytes];
   return (
     <>

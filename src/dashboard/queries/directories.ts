@@ -93,7 +93,7 @@ export async function directoryPage(
   };
 }
 
-/** Of a text that has nothing of a slug in it. */
+/** A text without any character of a slug. */
 const NO_SLUG = slugOf('');
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Whose webhooks fail now: a delivery was given up, and none after it was delivered. So a test is no sign of life, but a
+ * Directories whose webhooks fail now: a delivery was given up, and none after it was delivered. So a test is no sign of life, but a
  * replay is. An index answers each question, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
@@ -24,7 +24,7 @@ export const COUNTED = 10_000;
 /** Directories of an account that have a failed delivery, of which the failing ones are sought. */
 const CANDIDATES = 1000;
 
-/** Of those directories, the ones that fail. */
+/** Those of these directories that fail. */
 export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],
@@ -33,7 +33,7 @@ export async function failingWebhooks(
   return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
 }
 
-/** Of all directories of the account, those with most failed deliveries first. */
+/** All directories of the account that fail, those with the most failed deliveries first. */
 export async function failingDirectories(
   reads: Kysely<Tables>,
   accountId: string,

@@ -108,7 +108,7 @@ function networksOf({ allowed_networks }: Pick<DirectoriesTable, 'allowed_networ
   return JSON.parse(allowed_networks) as string[];
 }
 
-/** To the second, and without seconds that are 0: so do browsers. */
+/** To the second, without seconds that are 0, as browsers write it. */
 function expiryText(at: Micros | null): string {
   return at === null ? '' : formatMicros(at).slice(0, 19).replace(/:00$/, '');
 }

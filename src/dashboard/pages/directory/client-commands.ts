@@ -8,7 +8,7 @@ export interface Place {
   readonly username: string;
 }
 
-/** By what a reader calls the client. */
+/** Keyed by the client's name. */
 export function clientCommands({ host, port, username }: Place, hostKeys: readonly PublicHostKey[]) {
   const name = host.includes(':') ? `[${host}]` : host;
   const url = `sftp://${username}@${name}:${port}`;

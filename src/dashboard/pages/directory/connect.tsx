@@ -74,7 +74,7 @@ export function connectPage(
 interface ConnectionProps {
   readonly place: Place;
   readonly hostKeys: readonly PublicHostKey[];
-  /** By their clients. */
+  /** Commands by client. */
   readonly commands: Readonly<Record<string, string>>;
 }
 

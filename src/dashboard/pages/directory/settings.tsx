@@ -29,7 +29,7 @@ const DONE = {
 
 export interface DirectoryProps {
   readonly directory: DirectoriesTable;
-  /** Of the directory's pages; forms post to paths below it. */
+  /** The path of the directory's pages; forms post to paths below it. */
   readonly path: string;
 }
 

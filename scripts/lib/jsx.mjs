@@ -1,5 +1,5 @@
-// JSX for `node --test` without tsx. Node strips types itself, and line for line, so coverage tells the lines that ran; tsx, by
-// which everything else runs, moves them. esbuild is what tsx compiles with.
+// JSX for the tests without tsx. Node strips types itself, line for line, so coverage and stack traces name the right lines, and a
+// test file starts in a third less processor time than by tsx. esbuild is what tsx compiles with.
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';

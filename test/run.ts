@@ -1,0 +1,135 @@
+/**
+ * Runs test files (`npm test`) and ends with a list of what failed. More files run at once than there are cores, since most wait
+ * for sshd, a client or a timer; the folders whose files take longest go first.
+ *
+ *     test/run.ts [--at-once N] [FILE...]
+ *
+ * TEST_FILE_SECONDS bounds each test. TEST_FAILURES names a file that gets the list of failures, too.
+ */
+import { appendFileSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, relative, resolve } from 'node:path';
+import { run } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { inspect, parseArgs } from 'node:util';
+import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
+
+const PROJECT = fileURLToPath(new URL('..', import.meta.url));
+const TEST_TIMEOUT_MS = Number(process.env['TEST_FILE_SECONDS'] ?? 240) * 1000;
+const SLOW_FOLDERS = ['sshd', 'model', 'faults', 'nodes', 'bench', 'clients'];
+const SLOWEST_SHOWN = 15;
+/** In characters. */
+const LONGEST_ERROR = 1500;
+const LONGEST_OUTPUT = 20_000;
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { 'at-once': { type: 'string' } } });
+const scratch = mkdtempSync(join(tmpdir(), 'berth-tests-'));
+const timesFile = join(scratch, 'times');
+process.env['TEST_FILE_TIMES'] = timesFile; // file-apart writes to it
+
+const failures: string[] = [];
+const total = { tests: 0, passed: 0, skipped: 0 };
+const began = performance.now();
+await globalSetup();
+try {
+  await runFiles();
+  process.stdout.write(`\n${slowest()}\n${summary()}`);
+  const failureFile = process.env['TEST_FAILURES'];
+  if (failures.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
+} finally {
+  await globalTeardown();
+  rmSync(scratch, { recursive: true });
+}
+process.exitCode = failures.length === 0 ? 0 : 1;
+
+async function runFiles(): Promise<void> {
+  const events = run({
+    files: testFiles(),
+    concurrency: Number(values['at-once'] ?? 2 * availableParallelism()),
+    timeout: TEST_TIMEOUT_MS,
+  });
+  /** What the files have printed: shown for those that fail. */
+  const printed = new Map<string, string>();
+  for await (const { type, data } of events) {
+    const file = fileOf(data);
+    if (type === 'test:stdout' || type === 'test:stderr') {
+      printed.set(file, (printed.get(file) ?? '') + data.message);
+    } else if (type === 'test:diagnostic' && file !== '') {
+      say(`  ${file}: ${cut(data.message, LONGEST_ERROR)}`);
+    } else if (type === 'test:fail') {
+      const { error } = data.details;
+      // A test or a file that fails only because a test in it does.
+      if ('failureType' in error && error.failureType === 'subtestsFailed') continue;
+      const isFile = data.file !== undefined && data.name === data.file;
+      const what = isFile ? file : `${file}:${data.line} ${data.name}`;
+      failures.push(`FAILED ${what}\n${cut(textOf(error.cause ?? error), LONGEST_ERROR)}\n`);
+      say(failures.at(-1) ?? '');
+      if (isFile) showPrinted(printed, file);
+    } else if (type === 'test:summary' && file !== '') {
+      total.tests += data.counts.tests;
+      total.passed += data.counts.passed;
+      total.skipped += data.counts.skipped;
+      const result = data.success ? 'ok' : 'FAILED';
+      say(`${result} ${file}: ${data.counts.tests} tests in ${(data.duration_ms / 1000).toFixed(1)} s`);
+      if (!data.success) showPrinted(printed, file);
+      printed.delete(file);
+    }
+  }
+}
+
+function testFiles(): string[] {
+  const names = positionals.length > 0 ? positionals : globSync('test/**/*.test.ts', { cwd: PROJECT });
+  const rank = (file: string): number => {
+    const at = SLOW_FOLDERS.findIndex((folder) => file.startsWith(join(PROJECT, 'test', folder, '/')));
+    return at === -1 ? SLOW_FOLDERS.length : at;
+  };
+  return names
+    .map((name) => resolve(PROJECT, name))
+    .toSorted((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+}
+
+/** The test file that an event is about, '' for the run itself. A test may be defined in a file that the test file imports. */
+function fileOf(data: object): string {
+  const { entryFile, file } = data as { entryFile?: string; file?: string };
+  const path = entryFile ?? file;
+  return path === undefined ? '' : relative(PROJECT, path);
+}
+
+function showPrinted(printed: ReadonlyMap<string, string>, file: string): void {
+  const text = printed.get(file);
+  if (text !== undefined) say(`${file} printed:\n${cut(text, LONGEST_OUTPUT)}`);
+}
+
+function textOf(error: unknown): string {
+  const text = typeof error === 'string' ? error : inspect(error, { depth: 3, maxStringLength: 500, maxArrayLength: 20 });
+  return text.replaceAll(/^ +at .*node:internal.*\n/gm, '').replaceAll(/^/gm, '  ');
+}
+
+function cut(text: string, longest: number): string {
+  return text.length <= longest ? text : `${text.slice(0, longest)} … (${text.length - longest} characters more)`;
+}
+
+function slowest(): string {
+  const lines = readFileSync(timesFile, 'utf8').split('\n').filter(Boolean);
+  const rows = lines.map((line) => {
+    const [file = '', wall, processor] = line.split('\t');
+    return { file: relative(PROJECT, file), wall: Number(wall), processor: Number(processor) };
+  });
+  const sum = (key: 'wall' | 'processor'): string => rows.reduce((all, row) => all + row[key], 0).toFixed(0);
+  const shown = rows.toSorted((one, other) => other.wall - one.wall).slice(0, SLOWEST_SHOWN);
+  return [
+    `${rows.length} files took ${sum('wall')} s, one after the other, and ${sum('processor')} s of processor time. The slowest:`,
+    ...shown.map(({ file, wall, processor }) => `  ${wall.toFixed(1)} s (${processor.toFixed(1)} s processor) ${file}`),
+    '',
+  ].join('\n');
+}
+
+function summary(): string {
+  const { tests, passed, skipped } = total;
+  const took = ((performance.now() - began) / 60_000).toFixed(1);
+  return `${failures.join('\n')}\n${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes\n`;
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

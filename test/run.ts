@@ -101,7 +101,8 @@ function showPrinted(printed: ReadonlyMap<string, string>, file: string): void {
 }
 
 function textOf(error: unknown): string {
-  const text = typeof error === 'string' ? error : inspect(error, { depth: 3, maxStringLength: 500, maxArrayLength: 20 });
+  const text =
+    typeof error === 'string' ? error : inspect(error, { depth: 3, maxStringLength: 500, maxArrayLength: 20 });
   return text.replaceAll(/^ +at .*node:internal.*\n/gm, '').replaceAll(/^/gm, '  ');
 }
 

@@ -14,11 +14,12 @@ import { issueKey } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/poll.ts';
+import { rounds } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
 import { loopDisk } from './loop-disk.ts';
 import { type Contents, type Known, powerPlace } from './power-place.ts';
 
-const ROUNDS = 3;
+const ROUNDS = rounds(2, 20);
 
 /** sshd takes 32 from one address that have not logged in yet. */
 const logins = new PQueue({ concurrency: 16 });

@@ -10,12 +10,13 @@ import { openDatabase } from '../../src/db/open.ts';
 import { JailQueries } from '../../src/uploads/jails.ts';
 import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
+import { rounds } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
 import { type Random, randomOf } from './random.ts';
 import type { Step } from './session.ts';
 import { playStory, type Story } from './world.ts';
 
-const STORIES = Number(process.env['STORIES'] ?? 300);
+const STORIES = Number(process.env['STORIES'] ?? rounds(300, 20_000));
 /** The same stories in every run; another `SEED` plays others. */
 const FIRST = Number(process.env['SEED'] ?? 1);
 const MOST = { sessions: 3, steps: 12 };

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { prepare } from '../../src/prepare.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
+import { assertWithin } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
 import { created, letsIn, type NodesPlace, nodesPlace, type TestNode } from './nodes-place.ts';
@@ -19,7 +20,7 @@ async function refused(asked: () => Promise<ApiAnswer>): Promise<void> {
   const took = performance.now() - began;
   assert.equal(status, 503, text);
   assert.ok(Number(headers['retry-after']) > 0);
-  assert.ok(took <= LONGEST, `answered after ${took} ms`);
+  assertWithin(LONGEST, took, 'ms until the answer');
 }
 
 function suspend(node: TestNode, id: string): Promise<ApiAnswer> {

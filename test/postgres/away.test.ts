@@ -7,6 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Send } from '../support/api-client.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { assertWithin } from '../support/long.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { freshDatabase, postgresOnly, psql } from '../support/postgres.ts';
@@ -75,16 +76,16 @@ for (const [how, leave] of Object.entries(away)) {
     await unlink(ofOld);
     await unlink(ofNew);
     const took = performance.now() - gone;
-    assert.ok(took < AWAY, `the uploads took ${took} ms`);
+    assertWithin(AWAY, took, 'ms that the uploads took');
     assert.equal(await statusOf(berth.send), 503);
     assert.equal(await isHealthy(berth.send), false);
     await wait(Math.max(0, gone + AWAY - performance.now()));
 
     await way.mend();
     const back = performance.now();
-    await until('it is healthy', () => isHealthy(berth.send), 20);
+    await until('it is healthy', () => isHealthy(berth.send));
     const healthyAfter = performance.now() - back;
-    assert.ok(healthyAfter < BACK_WITHIN, `healthy after ${healthyAfter} ms`);
+    assertWithin(BACK_WITHIN, healthyAfter, 'ms until it is healthy');
     assert.equal(await statusOf(berth.send), 200);
     await assertTold(berth, database.url, ['before', ofOld, ofNew, ...names]);
   });

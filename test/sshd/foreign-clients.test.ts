@@ -12,6 +12,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth, webhookOf } from '../support/berth.ts';
+import { longOnly } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
@@ -61,7 +62,7 @@ async function uploadTwice(place: Scratch, [program, ...args]: Client): Promise<
   }
 }
 
-test('rclone copy: one webhook and one row for each file', { timeout: TIMEOUT }, async (t) => {
+test('rclone copy: one webhook and one row for each file', { ...longOnly, timeout: TIMEOUT }, async (t) => {
   using place = scratch();
   const source = join(FOREIGN, 'rclone');
   if (!(await reach(t, 'go', ['list', '-deps', '.'], source))) return;
@@ -70,7 +71,7 @@ test('rclone copy: one webhook and one row for each file', { timeout: TIMEOUT },
   await uploadTwice(place, [program]);
 });
 
-test('sshj: one webhook and one row for each file', { timeout: TIMEOUT }, async (t) => {
+test('sshj: one webhook and one row for each file', { ...longOnly, timeout: TIMEOUT }, async (t) => {
   using place = scratch();
   const build = join(place.dir, 'sshj');
   await cp(join(FOREIGN, 'sshj'), build, { recursive: true });

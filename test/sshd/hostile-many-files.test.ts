@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CALM, crowd } from '../torture/crowded.ts';
+import { rounds } from '../support/long.ts';
 
 /**
  * How many times as long requests may take as when nothing but the session goes on. Generous, since other tests run beside
@@ -10,7 +11,7 @@ import { CALM, crowd } from '../torture/crowded.ts';
 const MOST = 50;
 
 test('requests are answered while thousands of files are found, moved and removed', async (t) => {
-  const phases = await crowd({ files: 4000, folder: 2000, uploads: 50, calm: 2000 });
+  const phases = await crowd({ files: rounds(2000, 4000), folder: rounds(1000, 2000), uploads: 50, calm: 2000 });
   const calm = phases.find(({ phase }) => phase === CALM)?.p99 ?? 0;
   for (const { phase, seconds, took, p99 } of phases) {
     t.diagnostic(`${phase}, ${seconds} s, ${p99} ms: ${JSON.stringify(took)}`);

@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
+import { rounds } from '../support/long.ts';
 import { document } from '../support/openapi.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -21,7 +22,7 @@ const VENV = join(HERE, 'venv');
 /** A new machine downloads first, in ms. */
 const TIMEOUT = 600_000;
 /** Requests for each operation, in the phase that makes them at random. */
-const EXAMPLES = 6;
+const EXAMPLES = rounds(2, 6);
 
 const run = promisify(execFile);
 

@@ -8,12 +8,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { rounds } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp, type RawSftp } from '../support/raw-sftp.ts';
 import type { Connection } from '../support/sftp-client.ts';
 import { scratch } from '../support/scratch.ts';
 
-const ROUNDS = Number(process.env['ROUNDS'] ?? 40);
+const ROUNDS = Number(process.env['ROUNDS'] ?? rounds(12, 200));
 /** Directories that have their storm at the same time. */
 const TOGETHER = 8;
 const SESSIONS = 3;
@@ -170,7 +171,7 @@ test(`${ROUNDS} storms: list, bytes and webhooks come to agree with the disk`, {
   await using berth = await startBerth(place);
   const problems: string[] = [];
   for (let first = 0; first < ROUNDS; first += TOGETHER) {
-    const rounds = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
+    const together = Array.from({ length: Math.min(TOGETHER, ROUNDS - first) }, async (_, offset) => {
       const round = first + offset;
       const isWild = round % 2 === 1;
       const directory = await berth.directory();
@@ -189,7 +190,7 @@ test(`${ROUNDS} storms: list, bytes and webhooks come to agree with the disk`, {
       await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
       for (const fault of await left()) problems.push(`round ${round} ${directory.id.slice(0, 8)}: ${fault}`);
     });
-    await Promise.all(rounds);
+    await Promise.all(together);
   }
   assert.deepEqual(problems, [], `run again with SEED=${seed}`);
 });

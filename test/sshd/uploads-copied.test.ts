@@ -9,11 +9,15 @@ import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TestBerth, type TestDirectory, startBerth } from '../support/berth.ts';
+import { rounds } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
 /** In s: 10,000 uploads with their webhooks, on a machine that does other things too. */
 const PATIENCE = 150;
+
+/** Creates and closes of so many files are more than the kernel's queue of events holds. */
+const OVERFLOWING = 9000;
 
 /** Writes files 0 to `count` into a folder that is there, so many into each folder below it when there are several. */
 const WRITE = `
@@ -37,6 +41,12 @@ function writer(folder: string, count: number, each = 0): string[] {
 function write(folder: string, count: number, each?: number): void {
   const { status, stderr } = spawnSync(process.execPath, writer(folder, count, each));
   assert.equal(status, 0, stderr.toString());
+}
+
+/** Fills the kernel's queue before anybody reads it, so that later events are lost, and leaves a few files. */
+function overflow(folder: string): void {
+  write(folder, OVERFLOWING);
+  for (let i = 100; i < OVERFLOWING; i += 1) rmSync(join(folder, String(i)));
 }
 
 function filesIn(root: string): string[] {
@@ -79,13 +89,12 @@ test('files in many folders within each other, and what comes into those later',
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   const folder = await watchedFolder(berth, directory);
-  // First so many events that those of the folders are lost.
-  write(folder, 9000);
+  overflow(folder);
   rmSync(folder, { recursive: true });
   mkdirSync(folder);
-  write(folder, 4000, 10);
+  write(folder, rounds(1000, 4000), 10);
   await listsAll(berth, directory);
-  write(join(folder, '3', '9', '9'), 4100);
+  write(join(folder, '0', '9', '9'), rounds(1000, 4100));
   await listsAll(berth, directory);
 });
 
@@ -94,7 +103,7 @@ test('a folder that is renamed while files are copied into it', async () => {
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   const folder = await watchedFolder(berth, directory);
-  const copying = spawn(process.execPath, writer(folder, 6000));
+  const copying = spawn(process.execPath, writer(folder, rounds(3000, 6000)));
   const ended = once(copying, 'exit');
   await until('some are copied', () => readdirSync(folder).length > 1000);
   renameSync(folder, `${folder}-renamed`);
@@ -108,12 +117,13 @@ test('files that are removed while others are copied: their rows go', async () =
   await using berth = await startBerth(place);
   const directory = await berth.directory();
   const folder = await watchedFolder(berth, directory);
-  write(folder, 3000);
-  await until('some are listed', async () => (await berth.storage(directory)) > 1000 * 4);
+  const some = rounds(600, 3000);
+  write(folder, some);
+  await until('a third is listed', async () => (await berth.storage(directory)) > (some / 3) * 4);
   const more = join(directory.files, 'more');
   mkdirSync(more);
-  const remove = `for (let i = 0; i < 3000; i += 2) require('node:fs').rmSync(process.argv[1] + '/' + i)`;
-  write(more, 8000);
+  const remove = `for (let i = 0; i < ${some}; i += 2) require('node:fs').rmSync(process.argv[1] + '/' + i)`;
+  overflow(more);
   assert.equal(spawnSync(process.execPath, ['-e', remove, folder]).status, 0);
   await listsAll(berth, directory);
 });

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ApiAnswer } from '../../support/api-client.ts';
 import { webhookOf } from '../../support/berth.ts';
+import { assertWithin } from '../../support/long.ts';
 import { until } from '../../support/poll.ts';
 import type { Received } from '../../support/receiver.ts';
 import type { Created } from '../nodes-place.ts';
@@ -54,7 +55,7 @@ async function refused(asked: Promise<ApiAnswer>): Promise<void> {
   const took = performance.now() - began;
   assert.equal(status, 503, text);
   assert.ok(Number(headers['retry-after']) > 0);
-  assert.ok(took <= LONGEST, `answered after ${took} ms`);
+  assertWithin(LONGEST, took, 'ms until the answer');
 }
 
 /** The changes are wanted, though nobody has made them. */
@@ -122,7 +123,7 @@ test('changes whose home is cut off, or has no power', clustered, async (t) => {
     const back = performance.now();
     for (const [index, at] of (await Promise.all(CHANGES.map((change) => firstRefusal(of[change])))).entries()) {
       each.diagnostic(`${CHANGES[index]}: refused ${Math.round(at - back)} ms after the cable is in`);
-      assert.ok(at - back <= FOLLOWED, `refused after ${at - back} ms`);
+      assertWithin(FOLLOWED, at - back, 'ms until the refusal');
     }
     await repeated(a, of);
   });

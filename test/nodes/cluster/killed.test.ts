@@ -8,13 +8,14 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { PROVEN_EACH } from '../../../src/webhooks/destinations.ts';
 import { webhookOf } from '../../support/berth.ts';
+import { rounds } from '../../support/long.ts';
 import { until } from '../../support/poll.ts';
 import { randomOf } from '../../support/random-of.ts';
 import { type Finished, upload } from '../../torture/uploader.ts';
 import type { Created } from '../nodes-place.ts';
 import { type Cluster, cluster, clustered, type ClusterNode } from './cluster.ts';
 
-const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? 3);
+const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 const UPLOADS = Number(process.env['CLUSTER_UPLOADS'] ?? 100);
 
 /** Of each node. */

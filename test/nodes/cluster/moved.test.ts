@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { webhookOf } from '../../support/berth.ts';
 import { startCommand } from '../../support/command-line.ts';
+import { rounds } from '../../support/long.ts';
 import { until } from '../../support/poll.ts';
 import { randomOf } from '../../support/random-of.ts';
 import { customer, SIZE } from '../customer.ts';
@@ -18,7 +19,7 @@ import { moved, type Outcome, sshTo } from '../moving.ts';
 import type { Created } from '../nodes-place.ts';
 import { cluster, clustered, type ClusterNode } from './cluster.ts';
 
-const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? 3);
+const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 
 /** Of a move's beginning, in ms, in which something is killed. */
 const LATEST_KILL = 6000;

@@ -12,6 +12,7 @@ import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect, parseArgs } from 'node:util';
+import { makeEmptyDatabase } from './support/empty-database.ts';
 import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -32,6 +33,7 @@ const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
+  await makeEmptyDatabase(scratch);
   await runFiles();
   process.stdout.write(`\n${slowest()}\n${summary()}`);
   const failureFile = process.env['TEST_FAILURES'];

@@ -58,10 +58,10 @@ async function neighbours() {
     return performance.now() - began;
   }
   /** Some of each, one after the other. */
-  async function measure(rounds: number) {
+  async function measure(times: number) {
     const webhooks: number[] = [];
     const requests: number[] = [];
-    for (let i = 0; i < rounds; i++) {
+    for (let i = 0; i < times; i++) {
       webhooks.push(await announced());
       requests.push(await asked());
       await wait(20);

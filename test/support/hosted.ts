@@ -37,6 +37,7 @@ import { Dispatcher, type DispatcherOptions } from '../../src/webhooks/dispatche
 import { startReplayQueue } from '../../src/webhooks/replay-queue.ts';
 import { createSender } from '../../src/webhooks/send.ts';
 import { apiClient, type ApiClient, type Send } from './api-client.ts';
+import { copyEmptyDatabase } from './empty-database.ts';
 import { recordingHost, type RecordingHost } from './recording-host.ts';
 import type { Scratch } from './scratch.ts';
 
@@ -116,7 +117,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
   const { config } = place;
   const clock = options.clock ?? systemClock();
   await using parts = new AsyncDisposableStack();
-  mkdirSync(config.stateDir, { recursive: true });
+  if (mkdirSync(config.stateDir, { recursive: true }) !== undefined) copyEmptyDatabase(config);
   const lines: string[] = [];
   const requests: AnsweredRequest[] = [];
   const requestLines: string[] = [];

@@ -2,11 +2,12 @@
  * What openssh/admit reads at every login: whether a user gets in, how often at a time, until when, and from where.
  *
  *     suspended                          or:  MAX_CONNECTIONS [EXPIRES_AT|never [networks]]
- *     40a*                                    10.0.0.0/8
- *     620010db8[89ab]*                        2001:db8:8000::/34
+ *     10.*.*                                  10.0.0.0/8
+ *     192.168.[4567].*                        192.168.4.0/22
+ *     2001:db8:[89ab][0-9a-f][0-9a-f][0-9a-f]:*    2001:db8:8000::/34
  *
- * EXPIRES_AT is in µs since 1970. A shell cannot reckon with addresses of 128 bits, but it matches patterns: each network
- * is one for the address in hexadecimal, after a 4 or a 6. Fields that say nothing are left out, as berth wrote the file
+ * EXPIRES_AT is in µs since 1970. Each network is one or more shell patterns of the addresses in it, so a login needs no arithmetic:
+ * IPv4 as it is written, IPv6 as eight groups without leading zeros. Fields that say nothing are left out, as berth wrote the file
  * before it knew them.
  */
 import ipaddr from 'ipaddr.js';
@@ -18,19 +19,47 @@ export function limitFile({ max_connections, suspended, expires_at, allowed_netw
   if (suspended === 1) return 'suspended\n';
   const networks = JSON.parse(allowed_networks) as string[];
   if (networks.length > 0)
-    return [`${max_connections} ${expires_at ?? 'never'} networks`, ...networks.map(patternOf), ''].join('\n');
+    return [`${max_connections} ${expires_at ?? 'never'} networks`, ...networks.flatMap(patternsOf), ''].join('\n');
   return expires_at === null ? `${max_connections}\n` : `${max_connections} ${expires_at}\n`;
 }
 
-/** The shell pattern of a CIDR. */
-function patternOf(network: string): string {
+/** The shell patterns of a CIDR. */
+function patternsOf(network: string): string[] {
   const [address, bits] = ipaddr.parseCIDR(network);
-  const hex = Buffer.from(address.toByteArray()).toString('hex');
-  const start = (address.kind() === 'ipv4' ? '4' : '6') + hex.slice(0, Math.floor(bits / 4));
-  if (bits % 4 > 0) {
-    const first = Number.parseInt(hex.charAt(Math.floor(bits / 4)), 16);
-    const digits = Array.from({ length: 2 ** (4 - (bits % 4)) }, (_, index) => (first + index).toString(16));
-    return `${start}[${digits.join('')}]${bits > hex.length * 4 - 4 ? '' : '*'}`;
+  const [parts, size, base, separator] =
+    address instanceof ipaddr.IPv4 ? [address.octets, 8, 10, '.'] : [address.parts, 16, 16, ':'];
+  const at = Math.floor(bits / size);
+  const before = parts.slice(0, at).map((part) => part.toString(base));
+  const part = parts[at];
+  if (part === undefined) return [before.join(separator)];
+  const count = 2 ** (size - (bits % size));
+  const choices = count === 2 ** size ? ['*'] : numerals(part, part + count - 1, base);
+  const after = at + 1 < parts.length ? ['*'] : [];
+  return choices.map((choice) => [...before, choice, ...after].join(separator));
+}
+
+/** Shell patterns of all numbers from `first` to `last`, without leading zeros. */
+function numerals(first: number, last: number, base: number): string[] {
+  const patterns: string[] = [];
+  for (let [digits, low] = [1, 0]; low <= last; low = base ** digits, digits += 1) {
+    const high = base ** digits - 1;
+    if (high >= first) patterns.push(...ofLength(digits, Math.max(first, low), Math.min(last, high), base));
   }
-  return bits === hex.length * 4 ? start : `${start}*`;
+  return patterns;
+}
+
+/** The same for numbers written with so many digits, leading zeros included. */
+function ofLength(digits: number, first: number, last: number, base: number): string[] {
+  if (digits === 0) return [''];
+  const unit = base ** (digits - 1);
+  const patterns: string[] = [];
+  let whole = '';
+  for (let digit = Math.floor(first / unit); digit * unit <= last; digit += 1) {
+    const [low, high] = [Math.max(first - digit * unit, 0), Math.min(last - digit * unit, unit - 1)];
+    if (low === 0 && high === unit - 1) whole += digit.toString(base);
+    else patterns.push(...ofLength(digits - 1, low, high, base).map((rest) => digit.toString(base) + rest));
+  }
+  const any = base === 16 ? '[0-9a-f]' : '[0-9]';
+  if (whole !== '') patterns.push((whole.length === 1 ? whole : `[${whole}]`) + any.repeat(digits - 1));
+  return patterns;
 }

@@ -71,13 +71,12 @@ function networkAround(address: readonly number[], share: number): string {
   return `${ipaddr.fromByteArray(base).toString()}/${bits}`;
 }
 
-/** How sshd may be told of an address. */
+/** How inet_ntop(3) may write an address, or getnameinfo(3) with its interface. */
 function spellings(address: readonly number[]): string[] {
   const parsed = ipaddr.fromByteArray([...address]);
   if (parsed instanceof ipaddr.IPv4) return [parsed.toString(), `::ffff:${parsed.toString()}`];
-  const v4 = address.slice(12).join('.');
-  const groups = parsed.toNormalizedString().split(':');
-  return [parsed.toString(), groups.join(':'), `${groups.slice(0, 6).join(':')}:${v4}`, `${parsed.toString()}%eth0`];
+  if (parsed.isIPv4MappedAddress()) return [`::ffff:${address.slice(12).join('.')}`];
+  return [parsed.toString(), parsed.toNormalizedString(), `${parsed.toString()}%eth0`];
 }
 
 /** ipaddr.js on whether an address is in a network: an IPv4 address, mapped or not, is in networks of IPv4 only. */
@@ -170,6 +169,6 @@ test('a limit file of an older berth is what an unrestricted directory has', () 
   assert.equal(limitFile({ ...open, suspended: 1, expires_at: 1 }), 'suspended\n');
   assert.equal(
     limitFile({ ...open, allowed_networks: '["10.0.0.0/8","192.168.4.0/22","2001:db8:8000::/34","203.0.113.7/32"]' }),
-    '10 never networks\n40a*\n4c0a80[4567]*\n620010db8[89ab]*\n4cb007107\n',
+    '10 never networks\n10.*.*\n192.168.[4567].*\n2001:db8:[89ab][0-9a-f][0-9a-f][0-9a-f]:*\n203.0.113.7\n',
   );
 });

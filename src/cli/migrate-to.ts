@@ -45,12 +45,14 @@ Examples:
 
 /** What is counted is told now and then. */
 function progressTo(write: (line: string) => void): (line: string) => void {
-  let [shown, since] = ['', 0];
+  let shown = '';
+  let since = 0;
   return (line) => {
     const step = line.split(':')[0] ?? '';
     const isDone = /: (\d+) of \1$/.test(line);
     if (step === shown && !isDone && performance.now() - since < PAUSE) return;
-    [shown, since] = [step, performance.now()];
+    shown = step;
+    since = performance.now();
     write(line);
   };
 }

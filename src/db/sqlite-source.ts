@@ -43,13 +43,15 @@ export function openSource(file: string): Source {
 
   function* linesOf({ name, columns }: CopiedTable): ReturnType<Source['text']> {
     const line = columns.map(asCopied).join(" || '\t' || ");
-    let [piece, rows] = ['', 0];
+    let piece = '';
+    let rows = 0;
     for (const row of sqlite.prepare<[], string>(`select ${line} from ${name}`).pluck().iterate()) {
       piece += `${row}\n`;
       rows += 1;
       if (piece.length < PIECE) continue;
       yield { text: Buffer.from(piece), rows };
-      [piece, rows] = ['', 0];
+      piece = '';
+      rows = 0;
     }
     if (rows > 0) yield { text: Buffer.from(piece), rows };
   }

@@ -41,9 +41,10 @@ function patternsOf(network: string): string[] {
 /** Shell patterns of all numbers from `first` to `last`, without leading zeros. */
 function numerals(first: number, last: number, base: number): string[] {
   const patterns: string[] = [];
-  for (let [digits, low] = [1, 0]; low <= last; low = base ** digits, digits += 1) {
-    const high = base ** digits - 1;
-    if (high >= first) patterns.push(...ofLength(digits, Math.max(first, low), Math.min(last, high), base));
+  for (let digits = 1, low = 0; low <= last; digits += 1) {
+    const next = base ** digits;
+    if (next > first) patterns.push(...ofLength(digits, Math.max(first, low), Math.min(last, next - 1), base));
+    low = next;
   }
   return patterns;
 }

@@ -36,7 +36,9 @@ export function createHashingQueue(): HashingQueue {
   const lines: Record<keyof typeof PLACES, Waiting[]> = { known: [], stranger: [] };
   /** The number of the last turn of each network and site. */
   const turns = new LRUCache<string, number>({ max: REMEMBERED });
-  let [turn, atWork, knownInARow] = [0, 0, 0];
+  let turn = 0;
+  let atWork = 0;
+  let knownInARow = 0;
 
   const lastTurn = (name: string): number => turns.get(name) ?? 0;
   const comesFirst = (one: Waiting, other: Waiting): number =>

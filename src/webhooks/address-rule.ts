@@ -36,7 +36,8 @@ const KNOWN_MS = 1000;
  */
 export function connectRule(allow: readonly string[]): (address: string) => boolean {
   const [mayReach, isOpened] = [addressRule(allow), openedRule(allow)];
-  let [own, until] = [new Set<string>(), 0];
+  let own = new Set<string>();
+  let until = 0;
   return (text) => {
     if (!mayReach(text) || isOpened(text)) return mayReach(text);
     const now = performance.now();

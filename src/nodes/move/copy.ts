@@ -83,7 +83,8 @@ export async function copyTo({ id, to, ssh, from, isShared, signal }: CopyOption
   };
   return {
     async most() {
-      for (let [pass, took] = [0, Infinity]; pass < PASSES && took >= SHORT; pass += 1) {
+      let took = Infinity;
+      for (let pass = 0; pass < PASSES && took >= SHORT; pass += 1) {
         const began = performance.now();
         await copy(CHANGED_MEANWHILE);
         took = performance.now() - began;

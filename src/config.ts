@@ -24,6 +24,8 @@ export interface Config {
   /** Where SQLite's file is, or would be. */
   readonly databaseFile: string;
   readonly api: { readonly host: string; readonly port: number };
+  /** Where clients reach the API of this node, without a path; undefined when that is not configured. */
+  readonly apiUrl: string | undefined;
   readonly tls: {
     readonly mode: 'on' | 'proxy';
     readonly cert: string;
@@ -147,6 +149,7 @@ const Environment = v.object({
   ...FROM_SUPERVISOR,
   BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
   BERTH_API_PORT: v.optional(port, '8443'),
+  BERTH_API_URL: v.optional(publicUrl),
   BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),
   BERTH_TLS_CERT: v.optional(folder),
   BERTH_TLS_KEY: v.optional(folder),
@@ -234,6 +237,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     bootId: env.BERTH_BOOT_ID,
     ...databaseOf(env),
     api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
+    apiUrl: env.BERTH_API_URL,
     tls: {
       mode: env.BERTH_TLS,
       cert: env.BERTH_TLS_CERT ?? join(env.BERTH_STATE_DIR, 'tls', 'cert.pem'),

@@ -24,11 +24,13 @@ const STYLE: RowStyle<ListedNode> = {
     FREE: ({ free_bytes }) => free_bytes,
     SEEN: ({ seen_at }) => shortTime(seen_at),
     ADDRESS: ({ sftp_host, sftp_port }) => `${sftp_host}:${sftp_port}`,
+    API: ({ api_url }) => api_url,
   },
-  json: ({ name, sftp_host, sftp_port, state, directories, storage_bytes, free_bytes, seen_at }) => ({
+  json: ({ name, sftp_host, sftp_port, api_url, state, directories, storage_bytes, free_bytes, seen_at }) => ({
     name,
     sftp_host,
     sftp_port,
+    api_url,
     state,
     directories,
     storage_bytes,

@@ -143,7 +143,7 @@ const round = compiled<Parameters>()((_, p) => ({
           url = coalesce(o.webhook_url, w.url, d.url)
         from due
         left join directories o on o.id = due.directory_id
-        left join account_webhooks w on w.account_id = o.account_id, clock
+        left join account_webhooks w on w.account_id = o.account_id and o.uses_account_webhook = 1, clock
         where d.id = due.id
         returning d.id, d.directory_id, d.account_id, d.upload_id, d.destination, d.body, d.inserted_at, d.attempts,
           coalesce(o.webhook_url, w.url) as webhook_url,

@@ -15,6 +15,8 @@ export interface NodesTable {
   drained_at: Micros | null;
   /** Why no quota can be set there, in words for a caller; null when it can, and until a node has said it. */
   quota_obstacle: Generated<string | null>;
+  /** Its BERTH_API_URL. */
+  api_url: Generated<string | null>;
   inserted_at: Micros;
 }
 

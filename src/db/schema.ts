@@ -63,6 +63,8 @@ export interface DirectoriesTable extends AtHome {
   /** crypt(3) hash; kept while the mode does not use it, so that going back to `password` revives it. */
   password_hash: string;
   webhook_url: string | null;
+  /** 0: without a `webhook_url` it sends no webhooks, although its account has one. */
+  uses_account_webhook: 0 | 1;
   webhook_secret: string;
   /** The one that is to follow: until then `webhook-signature` carries both. */
   next_webhook_secret: string | null;
@@ -348,13 +350,15 @@ export interface KeptAnswerTotalsTable {
   bytes: number;
 }
 
+type WithDefault = keyof AtHome | 'uses_account_webhook';
+
 export interface Tables extends UserTables, NodeTables {
   accounts: AccountsTable;
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
   /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
-  directories: Omit<DirectoriesTable, keyof AtHome> & {
-    [column in keyof AtHome]: Generated<AtHome[column]>;
+  directories: Omit<DirectoriesTable, WithDefault> & {
+    [column in WithDefault]: Generated<DirectoriesTable[column]>;
   } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
   public_keys: PublicKeysTable;
   files: FilesTable;

@@ -68,6 +68,7 @@ export async function createDirectory(
         uid: principal.uid,
         password_hash,
         webhook_url: null,
+        uses_account_webhook: 1,
         webhook_secret: generateWebhookSecret(),
         next_webhook_secret: null,
         storage_bytes: 0,

@@ -51,7 +51,9 @@ export const webhookUrl = v.pipe(
       ...atMost(2048),
     ),
   ),
-  v.description("Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none."),
+  v.description(
+    "Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it.",
+  ),
 );
 
 const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));

@@ -120,6 +120,10 @@ const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, ke
         : 'allowed logins from everywhere',
     password_hash: () => 'replaced the password',
     webhook_url: ({ to }) => (to === null ? 'removed the webhook URL' : `changed the webhook URL (${text(to)})`),
+    uses_account_webhook: ({ to }) =>
+      to === true
+        ? 'turned on the account’s webhook for the directory'
+        : 'turned off the account’s webhook for the directory',
     webhook_secret: () => 'activated the new webhook secret',
     next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
     session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,

@@ -39,6 +39,7 @@ const SHOWN: ReadonlySet<string> = new Set<Column>([
   'suspended',
   'expires_at',
   'allowed_networks',
+  'uses_account_webhook',
 ]);
 const NAMED: ReadonlySet<string> = new Set<Column>([
   'description',
@@ -106,7 +107,7 @@ function differences(before: Partial<DirectoriesTable>, after: Partial<Directori
 
 /** As the API shows it. */
 function shown(column: Column, value: unknown): unknown {
-  if (column === 'suspended') return value === 1;
+  if (column === 'suspended' || column === 'uses_account_webhook') return value === 1;
   if (column === 'expires_at') return typeof value === 'number' ? formatMicros(value) : value;
   return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
 }

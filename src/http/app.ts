@@ -86,7 +86,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
     ...accountWebhookRoutes(rules, deps.mayReach),
-    ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn),
+    ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn, deps.mayReach),
     ...apiKeyRoutes({ ...rules, environment: deps.environment }),
   ];
 }

@@ -151,6 +151,11 @@ export const TestOutcome = v.pipe(
   v.title('TestOutcome'),
 );
 
+export const DirectoryWebhook = v.pipe(
+  v.strictObject({ webhook_url: Text, uses_account_webhook: v.boolean(), sends_to: Text }),
+  v.title('DirectoryWebhook'),
+);
+
 export const AccountWebhook = v.pipe(v.strictObject({ url: Text, secret: Text }), v.title('AccountWebhook'));
 
 /** A webhook secret, and whether `x-service-signature` is made with it. */

@@ -16,13 +16,15 @@ export function filesHere(
   /** @throws {BerthError} `home_elsewhere`. */
   async function check({ id }: { readonly id: string }): Promise<void> {
     const found = await reads
-      .selectFrom('directories')
-      .select(['node', 'sftp_host'])
-      .where('id', '=', id)
+      .selectFrom('directories as d')
+      .leftJoin('nodes as n', 'n.name', 'd.node')
+      .select(['d.node', 'd.sftp_host', 'n.api_url'])
+      .where('d.id', '=', id)
       .executeTakeFirst();
-    const { node = here, sftp_host: host } = found ?? {};
-    if (node === here) return;
-    throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: send this to berth on ${host}`);
+    if (!found || found.node === here) return;
+    const { node, sftp_host, api_url } = found;
+    const to = api_url ?? `berth on ${sftp_host}`;
+    throw new BerthError('home_elsewhere', `The files of this directory are on ${node}: send this request to ${to}`);
   }
 
   return {

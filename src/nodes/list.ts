@@ -8,6 +8,8 @@ export interface ListedNode {
   readonly name: string;
   readonly sftp_host: string;
   readonly sftp_port: number;
+  /** Its BERTH_API_URL. */
+  readonly api_url: string | null;
   readonly state: 'live' | 'away' | 'drained';
   /** At home there. */
   readonly directories: number;
@@ -27,6 +29,7 @@ export async function listNodes(reads: Kysely<Tables>): Promise<ListedNode[]> {
       'n.name',
       'n.sftp_host',
       'n.sftp_port',
+      'n.api_url',
       'n.free_bytes',
       'n.seen_at',
       'n.drained_at',

@@ -34,7 +34,7 @@ const NEW_HISTORY =
   'before may be lost; directories deleted on this node stay closed (docs/many-machines.md)';
 
 export interface NodeSessionOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir'>;
+  readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir'>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;
   readonly log: Log;
@@ -62,7 +62,7 @@ export interface NodeSession {
 
 /** Takes the node's name. @throws {OperatorError} when another process has it. */
 export async function openNodeSession({ config, reads, background, log }: NodeSessionOptions): Promise<NodeSession> {
-  const { node, sftp, jailDir, stateDir } = config;
+  const { node, apiUrl, sftp, jailDir, stateDir } = config;
   let listener: Listener | undefined;
   let session: Session | undefined;
 
@@ -95,7 +95,8 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
     const entered = (session ??= await enter());
     if (!entered) throw new Error(`another process is the node ${node}`);
     const { bavail, bsize } = await statfs(jailDir);
-    const row = { sftp_host: sftp.host, sftp_port: sftp.port, free_bytes: bavail * bsize, seen_at: serverTime };
+    const addresses = { api_url: apiUrl ?? null, sftp_host: sftp.host, sftp_port: sftp.port };
+    const row = { ...addresses, free_bytes: bavail * bsize, seen_at: serverTime };
     await entered.db
       .insertInto('nodes')
       .values({ name: node, inserted_at: serverTime, ...row })

@@ -28,7 +28,7 @@ const LEFTOVERS = 5000;
 const ABANDONED = 3_600_000;
 
 export interface NodesOptions {
-  readonly config: Pick<Config, 'database' | 'node' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
+  readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
   readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
   readonly background: Background;

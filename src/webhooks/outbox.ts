@@ -12,7 +12,10 @@ import { insertEvent, type NewEvent } from '../history/events.ts';
 import { receiverUrl } from './receiver-of.ts';
 
 export interface UploadEvent {
-  readonly directory: Pick<DirectoriesTable, 'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url'>;
+  readonly directory: Pick<
+    DirectoriesTable,
+    'id' | 'account_id' | 'slug' | 'external_id' | 'webhook_url' | 'uses_account_webhook'
+  >;
   /** The row of the file; null for an upload that was overwritten before it got one. */
   readonly uploadId: string | null;
   /** The path below the directory, as text: bytes that are not UTF-8 are U+FFFD here. */

@@ -113,7 +113,9 @@ const due = compiled<Turn>()((db, p) =>
       'd.attempts',
       'd.url',
     ])
-    .leftJoin('account_webhooks as account', 'account.account_id', 'of.account_id')
+    .leftJoin('account_webhooks as account', (join) =>
+      join.onRef('account.account_id', '=', 'of.account_id').on('of.uses_account_webhook', '=', sql.lit(1)),
+    )
     .select(({ fn }) => fn.coalesce('of.webhook_url', 'account.url').as('webhook_url'))
     .select(
       (

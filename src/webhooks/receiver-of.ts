@@ -1,4 +1,4 @@
-/** Where a directory's webhooks go, and what signs them: its own URL and secret, or else its account's. */
+/** Where a directory's webhooks go, and what signs them: its own URL and secret, or else its account's unless it opted out. */
 import type { Kysely } from 'kysely';
 import type { Clock } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
@@ -14,7 +14,9 @@ export interface WebhookRules {
   wake(): void;
 }
 
-export interface WebhookReceiver extends Pick<DirectoriesTable, 'webhook_secret' | 'next_webhook_secret'> {
+type Secrets = Pick<DirectoriesTable, 'webhook_secret' | 'next_webhook_secret'>;
+
+export interface WebhookReceiver extends Secrets {
   readonly url: string;
 }
 
@@ -25,22 +27,40 @@ const ofAccount = compiled<{ account: string }>()((db, p) =>
     .where('account_id', '=', p('account')),
 );
 
-/** The URL alone; null when there is nobody to send a webhook to. */
-export async function receiverUrl(
+/** The columns of a directory that decide where its webhooks go. */
+export type Destined = Pick<DirectoriesTable, 'account_id' | 'webhook_url' | 'uses_account_webhook'>;
+
+const TURNED_OFF = "give the directory a webhook URL, or let it use the account's again";
+
+/** The account's receiver, unless it has no URL or this directory has opted out of it. */
+async function accountReceiver(
   db: Kysely<Tables>,
-  { account_id, webhook_url }: Pick<DirectoriesTable, 'account_id' | 'webhook_url'>,
-): Promise<string | null> {
-  return webhook_url ?? (await ofAccount.first(db, { account: account_id }))?.url ?? null;
+  { account_id, uses_account_webhook }: Destined,
+): Promise<WebhookReceiver | undefined> {
+  if (!uses_account_webhook) return undefined;
+  const found = await ofAccount.first(db, { account: account_id });
+  return found && found.url !== null ? { ...found, url: found.url } : undefined;
+}
+
+/** The URL alone; null when there is nobody to send a webhook to. */
+export async function receiverUrl(db: Kysely<Tables>, directory: Destined): Promise<string | null> {
+  return directory.webhook_url ?? (await accountReceiver(db, directory))?.url ?? null;
+}
+
+/** Undefined when there is nobody to send a webhook to. */
+export async function receiverIfAny(
+  db: Kysely<Tables>,
+  directory: Destined & Secrets,
+): Promise<WebhookReceiver | undefined> {
+  const { webhook_url, webhook_secret, next_webhook_secret } = directory;
+  if (webhook_url !== null) return { url: webhook_url, webhook_secret, next_webhook_secret };
+  return accountReceiver(db, directory);
 }
 
 /** @throws {ValidationError} when there is nobody to send a webhook to. */
-export async function receiverOf(
-  db: Kysely<Tables>,
-  directory: Pick<DirectoriesTable, 'account_id' | 'webhook_url' | 'webhook_secret' | 'next_webhook_secret'>,
-): Promise<WebhookReceiver> {
-  const { account_id, webhook_url, webhook_secret, next_webhook_secret } = directory;
-  if (webhook_url !== null) return { url: webhook_url, webhook_secret, next_webhook_secret };
-  const found = await ofAccount.first(db, { account: account_id });
-  if (found && found.url !== null) return { ...found, url: found.url };
-  throw new ValidationError({ webhook_url: ['is not set: give the directory or the account a webhook URL first'] });
+export async function receiverOf(db: Kysely<Tables>, directory: Destined & Secrets): Promise<WebhookReceiver> {
+  const found = await receiverIfAny(db, directory);
+  if (found) return found;
+  const way = directory.uses_account_webhook ? 'give the directory or the account a webhook URL first' : TURNED_OFF;
+  throw new ValidationError({ webhook_url: [`is not set: ${way}`] });
 }

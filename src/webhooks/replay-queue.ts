@@ -56,7 +56,7 @@ export function startReplayQueue({ database, clock, transact, background }: Repl
 export async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
   const directory = await tx
     .selectFrom('directories')
-    .select(['account_id', 'webhook_url'])
+    .select(['account_id', 'webhook_url', 'uses_account_webhook'])
     .where('id', '=', directoryId)
     .where('deleted_at', 'is', null)
     .executeTakeFirst();

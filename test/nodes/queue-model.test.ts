@@ -122,7 +122,7 @@ async function take(world: World, each: Step): Promise<void> {
         .where('id', '=', directory.id)
         .executeTakeFirstOrThrow();
       const event = {
-        directory: { ...directory, webhook_url: null },
+        directory: { ...directory, webhook_url: null, uses_account_webhook: 1 as const },
         uploadId: null,
         filename: 'a',
         sizeBytes: 1,

@@ -113,6 +113,7 @@ export function directory(url: string | null): UploadEvent['directory'] {
     slug: 'orders',
     external_id: 'order "42"',
     webhook_url: url,
+    uses_account_webhook: 1,
   };
 }
 

@@ -11,6 +11,8 @@ const HELP = `
 Examples:
   berth directory webhook show acme-corp
   berth directory webhook set acme-corp https://example.com/hook
+  berth directory webhook off acme-corp                  no webhooks, even if the account has a URL
+  berth directory webhook account acme-corp              use the account's URL
   berth directory webhook test acme-corp
   berth directory webhook secret acme-corp               a next secret: signatures carry both from now on
   berth directory webhook secret acme-corp --activate    and this ends the old one`;
@@ -19,6 +21,8 @@ interface SecretOptions extends CommonOptions {
   readonly activate?: true;
   readonly secret?: string;
 }
+
+type Fields = Readonly<Record<string, string | boolean | null>>;
 
 interface Tested {
   readonly delivered: boolean;
@@ -30,15 +34,21 @@ interface Tested {
 export function webhookCommand(invocation: Invocation): Command {
   const command = new Command('webhook').description('Where uploads are announced').addHelpText('after', HELP);
   const url = ({ webhook_url, webhook_secret }: ShownDirectory): string[] => table({ webhook_url, webhook_secret });
+  const change = async (text: string, options: CommonOptions, fields: Fields): Promise<void> => {
+    const { ask } = await named(invocation, text, options);
+    show(invocation, options, await ask<Fields>('PATCH', '/webhook', fields), table);
+  };
 
   onDirectory(command.command('show').description('Show the URL and the secret that signs'))
     .addHelpText('after', '\nExample:\n  berth directory webhook show acme-corp')
     .action(async (text: string, options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
-      show(invocation, options, await ask<ShownDirectory>('GET', ''), url);
+      const directory = await ask<ShownDirectory>('GET', '');
+      const { data: webhook } = await ask<Fields>('GET', '/webhook');
+      show(invocation, options, directory, (data) => [...url(data), ...table({ sends_to: webhook['sends_to'] })]);
     });
 
-  onDirectory(command.command('set').description('Set the URL; an empty one turns webhooks off'))
+  onDirectory(command.command('set').description("Set the URL; with an empty one the account's is used"))
     .argument('<url>')
     .addHelpText('after', '\nExample:\n  berth directory webhook set acme-corp https://example.com/hook')
     .action(async (text: string, given: string, options: CommonOptions) => {
@@ -46,6 +56,18 @@ export function webhookCommand(invocation: Invocation): Command {
       const directory = { webhook_url: given === '' ? null : given };
       show(invocation, options, await ask<ShownDirectory>('PATCH', '', { directory }), url);
     });
+
+  onDirectory(command.command('off').description('Send no webhooks, even if the account has a URL'))
+    .addHelpText('after', '\nExample:\n  berth directory webhook off acme-corp')
+    .action((text: string, options: CommonOptions) =>
+      change(text, options, { webhook_url: null, uses_account_webhook: false }),
+    );
+
+  onDirectory(command.command('account').description("Remove the directory's URL and use the account's"))
+    .addHelpText('after', '\nExample:\n  berth directory webhook account acme-corp')
+    .action((text: string, options: CommonOptions) =>
+      change(text, options, { webhook_url: null, uses_account_webhook: true }),
+    );
 
   onDirectory(command.command('test').description('Send a test webhook, and tell what the receiver said'))
     .addHelpText('after', '\nExample:\n  berth directory webhook test acme-corp')

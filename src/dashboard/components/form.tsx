@@ -70,7 +70,7 @@ interface NamedProps {
 interface FieldProps extends NamedProps {
   readonly type?: 'text' | 'email' | 'password' | 'url' | 'search' | 'number' | 'datetime-local';
   readonly value?: string | undefined;
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   readonly isRequired?: boolean;
   readonly autocomplete?: string;
   readonly inputmode?: 'numeric';

@@ -1,9 +1,8 @@
 /** One delivery: its exact body, what is known of its headers, each attempt; and sending it, or word of its file, again. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { accountWebhook } from '../../directories/account-webhook.ts';
 import { announce } from '../../uploads/announce.ts';
-import type { WebhookRules } from '../../webhooks/receiver-of.ts';
+import { receiverIfAny, type WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay } from '../../webhooks/replay.ts';
 import { sign, signatureHeader } from '../../webhooks/signature.ts';
 import { DeliveryState, Duration, Excerpt, Outcome, SentBody } from '../components/exchange.tsx';
@@ -34,10 +33,8 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
 
   /** What signs today: without a URL of the directory, the account's secret. */
   async function secretOf(c: PageContext): Promise<string> {
-    const { account_id, webhook_url, webhook_secret } = c.get('directory');
-    if (webhook_url !== null) return webhook_secret;
-    const { url, secret } = await accountWebhook(rules.database.reads, account_id);
-    return url === null || secret === null ? webhook_secret : secret;
+    const directory = c.get('directory');
+    return (await receiverIfAny(rules.database.reads, directory))?.webhook_secret ?? directory.webhook_secret;
   }
 
   async function page(c: PageContext) {

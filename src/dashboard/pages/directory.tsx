@@ -6,6 +6,7 @@ import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import type { Kysely } from 'kysely';
 import type { LiveSessions } from '../../directories/end-session.ts';
 import type { LoginLog } from '../../reports/login-log.ts';
+import { receiverUrl } from '../../webhooks/receiver-of.ts';
 import { displayName, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
 import { DayChart, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { DirectoryState } from '../components/directory.tsx';
@@ -72,7 +73,7 @@ export function directoryPage(app: Hono<DashboardEnv>, deps: DirectoryDependenci
           </Section>
           <Section title="Webhook">
             <Webhook
-              directory={directory}
+              url={await receiverUrl(reads, directory)}
               path={path}
               failing={failing}
               delivered={failing ? undefined : await lastDelivered(reads, id)}
@@ -119,14 +120,15 @@ const Storage: FC<{ of: DirectoriesTable }> = ({ of: { storage_bytes, quota_byte
 );
 
 interface WebhookProps {
-  readonly directory: DirectoriesTable;
+  /** Where webhooks go; null when none are sent. */
+  readonly url: string | null;
   readonly path: string;
   readonly failing: FailingWebhook | undefined;
   /** When a delivery was last asked for that got through. */
   readonly delivered: number | undefined;
 }
 
-const Webhook: FC<WebhookProps> = ({ directory: { webhook_url: url }, path, failing, delivered }) => {
+const Webhook: FC<WebhookProps> = ({ url, path, failing, delivered }) => {
   if (url === null)
     return (
       <p>

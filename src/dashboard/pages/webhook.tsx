@@ -2,15 +2,17 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeDependencies } from '../../directories/change.ts';
-import { updateBasics } from '../../directories/update.ts';
+import { updateWebhook } from '../../directories/webhook-settings.ts';
 import type { Turn } from '../../http/turns.ts';
 import { type MayReach, unreachable } from '../../http/warnings.ts';
+import { receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
 import { changedFields } from '../changed-fields.ts';
 import { ActionButton, Field, Form, Was } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
+import { Name } from '../components/text.tsx';
 import { Time } from '../components/values.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
@@ -30,7 +32,9 @@ const LATEST = 5;
 
 const DONE = {
   saved: 'The URL is saved.',
-  removed: 'The URL is removed. Webhooks go to the account’s URL, if it has one.',
+  removed: 'The URL is removed.',
+  off: 'Webhooks are off for this directory.',
+  account: 'This directory uses the account’s webhook again.',
   renewed: 'The new secret is ready. Give it to your receivers, then activate it.',
   activated: 'The new secret is active. The old one is no longer used.',
 };
@@ -53,6 +57,7 @@ export function webhookPages(
   async function page(c: PageContext) {
     const directory = c.get('directory');
     const { id, webhook_url: url } = directory;
+    const sendsTo = await receiverUrl(reads, directory);
     const path = `${pathOf(c)}/webhook`;
     const failing = (await failingWebhooks(reads, [id])).get(id);
     const { deliveries } = await deliveriesPage(reads, id, { limit: LATEST });
@@ -65,7 +70,13 @@ export function webhookPages(
             <a href={`${path}/deliveries?state=failed`}>Show failed deliveries</a>
           </p>
         )}
-        <Url url={url} path={path} warning={unreachable({ webhook_url: url }, mayReach)} />
+        <Url
+          url={url}
+          path={path}
+          warning={unreachable({ webhook_url: url }, mayReach)}
+          sendsTo={sendsTo}
+          usesAccount={directory.uses_account_webhook === 1}
+        />
         <WebhookSecret directory={directory} path={path} isShown={isShown} mayReplace={isAdmin(c)} />
         <Section title="Latest deliveries">
           <DeliveryTable deliveries={deliveries} path={path}>
@@ -88,8 +99,21 @@ export function webhookPages(
         { ...given, webhook_url: text },
         { webhook_url: c.get('directory').webhook_url ?? '' },
       );
-      if (changed.webhook_url !== undefined) await updateBasics(rules, accountId, id, { webhook_url }, asker);
+      if (changed.webhook_url !== undefined) await updateWebhook(rules, { accountId, id, asker }, { webhook_url });
       return `${c.req.path}?done=${webhook_url === null ? 'removed' : 'saved'}`;
+    }),
+  );
+
+  app.post(`${PATH}/off`, (c) =>
+    submitted(c, page, async () => {
+      await updateWebhook(rules, targetOf(c), { webhook_url: null, uses_account_webhook: false });
+      return `${pathOf(c)}/webhook?done=off`;
+    }),
+  );
+  app.post(`${PATH}/account`, (c) =>
+    submitted(c, page, async () => {
+      await updateWebhook(rules, targetOf(c), { uses_account_webhook: true });
+      return `${pathOf(c)}/webhook?done=account`;
     }),
   );
 
@@ -117,8 +141,18 @@ export function webhookPages(
   deliveryPage(app, rules);
 }
 
-/** `warning`: why nothing will get there. */
-const Url: FC<{ url: string | null; path: string; warning: string | undefined }> = ({ url, path, warning }) => (
+interface UrlProps {
+  /** The directory's own. */
+  readonly url: string | null;
+  readonly path: string;
+  /** Why nothing will arrive there. */
+  readonly warning: string | undefined;
+  /** Where webhooks go: `url`, the account's, or nowhere. */
+  readonly sendsTo: string | null;
+  readonly usesAccount: boolean;
+}
+
+const Url: FC<UrlProps> = ({ url, path, warning, sendsTo, usesAccount }) => (
   <Section title="URL" about="berth sends a signed POST request to it for each file that has arrived.">
     <Form action={path}>
       <Was of={{ webhook_url: url ?? '' }} />
@@ -127,22 +161,43 @@ const Url: FC<{ url: string | null; path: string; warning: string | undefined }>
         name="webhook_url"
         type="url"
         value={url ?? ''}
-        hint="Leave it empty to use the account’s URL, if it has one."
+        hint={usesAccount ? 'Leave it empty to use the account’s URL, if it has one.' : undefined}
       />
       <button>Save</button>
     </Form>
     {warning !== undefined && <p class="problem">Saved, but nothing will arrive there: {warning}.</p>}
-    {url !== null && (
-      <div class="actions">
-        <ActionButton action={`${path}/test`} label="Send test" />
+    {url === null && sendsTo !== null && (
+      <p>
+        Webhooks go to the account’s URL, <Name of={sendsTo} href="/dashboard/account" />, signed with the account’s
+        secret.
+      </p>
+    )}
+    {url === null && !usesAccount && <p>Webhooks are off for this directory, even if the account has a URL.</p>}
+    <div class="actions">
+      {sendsTo !== null && <ActionButton action={`${path}/test`} label="Send test" />}
+      {url !== null && (
         <ActionButton
           action={path}
           label="Remove URL"
           kind="danger"
           fields={{ webhook_url: '' }}
-          confirm="Webhooks then go to the account’s URL, or nowhere if it has none."
+          confirm={
+            usesAccount
+              ? 'Webhooks then go to the account’s URL, or nowhere if it has none.'
+              : 'No webhooks are sent for this directory then.'
+          }
         />
-      </div>
-    )}
+      )}
+      {usesAccount ? (
+        <ActionButton
+          action={`${path}/off`}
+          label="Turn webhooks off"
+          kind="danger"
+          confirm="No webhooks are sent for this directory then. Pending deliveries fail."
+        />
+      ) : (
+        <ActionButton action={`${path}/account`} label="Use the account’s webhook" />
+      )}
+    </div>
   </Section>
 );

@@ -68,7 +68,13 @@ async function failing(
         select max(inserted_at) from deliveries where state = 'delivered' and directory_id = d.id
       ), 0) as delivered_at
       from directories as d
-      where id in (${candidates}) and deleted_at is null and webhook_url is not null
+      where id in (${candidates}) and deleted_at is null and (
+        webhook_url is not null
+        or (
+          uses_account_webhook = 1
+          and exists (select 1 from account_webhooks where account_id = d.account_id and url is not null)
+        )
+      )
     )
     select id, name,
       (select count(*) from (select 1 from ${failed} limit ${COUNTED}) as counted) as failed,

@@ -12,6 +12,7 @@ import * as events from './010-api.ts';
 import * as dashboardPages from './012-dashboard.ts';
 import * as checks from './013-checks.ts';
 import * as links from './014-links.ts';
+import * as moreApi from './016-api2.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -26,4 +27,5 @@ export const migrations: Record<string, Migration> = {
   '012-dashboard': dashboardPages,
   '013-checks': checks,
   '014-links': links,
+  '016-api2': moreApi,
 };

@@ -1,22 +1,51 @@
-/** The webhook of a directory: trying it, and a new secret for it. */
+/** The webhook of a directory: where it goes, trying it, and a new secret for it. */
 import type { ChangeDependencies } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { renewWebhookSecret, type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
+import { updateWebhook, WebhookFields } from '../../directories/webhook-settings.ts';
+import { liveDirectory } from '../../directories/target.ts';
+import { type Destined, receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
-import { data, TestOutcome, WebhookSecret } from '../schemas.ts';
+import { data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
 import type { Turn } from '../turns.ts';
 import { refuseUnknown } from '../unknown-names.ts';
+import { type MayReach, unreachable, warning } from '../warnings.ts';
+
+const PATH = '/api/v1/directories/:id/webhook';
+const EXAMPLE = {
+  data: { webhook_url: null, uses_account_webhook: true, sends_to: 'https://example.com/hook' },
+};
 
 export function webhookRoutes(
   directories: DirectoryQueries,
   rules: ChangeDependencies & TrialRules,
   turn: Turn,
+  mayReach: MayReach,
 ): Route[] {
+  const { reads } = rules.database;
+
+  async function shown(directory: Destined): Promise<string> {
+    const { webhook_url, uses_account_webhook } = directory;
+    const sends_to = await receiverUrl(reads, directory);
+    return JSON.stringify({ webhook_url, uses_account_webhook: uses_account_webhook === 1, sends_to });
+  }
+
+  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
+    dataResponse(await shown(await liveDirectory(reads, { accountId, id: c.req.param('id') })));
+
+  const update: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(WebhookFields.entries, fields);
+    const directory = await updateWebhook(rules, target, fields);
+    return dataResponse(await shown(directory), 200, warning(unreachable(fields, mayReach)));
+  };
+
   const tryOne: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     await turn(principal.accountId, c.env.outgoing);
@@ -32,13 +61,38 @@ export function webhookRoutes(
     return secretResponse(await renewWebhookSecret(rules, target, fields, keep(secretResponse)));
   };
 
+  const answer = {
+    status: 200,
+    description: 'Where its webhooks go',
+    schema: data(DirectoryWebhook),
+    example: EXAMPLE,
+  };
   return [
-    route('POST', '/api/v1/directories/:id/webhook/test', tryOne, {
+    route('GET', PATH, show, {
+      id: 'getWebhook',
+      tag: 'Webhooks',
+      summary: 'Fetch where the webhooks of a directory go',
+      description:
+        "`sends_to` is `webhook_url`, or else the URL of the account's webhook; `null` when no webhooks are sent.",
+      answer,
+      refusals: [404],
+    }),
+    route('PATCH', PATH, update, {
+      id: 'updateWebhook',
+      tag: 'Webhooks',
+      summary: 'Set where the webhooks of a directory go, or turn them off',
+      description:
+        'Fields that are left out stay. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, also while the account has a webhook URL. Deliveries that are still pending then fail, and can be replayed later.',
+      body: { schema: WebhookFields, example: { webhook_url: null, uses_account_webhook: false } },
+      answer: { ...answer, headers: ['Warning'] },
+      refusals: [404, 507],
+    }),
+    route('POST', `${PATH}/test`, tryOne, {
       id: 'testWebhook',
       tag: 'Webhooks',
       summary: 'Send one webhook as a test',
       description:
-        'A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while the directory has no webhook URL.',
+        'A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while `sends_to` of the directory is `null`.',
       answer: {
         status: 200,
         description: 'What the receiver said',

@@ -76,8 +76,9 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   421: {
     name: 'Misdirected',
-    description: 'With several nodes: the files of this directory are on another one, which has to be asked.',
-    examples: one('The files of this directory are on sftp-2: send this to berth on sftp2.example.com'),
+    description:
+      'With several nodes: the files of this directory are on another one. `error` names it, with the URL of its API if that is configured.',
+    examples: one('The files of this directory are on sftp-2: send this request to https://sftp-2.example.com:8443'),
   },
   422: {
     name: 'Unprocessable',

@@ -21,7 +21,7 @@ import { PathSet } from './path-set.ts';
 const live = compiled<{ id: string; node: string }>()((db, p) =>
   db
     .selectFrom('directories')
-    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'sftp_username'])
+    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'uses_account_webhook', 'sftp_username'])
     .where('id', '=', p('id'))
     .where('node', '=', p('node'))
     .where('deleted_at', 'is', null),

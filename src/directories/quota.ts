@@ -9,9 +9,7 @@ import { liveDirectory, type Target } from './target.ts';
 /** More than any file system of today holds: 1 PiB. */
 const MOST = 2 ** 50;
 
-const Limit = v.object({ max_bytes: v.nullable(wholeNumber(0, MOST)) }, orBlank);
-
-export const QuotaFields = v.object({ quota: Limit }, orBlank);
+export const QuotaFields = v.object({ max_bytes: v.nullable(wholeNumber(0, MOST)) }, orBlank);
 
 export interface Quota {
   readonly max_bytes: number | null;
@@ -24,8 +22,7 @@ export interface Quota {
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `quota_unavailable`, `storage_full`.
  */
 export async function setQuota(deps: ChangeDependencies, target: Target, fields: Fields): Promise<Quota> {
-  checked(v.object({ quota: v.looseObject({}, orBlank) }, orBlank), fields);
-  const { max_bytes } = checked(Limit, fields['quota'] as Fields);
+  const { max_bytes } = checked(QuotaFields, fields);
   if (max_bytes !== null) {
     const obstacle = await deps.host.quotaObstacle(await liveDirectory(deps.database.reads, target));
     if (obstacle !== undefined) throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);

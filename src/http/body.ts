@@ -22,13 +22,20 @@ export interface NamedFields {
  * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
  * {ValidationError} when the body is JSON without such an object.
  */
-export function readDirectoryFields(incoming: IncomingMessage): Promise<NamedFields> {
-  return readNamedFields(incoming, 'directory');
+export async function readDirectoryFields(incoming: IncomingMessage): Promise<NamedFields> {
+  return namedFields(await readJson(incoming), 'directory');
 }
 
-/** The same for an object of another name. */
-export async function readNamedFields(incoming: IncomingMessage, name: string): Promise<NamedFields> {
-  const body = await readJson(incoming);
+/**
+ * The fields of a body that holds them directly. Clients of earlier versions wrap them in an object of that name.
+ * @throws {BerthError} as above; {ValidationError} when the body or that member is no object.
+ */
+export async function readFieldsOrNamed(incoming: IncomingMessage, name: string): Promise<NamedFields> {
+  const body = await readFields(incoming);
+  return Object.hasOwn(body, name) ? namedFields(body, name) : { fields: body, beside: [] };
+}
+
+function namedFields(body: unknown, name: string): NamedFields {
   const { [name]: fields, ...beside } = isObject(body) ? body : {};
   if (fields === undefined || fields === null) throw new ValidationError({ [name]: [BLANK] });
   if (!isObject(fields)) throw new ValidationError({ [name]: [INVALID] });

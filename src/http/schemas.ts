@@ -164,6 +164,11 @@ export const WebhookSecret = v.pipe(
   v.title('WebhookSecret'),
 );
 
+/** Kept for clients of earlier versions. */
+export function deprecated<const S extends v.GenericSchema>(schema: S) {
+  return v.pipe(schema, v.metadata({ deprecated: true }), v.description('The same fields again, for older clients.'));
+}
+
 /** `{"data": …}` (specification, "Endpoints"). */
 export function data<const S extends v.GenericSchema>(schema: S) {
   return v.strictObject({ data: schema });

@@ -14,7 +14,11 @@ interface Access {
   readonly allowed_networks: readonly string[];
 }
 
-const accessOf = (answer: { readonly json: unknown }): Access => dataOf<{ access: Access }>(answer).access;
+function accessOf(answer: { readonly json: unknown }): Access {
+  const { access, ...fields } = dataOf<Access & { access: Access }>(answer);
+  assert.deepEqual(access, fields, 'older clients find it there');
+  return fields;
+}
 
 /** An API with a directory whose access is asked for and changed. */
 async function place() {
@@ -27,7 +31,7 @@ async function place() {
     api,
     path,
     username: sftp_username,
-    change: (access: unknown, send = api.send) => send('PATCH', path, { json: { access } }),
+    change: (access: unknown, send = api.send) => send('PATCH', path, { json: access }),
     show: async () => accessOf(await api.send('GET', path)),
     served: () => api.host.served.get(sftp_username),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -216,4 +220,17 @@ test('507 on a full disk: the directory is shut out first, whatever comes of it'
   const { status, json } = await here.change({ suspended: true });
   assert.deepEqual([status, json], [507, { error: 'Not enough storage space' }]);
   assert.ok(here.api.host.calls.includes(`shut out ${here.username}`));
+});
+
+test('the fields may stand in an object as older clients send them, but not beside it', async () => {
+  await using here = await place();
+  const older = await here.change({ access: { suspended: true } });
+  assert.deepEqual([older.status, accessOf(older).suspended], [200, true]);
+  const both = await here.change({ access: { suspended: true }, suspended: false });
+  assert.deepEqual([both.status, both.json], [422, { errors: { suspended: ['is unknown'] } }]);
+  for (const body of [[], null, 'suspended', 5]) {
+    const answer = await here.change(body);
+    assert.deepEqual([answer.status, answer.json], [422, { errors: { body: ['is invalid'] } }], JSON.stringify(body));
+  }
+  assert.equal((await here.show()).suspended, true);
 });

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { verify } from '../../src/webhooks/signature.ts';
 import { enqueue } from '../../src/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
+import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { webhookPlace } from './webhook-place.ts';
 
@@ -87,4 +88,75 @@ test('its secret is replaced in two steps; another account has another; the audi
   const own = audit.filter(({ action }) => action === 'update-account');
   assert.equal(own.length, 3);
   assert.equal(JSON.stringify(own).includes(first) || JSON.stringify(own).includes(prepared.secret), false);
+});
+
+test('a directory turns webhooks off although its account has a URL, and on again', async () => {
+  await using place = await webhookPlace();
+  await using shared = await receiver();
+  const { send, directory, database } = place.api;
+  await send('PUT', '/webhook', { json: { url: shared.url } });
+  const { id } = await directory({ name: 'Quiet' });
+  const path = `/directories/${id}/webhook`;
+  assert.deepEqual((await send('GET', path)).json, {
+    data: { webhook_url: null, uses_account_webhook: true, sends_to: shared.url },
+  });
+  const off = { webhook_url: null, uses_account_webhook: false };
+  const member = await place.api.key(place.api.tenant.accountId, 'member');
+  assert.deepEqual((await member('PATCH', path, { json: off })).json, { data: { ...off, sends_to: null } });
+
+  const announced = () =>
+    database.db.transaction().execute(async (tx) => {
+      const row = await tx.selectFrom('directories').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+      return enqueue(tx, { directory: row, uploadId: null, filename: 'quiet.csv', sizeBytes: 1, uploadedAt: 1 });
+    });
+  assert.deepEqual(await announced(), [], 'an upload is announced nowhere');
+  assert.equal((await database.db.selectFrom('events').selectAll().execute()).length, 1, 'but it is in the feed');
+  const tested = await send('POST', `${path}/test`);
+  const words = "is not set: give the directory a webhook URL, or let it use the account's again";
+  assert.deepEqual([tested.status, tested.json], [422, { errors: { webhook_url: [words] } }]);
+  assert.equal(shared.requests.length, 0);
+
+  const own = { webhook_url: `${shared.url}own`, sends_to: `${shared.url}own` };
+  const set = await send('PATCH', path, { json: { webhook_url: own.webhook_url } });
+  assert.deepEqual(set.json, { data: { ...own, uses_account_webhook: false } }, 'an own URL counts all the same');
+  await send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: null } } });
+  assert.deepEqual((await send('GET', path)).json, { data: { ...off, sends_to: null } });
+  const on = await send('PATCH', path, { json: { uses_account_webhook: true } });
+  assert.deepEqual(on.json, { data: { webhook_url: null, uses_account_webhook: true, sends_to: shared.url } });
+  assert.equal((await announced()).length, 1);
+
+  for (const [json, errors] of [
+    [{ uses_account_webhook: 'no' }, { uses_account_webhook: ['is invalid'] }],
+    [{ uses_account_webhook: null }, { uses_account_webhook: ["can't be blank"] }],
+    [{ use_account_webhook: false }, { use_account_webhook: ['is unknown'] }],
+    [{ webhook_url: 'ftp://x' }, { webhook_url: ['must start with https:// or http://'] }],
+  ] as const)
+    assert.deepEqual((await send('PATCH', path, { json })).json, { errors });
+  const stranger = await place.api.account('pro');
+  for (const method of ['GET', 'PATCH'] as const)
+    assert.equal((await stranger.send(method, path, method === 'PATCH' ? { json: off } : {})).status, 404);
+  const audit = await database.db.selectFrom('audit').select('changes').where('action', '=', 'update').execute();
+  assert.ok(audit.some(({ changes }) => changes.includes('"uses_account_webhook":{"from":true,"to":false}')));
+});
+
+test('what is still to be sent when a directory turns webhooks off fails, and says why', async () => {
+  await using place = await webhookPlace();
+  await using shared = await receiver({ respond: (response) => void response.writeHead(503).end() });
+  const { send } = place.api;
+  await send('PUT', '/webhook', { json: { url: shared.url } });
+  await place.setUrl(null);
+  const upload = await place.addFile('a');
+  const { id } = dataOf<{ id: string }>(await place.ask('POST', `/uploads/${upload}/announce`));
+  await shared.next();
+  await place.ask('PATCH', '/webhook', { json: { uses_account_webhook: false } });
+  interface Shown {
+    readonly state: string;
+    readonly attempts: readonly { readonly error: string | null }[];
+  }
+  const read = async () => dataOf<Shown>(await place.ask('GET', `/deliveries/${id}`));
+  await until('it failed', async () => (await read()).state === 'failed');
+  assert.match((await read()).attempts.at(-1)?.error ?? '', /no webhook URL/);
+  const asked = shared.requests.length;
+  await place.until(id, 'failed');
+  assert.ok(asked < 4, 'it was not asked four times');
 });

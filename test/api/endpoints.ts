@@ -43,8 +43,14 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/access': { role: 'any', wrongBodies: [] },
   'PATCH /api/v1/directories/:id/access': {
     role: 'admin',
-    right: { access: { suspended: false } },
-    wrongBodies: [{}, { access: null }, { access: [] }, { access: { suspended: 'yes' } }],
+    right: { suspended: false },
+    wrongBodies: [
+      { suspended: 'yes' },
+      { access: null },
+      { access: [] },
+      { access: { suspended: 'yes' } },
+      { access: { suspended: true }, suspended: false },
+    ],
   },
   'GET /api/v1/directories/:id/uploads': {
     role: 'any',
@@ -97,13 +103,25 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
   'GET /api/v1/directories/:id/quota': { role: 'any', wrongBodies: [] },
   'PUT /api/v1/directories/:id/quota': {
     role: 'admin',
-    right: { quota: { max_bytes: 1_000_000 } },
+    right: { max_bytes: 1_000_000 },
     wrongBodies: [
       {},
       { quota: null },
       { quota: [] },
       { quota: {} },
-      ...[-1, 1.5, '1', true, 2 ** 60].map((max_bytes) => ({ quota: { max_bytes } })),
+      { quota: { max_bytes: 1 }, max_bytes: 2 },
+      ...[-1, 1.5, '1', true, 2 ** 60].flatMap((max_bytes) => [{ max_bytes }, { quota: { max_bytes } }]),
+    ],
+  },
+  'GET /api/v1/directories/:id/webhook': { role: 'any', wrongBodies: [] },
+  'PATCH /api/v1/directories/:id/webhook': {
+    role: 'any',
+    right: { uses_account_webhook: false },
+    wrongBodies: [
+      { uses_account_webhook: null },
+      { uses_account_webhook: 'no' },
+      { webhook_url: 'ftp://x' },
+      { url: null },
     ],
   },
   'GET /api/v1/webhook': { role: 'any', wrongBodies: [] },

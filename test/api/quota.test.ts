@@ -11,14 +11,18 @@ test('a quota is shown, set, changed and taken away; the host has it when the an
   const { id, sftp_username } = await api.directory();
   await api.database.db.updateTable('directories').set({ storage_bytes: 7 }).execute();
   const path = `/directories/${id}/quota`;
-  const quota = (max_bytes: number | null) => ({ data: { quota: { max_bytes, used_bytes: 7 } } });
+  const quota = (max_bytes: number | null) => ({
+    data: { max_bytes, used_bytes: 7, quota: { max_bytes, used_bytes: 7 } },
+  });
   assert.deepEqual((await api.send('GET', path)).json, quota(null));
   for (const max_bytes of [0, 5_000_000_000, 2 ** 50, null]) {
-    const { status, json } = await api.send('PUT', path, { json: { quota: { max_bytes } } });
+    const { status, json } = await api.send('PUT', path, { json: { max_bytes } });
     assert.deepEqual([status, json], [200, quota(max_bytes)]);
     assert.equal(api.host.served.get(sftp_username)?.quota_bytes, max_bytes);
     assert.deepEqual((await api.send('GET', path)).json, quota(max_bytes));
   }
+  const wrapped = await api.send('PUT', path, { json: { quota: { max_bytes: null } } });
+  assert.deepEqual([wrapped.status, wrapped.json], [200, quota(null)], 'as older clients send it');
   const audit = await api.database.db.selectFrom('audit').select(['route', 'changes']).orderBy('id').execute();
   assert.deepEqual(audit.at(-1), {
     route: 'PUT /api/v1/directories/:id/quota',
@@ -31,12 +35,12 @@ test('409 with what to do where the disk has no quotas; one that is there can be
   await using api = await hosted(place);
   const { id } = await api.directory();
   const path = `/directories/${id}/quota`;
-  await api.send('PUT', path, { json: { quota: { max_bytes: 1 } } });
+  await api.send('PUT', path, { json: { max_bytes: 1 } });
   api.host.obstacle = 'mount it with usrquota';
-  const { status, json } = await api.send('PUT', path, { json: { quota: { max_bytes: 2 } } });
+  const { status, json } = await api.send('PUT', path, { json: { max_bytes: 2 } });
   assert.deepEqual([status, json], [409, { error: 'No quota can be set: mount it with usrquota' }]);
-  assert.deepEqual((await api.send('GET', path)).json, { data: { quota: { max_bytes: 1, used_bytes: 0 } } });
-  assert.equal((await api.send('PUT', path, { json: { quota: { max_bytes: null } } })).status, 200);
+  assert.partialDeepStrictEqual((await api.send('GET', path)).json, { data: { max_bytes: 1, used_bytes: 0 } });
+  assert.equal((await api.send('PUT', path, { json: { max_bytes: null } })).status, 200);
 });
 
 test('what is refused, in its order; a host that fails leaves a mark, and the next request applies it', async () => {
@@ -44,15 +48,16 @@ test('what is refused, in its order; a host that fails leaves a mark, and the ne
   await using api = await hosted(place);
   const { id, sftp_username } = await api.directory();
   const path = `/directories/${id}/quota`;
-  const good = { json: { quota: { max_bytes: 1 } } };
+  const good = { json: { max_bytes: 1 } };
   const wrong: [unknown, object][] = [
-    [{}, { quota: ["can't be blank"] }],
+    [{}, { max_bytes: ["can't be blank"] }],
+    [{ quota: { max_bytes: 1 }, max_bytes: 2 }, { max_bytes: ['is unknown'] }],
     [{ quota: null }, { quota: ["can't be blank"] }],
     [{ quota: 5 }, { quota: ['is invalid'] }],
     [{ quota: {} }, { max_bytes: ["can't be blank"] }],
-    [{ quota: { max_bytes: '5' } }, { max_bytes: ['is invalid'] }],
-    [{ quota: { max_bytes: 1.5 } }, { max_bytes: ['is invalid'] }],
-    [{ quota: { max_bytes: -1 } }, { max_bytes: ['must be greater than or equal to 0'] }],
+    [{ max_bytes: '5' }, { max_bytes: ['is invalid'] }],
+    [{ max_bytes: 1.5 }, { max_bytes: ['is invalid'] }],
+    [{ max_bytes: -1 }, { max_bytes: ['must be greater than or equal to 0'] }],
     [{ quota: { max_bytes: 2 ** 50 + 1 } }, { max_bytes: [`must be less than or equal to ${2 ** 50}`] }],
   ];
   for (const [json, errors] of wrong) {

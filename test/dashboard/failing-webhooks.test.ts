@@ -7,7 +7,8 @@ import {
   failingWebhooks,
   type FailingWebhook,
 } from '../../src/dashboard/queries/failing-webhooks.ts';
-import type { DeliveryState } from '../../src/db/schema.ts';
+import type { DeliveryState, Tables } from '../../src/db/schema.ts';
+import type { Updateable } from 'kysely';
 import { sqliteOnly } from '../support/postgres.ts';
 import { plansOf } from '../support/query-plan.ts';
 import { ACCOUNT, type OutboxPlace, outboxPlace } from '../webhooks/outbox-place.ts';
@@ -72,16 +73,37 @@ test('what fails is what was given up last, with nothing delivered since', async
   assert.deepEqual(await failingDirectories(reads, randomUUID(), 100), []);
 });
 
-test('without a URL, and once it is deleted, a directory fails no more', async () => {
+test('a directory without a URL fails only where its account has one that it uses; a deleted one fails no more', async () => {
   await using place = await outboxPlace();
   const { db, reads } = place.database;
-  for (const gone of [{ webhook_url: null }, { deleted_at: 1 }]) {
-    const id = await directory(place, ['failed']);
-    assert.equal((await failingWebhooks(reads, [id])).size, 1);
-    await db.updateTable('directories').set(gone).where('id', '=', id).execute();
-    assert.deepEqual(await failingWebhooks(reads, [id]), new Map());
-    assert.deepEqual(await failingDirectories(reads, ACCOUNT, 10), []);
-  }
+  const id = await directory(place, ['failed']);
+  const fails = async () => {
+    const found = (await failingWebhooks(reads, [id])).size;
+    assert.equal((await failingDirectories(reads, ACCOUNT, 10)).length, found);
+    return found === 1;
+  };
+  const set = (changes: Updateable<Tables['directories']>) =>
+    db.updateTable('directories').set(changes).where('id', '=', id).execute();
+  const setAccount = (url: string | null) =>
+    db
+      .insertInto('account_webhooks')
+      .values({ account_id: ACCOUNT, url, secret: '', next_secret: null })
+      .onConflict((conflict) => conflict.column('account_id').doUpdateSet({ url }))
+      .execute();
+  assert.equal(await fails(), true);
+  await set({ webhook_url: null });
+  assert.equal(await fails(), false);
+  await setAccount('https://example.com/hook');
+  assert.equal(await fails(), true);
+  await set({ uses_account_webhook: 0 });
+  assert.equal(await fails(), false);
+  await set({ uses_account_webhook: 1 });
+  await setAccount(null);
+  assert.equal(await fails(), false);
+  await set({ webhook_url: 'https://example.com/own', uses_account_webhook: 0 });
+  assert.equal(await fails(), true);
+  await set({ deleted_at: 1 });
+  assert.equal(await fails(), false);
 });
 
 test('nothing is found by looking at all there is', sqliteOnly, async () => {

@@ -31,7 +31,7 @@ function put(berth: TestBerth, { id }: TestDirectory, path: string, size: number
 }
 
 const limit = (berth: TestBerth, { id }: TestDirectory, max_bytes: number | null) =>
-  berth.send('PUT', `/directories/${id}/quota`, { json: { quota: { max_bytes } } });
+  berth.send('PUT', `/directories/${id}/quota`, { json: { max_bytes } });
 
 test('one huge upload ends at the quota, others go on; a restart, a lost limit and a deletion are followed', async (t) => {
   using place = scratch();
@@ -49,7 +49,8 @@ test('one huge upload ends at the quota, others go on; a restart, a lost limit a
       ?.split(',')[5];
   };
   const answer = await limit(berth, small, 10 * MIB);
-  assert.deepEqual([answer.status, answer.json], [200, { data: { quota: { max_bytes: 10 * MIB, used_bytes: 0 } } }]);
+  const quota = { max_bytes: 10 * MIB, used_bytes: 0 };
+  assert.deepEqual([answer.status, answer.json], [200, { data: { ...quota, quota } }]);
   assert.equal(kernel(), '10240');
   const [finding] = await checkQuotas(berth.config, systemClock());
   assert.equal(finding?.verdict, 'ok');

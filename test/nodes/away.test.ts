@@ -8,7 +8,7 @@ import type { ApiAnswer } from '../support/api-client.ts';
 import { assertWithin } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly } from '../support/postgres.ts';
-import { created, letsIn, type NodesPlace, nodesPlace, type TestNode } from './nodes-place.ts';
+import { created, letsIn, type NodesPlace, nodesPlace, type TestNode, URL_OF_B } from './nodes-place.ts';
 
 /** In ms. */
 const LONGEST = 10_000;
@@ -92,8 +92,15 @@ test('the files of a directory are asked of the node that has it', postgresOnly,
   const put = { body: 'hello', headers: { 'content-type': 'text/plain' } };
   const misdirected = await a.send('PUT', `/directories/${id}/files/hello.txt`, put);
   assert.equal(misdirected.status, 421, misdirected.text);
-  assert.match(misdirected.text, /are on b: send this to berth on \S+/);
+  const error = `The files of this directory are on b: send this request to ${URL_OF_B}`;
+  assert.deepEqual(misdirected.json, { error });
   assert.equal((await b.send('PUT', `/directories/${id}/files/hello.txt`, put)).status, 201);
+  const other = await place.directoryOn(a, b);
+  const unnamed = await b.send('GET', `/directories/${other.id}/files`);
+  assert.equal(unnamed.status, 200, 'the list is in the database');
+  const file = await b.send('GET', `/directories/${other.id}/files/hello.txt`);
+  assert.equal(file.status, 421);
+  assert.match(file.text, /are on a: send this request to berth on 127\.0\.0\.1/);
 });
 
 test('who was deleted never logs in again, even when the database has lost that', postgresOnly, async () => {

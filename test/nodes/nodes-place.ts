@@ -24,6 +24,9 @@ export interface TestNode {
   readonly send: Send;
 }
 
+/** The node b has it in its settings; no other node has one. */
+export const URL_OF_B = 'https://b.example.com:8443';
+
 export interface NodesPlace extends AsyncDisposable {
   readonly url: string;
   readonly nodes: readonly TestNode[];
@@ -41,7 +44,8 @@ export async function nodesPlace(...names: readonly string[]): Promise<NodesPlac
   const { db } = parts.adopt(await openDatabase(database.url), (opened) => opened.close());
   const nodes: TestNode[] = [];
   for (const name of names) {
-    const place = parts.use(scratch({ BERTH_DATABASE_URL: database.url, BERTH_NODE: name }));
+    const url = name === 'b' ? { BERTH_API_URL: URL_OF_B } : {};
+    const place = parts.use(scratch({ BERTH_DATABASE_URL: database.url, BERTH_NODE: name, ...url }));
     const berth = parts.use(await startBerth(place));
     const send: Send = async (...request) => {
       const { key } = nodes[0]?.berth ?? berth;

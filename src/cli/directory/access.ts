@@ -19,7 +19,7 @@ function switchCommand(invocation: Invocation, name: string, suspended: boolean)
     .addHelpText('after', `\nExample:\n  berth directory ${name} acme-corp`)
     .action(async (text: string, options: CommonOptions) => {
       const { ask, directory } = await named(invocation, text, options);
-      const answer = await ask('PATCH', '/access', { access: { suspended } });
+      const answer = await ask('PATCH', '/access', { suspended });
       const state = suspended ? 'suspended: nobody gets in' : 'no longer suspended';
       show(invocation, options, answer, () => [`${directory.sftp_username} is ${state}`]);
     });

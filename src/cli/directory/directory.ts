@@ -25,9 +25,9 @@ export async function showAll(
 ): Promise<void> {
   const answer = { ...(await ask<ShownDirectory>('GET', '')), warnings };
   if (options.json) return show(invocation, options, answer, () => []);
-  const { data: access } = await ask<{ access: object }>('GET', '/access');
-  const { data: quota } = await ask<{ quota: object }>('GET', '/quota');
-  const more = { ...access.access, ...quota.quota, account: directory.account_id };
+  const { access: _, ...access } = (await ask<{ access: object }>('GET', '/access')).data;
+  const { quota: __, ...quota } = (await ask<{ quota: object }>('GET', '/quota')).data;
+  const more = { ...access, ...quota, account: directory.account_id };
   return show(invocation, options, answer, (fields) => summaryOf({ ...fields, ...more }));
 }
 

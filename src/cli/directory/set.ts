@@ -51,8 +51,8 @@ function* requests({ name, authMode, expires, allowNetwork, quota: bytes, ...res
     ...(expires === undefined ? {} : { expires_at: expires === 'never' ? null : expires }),
     ...(allowNetwork && { allowed_networks: allowNetwork.filter((network) => network !== 'everywhere') }),
   };
-  if (Object.keys(access).length > 0) yield ['PATCH', '/access', { access }] as const;
-  if (bytes !== undefined) yield ['PUT', '/quota', { quota: { max_bytes: bytes === 'none' ? null : bytes } }] as const;
+  if (Object.keys(access).length > 0) yield ['PATCH', '/access', access] as const;
+  if (bytes !== undefined) yield ['PUT', '/quota', { max_bytes: bytes === 'none' ? null : bytes }] as const;
 }
 
 /** As the API takes it, which wants seconds. */

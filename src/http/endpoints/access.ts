@@ -5,11 +5,11 @@ import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '.
 import type { ChangeDependencies } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
-import { readNamedFields } from '../body.ts';
+import { readFieldsOrNamed } from '../body.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
-import { AccessState, data } from '../schemas.ts';
+import { AccessState, data, deprecated } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 import { warning } from '../warnings.ts';
 
@@ -20,6 +20,13 @@ const EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
+const AccessBody = v.pipe(
+  v.object({ ...AccessFields.entries, access: v.optional(deprecated(AccessFields)) }),
+  v.metadata({
+    not: { required: ['access'], anyOf: Object.keys(AccessFields.entries).map((field) => ({ required: [field] })) },
+  }),
+);
+
 export function accessRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
@@ -29,7 +36,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    const { fields, beside } = await readNamedFields(c.env.incoming, 'access');
+    const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'access');
     refuseUnknown(AccessFields.entries, fields, beside);
     const access = await updateAccess(rules, principal.accountId, id, fields, askerOf(c, principal));
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
@@ -39,8 +46,8 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
   const answer = {
     status: 200,
     description: 'Who may log in',
-    schema: data(v.strictObject({ access: AccessState })),
-    example: { data: { access: EXAMPLE } },
+    schema: data(v.strictObject({ ...AccessState.entries, access: deprecated(AccessState) })),
+    example: { data: { ...EXAMPLE, access: EXAMPLE } },
   };
   return [
     route('GET', ACCESS, show, {
@@ -60,7 +67,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
         '`expires_at`: from then on as if suspended, and live sessions end within a second; a later time, or `null`, opens it again. ' +
         '`allowed_networks`: at most 100, of live sessions none ends. An address alone is a network of one, `::ffff:a.b.c.d` counts as the IPv4 address in it, and an IPv6 network holds no IPv4 address.',
       role: 'admin',
-      body: { schema: v.object({ access: AccessFields }), example: { access: EXAMPLE } },
+      body: { schema: AccessBody, example: EXAMPLE },
       answer: { ...answer, headers: ['Warning'] },
       refusals: [404, 422, 507],
     }),
@@ -70,5 +77,6 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
 function shown({ expires_at, ...access }: Access): string {
   const { suspended, allowed_networks } = access;
   const until = expires_at === null ? null : formatMicros(expires_at);
-  return JSON.stringify({ access: { suspended, expires_at: until, allowed_networks } });
+  const fields = { suspended, expires_at: until, allowed_networks };
+  return JSON.stringify({ ...fields, access: fields });
 }

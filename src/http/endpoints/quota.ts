@@ -4,17 +4,26 @@ import type { ChangeDependencies } from '../../directories/change.ts';
 import { type Quota, QuotaFields, quotaOf, setQuota } from '../../directories/quota.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
-import { readFields } from '../body.ts';
+import { readFieldsOrNamed } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
 import { dataResponse } from '../responses.ts';
 import { type Route, route } from '../route.ts';
-import { Count, data } from '../schemas.ts';
+import { Count, data, deprecated } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
-const Answer = data(v.strictObject({ quota: v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count }) }));
-const EXAMPLE = { data: { quota: { max_bytes: 10_000_000_000, used_bytes: 48_211 } } };
+const State = v.strictObject({ max_bytes: v.nullable(Count), used_bytes: Count });
+const Answer = data(v.strictObject({ ...State.entries, quota: deprecated(State) }));
+const EXAMPLE = { max_bytes: 10_000_000_000, used_bytes: 48_211 };
 
-const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ quota }));
+const Body = v.pipe(
+  v.object({
+    max_bytes: v.optional(QuotaFields.entries.max_bytes),
+    quota: v.optional(deprecated(QuotaFields)),
+  }),
+  v.metadata({ minProperties: 1, maxProperties: 1 }),
+);
+
+const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ ...quota, quota }));
 
 export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
@@ -23,14 +32,17 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependen
   const set: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     requireAdmin(principal);
-    const fields = await readFields(c.env.incoming);
-    refuseUnknown(QuotaFields.entries, fields);
-    const { quota } = fields;
-    if (typeof quota === 'object' && quota !== null) refuseUnknown(QuotaFields.entries.quota.entries, { ...quota });
+    const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'quota');
+    refuseUnknown(QuotaFields.entries, fields, beside);
     return shown(await setQuota(rules, target, fields));
   };
 
-  const answer = { status: 200, description: 'The quota', schema: Answer, example: EXAMPLE };
+  const answer = {
+    status: 200,
+    description: 'The quota',
+    schema: Answer,
+    example: { data: { ...EXAMPLE, quota: EXAMPLE } },
+  };
   return [
     route('GET', '/api/v1/directories/:id/quota', show, {
       id: 'getQuota',
@@ -48,7 +60,7 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependen
       description:
         'In force when it is answered, for sessions under way too: a write beyond it fails in the SFTP client. The kernel enforces it, in blocks of the file system, and counts folders and files that are being written as well. 409 where the disk of the server has no user quotas: `error` says how it gets them.',
       role: 'admin',
-      body: { schema: QuotaFields, example: { quota: { max_bytes: 10_000_000_000 } } },
+      body: { schema: Body, example: { max_bytes: EXAMPLE.max_bytes } },
       answer,
       refusals: [404, 409, 507],
     }),

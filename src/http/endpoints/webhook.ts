@@ -27,16 +27,14 @@ export function webhookRoutes(
   turn: Turn,
   mayReach: MayReach,
 ): Route[] {
-  const { reads } = rules.database;
-
   async function shown(directory: Destined): Promise<string> {
     const { webhook_url, uses_account_webhook } = directory;
-    const sends_to = await receiverUrl(reads, directory);
+    const sends_to = await receiverUrl(rules.database.reads, directory);
     return JSON.stringify({ webhook_url, uses_account_webhook: uses_account_webhook === 1, sends_to });
   }
 
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
-    dataResponse(await shown(await liveDirectory(reads, { accountId, id: c.req.param('id') })));
+    dataResponse(await shown(await liveDirectory(rules.database.reads, { accountId, id: c.req.param('id') })));
 
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));

@@ -149,7 +149,7 @@ function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
 /** In bytes; what is no size stays what it is, for the rules to refuse. */
 export function quotaFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const { max_bytes: text } = changedFields(fields, storedQuota(directory));
-  return { quota: { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) } };
+  return { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) };
 }
 
 function bytesIn(text: string): number | string | null {

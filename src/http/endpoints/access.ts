@@ -20,10 +20,14 @@ const EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
+const has = (field: string) => ({ properties: { [field]: {} }, required: [field] });
+
 const AccessBody = v.pipe(
   v.object({ ...AccessFields.entries, access: v.optional(deprecated(AccessFields)) }),
   v.metadata({
-    not: { required: ['access'], anyOf: Object.keys(AccessFields.entries).map((field) => ({ required: [field] })) },
+    not: {
+      allOf: [has('access'), { anyOf: Object.keys(AccessFields.entries).map(has) }],
+    },
   }),
 );
 

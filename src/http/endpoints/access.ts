@@ -20,15 +20,9 @@ const EXAMPLE = {
   allowed_networks: ['203.0.113.0/24', '2001:db8::/32'],
 };
 
-const has = (field: string) => ({ properties: { [field]: {} }, required: [field] });
-
 const AccessBody = v.pipe(
   v.object({ ...AccessFields.entries, access: v.optional(deprecated(AccessFields)) }),
-  v.metadata({
-    not: {
-      allOf: [has('access'), { anyOf: Object.keys(AccessFields.entries).map(has) }],
-    },
-  }),
+  v.metadata({ dependentSchemas: { access: { maxProperties: 1 } } }),
 );
 
 export function accessRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {

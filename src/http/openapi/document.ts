@@ -9,7 +9,7 @@ import { Problem, ValidationProblems } from '../schemas.ts';
 import { type HeaderName, HEADERS, IDEMPOTENCY_KEY, PATH_PARAMETERS, REQUEST_HEADERS } from './headers.ts';
 import { type SchemaSet, schemaSet } from './json-schema.ts';
 import { type Refusal, REFUSALS, sharedRefusals } from './refusals.ts';
-import { webhooks } from './webhooks.ts';
+import { webhookPathItems, WEBHOOKS } from './webhooks.ts';
 
 /** A route for readers. */
 export type Described = Omit<Route, 'endpoint'>;
@@ -42,7 +42,7 @@ export function openapi(routes: readonly Described[], version: string, origin: s
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ apiKey: [] }],
     paths,
-    webhooks: webhooks(schemas),
+    webhooks: WEBHOOKS,
     components: {
       securitySchemes: {
         apiKey: {
@@ -54,6 +54,7 @@ export function openapi(routes: readonly Described[], version: string, origin: s
       parameters: { IdempotencyKey: IDEMPOTENCY_KEY },
       headers: HEADERS,
       responses: Object.fromEntries(responses) as object,
+      pathItems: webhookPathItems(schemas),
       schemas: Object.fromEntries(Object.entries(schemas.named).toSorted(([a], [b]) => (a < b ? -1 : 1))),
     },
   };

@@ -23,11 +23,16 @@ const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Ver
 | \`webhook-upload-id\` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; \`upload_id\` of the delivery says the same. |
 | \`x-service-signature\` | \`sha256=\` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the \`webhook_secret\`. It does not cover the time: whoever has a request can send it again. |`;
 
-export function webhooks(schemas: SchemaSet): object {
+const NAME = 'fileUploaded';
+
+/** openapi-generator makes a class of requests of a webhook that stands here; one that is referred to it leaves alone. */
+export const WEBHOOKS = { [NAME]: { $ref: `#/components/pathItems/${NAME}` } };
+
+export function webhookPathItems(schemas: SchemaSet): object {
   return {
-    fileUploaded: {
+    [NAME]: {
       post: {
-        operationId: 'fileUploaded',
+        operationId: NAME,
         tags: ['Webhooks'],
         summary: 'A file has arrived',
         description: ABOUT,

@@ -108,11 +108,18 @@ test('the refusals and the webhook have examples that fit', () => {
     const schema = pointer('components', 'responses', name, 'content', 'application/json', 'schema');
     for (const { value } of Object.values(media.examples)) assert.deepEqual(problems(schema, value), [], name);
   }
-  for (const [name, { post }] of Object.entries(document.webhooks)) {
+  for (const [name, { post }] of Object.entries(document.components.pathItems)) {
     const media = post.requestBody?.content['application/json'];
-    const schema = pointer('webhooks', name, 'post', 'requestBody', 'content', 'application/json', 'schema');
-    assert.deepEqual(problems(schema, media?.example), []);
+    const body = ['post', 'requestBody', 'content', 'application/json', 'schema'];
+    assert.deepEqual(problems(pointer('components', 'pathItems', name, ...body), media?.example), []);
   }
+});
+
+test('the webhook is there by reference: openapi-generator puts its class in the place of that of the operations', () => {
+  const { webhooks, components } = document;
+  assert.deepEqual(Object.keys(webhooks), Object.keys(components.pathItems));
+  for (const [name, item] of Object.entries(webhooks))
+    assert.deepEqual(item, { $ref: `#/components/pathItems/${name}` });
 });
 
 test('request schemas have the limits that the rules have', () => {

@@ -29,10 +29,11 @@ export interface DescribedOperation {
 export interface Document {
   readonly openapi: string;
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
-  readonly webhooks: Readonly<Record<string, { readonly post: DescribedOperation }>>;
+  readonly webhooks: Readonly<Record<string, object>>;
   readonly components: {
     readonly schemas: Readonly<Record<string, object>>;
     readonly responses: DescribedOperation['responses'];
+    readonly pathItems: Readonly<Record<string, { readonly post: DescribedOperation }>>;
   };
 }
 

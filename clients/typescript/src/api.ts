@@ -480,6 +480,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/webhook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch where the webhooks of a directory go
+         * @description `sends_to` is `webhook_url`, or else the URL of the account's webhook; `null` when no webhooks are sent.
+         */
+        get: operations["getWebhook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set where the webhooks of a directory go, or turn them off
+         * @description Fields that are left out stay. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, also while the account has a webhook URL. Deliveries that are still pending then fail, and can be replayed later.
+         */
+        patch: operations["updateWebhook"];
+        trace?: never;
+    };
     "/api/v1/directories/{id}/webhook/test": {
         parameters: {
             query?: never;
@@ -491,7 +515,7 @@ export interface paths {
         put?: never;
         /**
          * Send one webhook as a test
-         * @description A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while the directory has no webhook URL.
+         * @description A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while `sends_to` of the directory is `null`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -620,19 +644,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /**
-         * A file has arrived
-         * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
-         *
-         *     | header | |
-         *     |---|---|
-         *     | `webhook-id` | The delivery: the same at each of its attempts. |
-         *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
-         *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
-         *     | `webhook-upload-id` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; `upload_id` of the delivery says the same. |
-         *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: whoever has a request can send it again. |
-         */
-        post: operations["fileUploaded"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -642,6 +654,10 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        /**
+         * @deprecated
+         * @description The same fields again, for older clients.
+         */
         AccessFields: {
             /** @description While it is true, nobody can log in. */
             suspended?: boolean;
@@ -653,6 +669,10 @@ export interface components {
             /** @description CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere. */
             allowed_networks?: string[];
         };
+        /**
+         * @deprecated
+         * @description The same fields again, for older clients.
+         */
         AccessState: {
             suspended: boolean;
             /** Format: date-time */
@@ -664,7 +684,7 @@ export interface components {
             secret: string | null;
         };
         AccountWebhookFields: {
-            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
+            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
             url: ((string & unknown) | null) & unknown;
         };
         AddPublicKey: {
@@ -703,7 +723,7 @@ export interface components {
             name?: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Where webhooks go. With `null` they go to the account's URL, or nowhere when there is none. */
+            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
             webhook_url?: ((string & unknown) | null) & unknown;
             /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
             external_id?: string | null;
@@ -810,6 +830,11 @@ export interface components {
             public_key_fingerprint: string | null;
             /** Format: date-time */
             updated_at: string;
+        };
+        DirectoryWebhook: {
+            webhook_url: string | null;
+            uses_account_webhook: boolean;
+            sends_to: string | null;
         };
         Event: {
             /** @description Its number in the account: 1, 2, 3, … */
@@ -943,6 +968,12 @@ export interface components {
                 [key: string]: string[];
             };
         };
+        WebhookFields: {
+            /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
+            webhook_url?: ((string & unknown) | null) & unknown;
+            /** @description Whether the account's webhook is used while `webhook_url` is `null`. `true` for a new directory. */
+            uses_account_webhook?: boolean;
+        };
         WebhookSecret: {
             secret: string;
             active: boolean;
@@ -1051,7 +1082,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description With several nodes: the files of this directory are on another one, which has to be asked. */
+        /** @description With several nodes: the files of this directory are on another one. `error` names it, with the URL of its API if that is configured. */
         Misdirected: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1178,7 +1209,36 @@ export interface components {
          */
         "Content-Disposition": string;
     };
-    pathItems: never;
+    pathItems: {
+        fileUploaded: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * A file has arrived
+             * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
+             *
+             *     | header | |
+             *     |---|---|
+             *     | `webhook-id` | The delivery: the same at each of its attempts. |
+             *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
+             *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
+             *     | `webhook-upload-id` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; `upload_id` of the delivery says the same. |
+             *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: whoever has a request can send it again. |
+             */
+            post: operations["fileUploaded"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+    };
 }
 export type $defs = Record<string, never>;
 export interface operations {
@@ -1589,6 +1649,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "max_bytes": 10000000000,
+                     *         "used_bytes": 48211,
                      *         "quota": {
                      *           "max_bytes": 10000000000,
                      *           "used_bytes": 48211
@@ -1598,6 +1660,12 @@ export interface operations {
                      */
                     "application/json": {
                         data: {
+                            max_bytes: number | null;
+                            used_bytes: number;
+                            /**
+                             * @deprecated
+                             * @description The same fields again, for older clients.
+                             */
                             quota: {
                                 max_bytes: number | null;
                                 used_bytes: number;
@@ -1633,13 +1701,16 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "quota": {
-                 *         "max_bytes": 10000000000
-                 *       }
+                 *       "max_bytes": 10000000000
                  *     }
                  */
                 "application/json": {
-                    quota: {
+                    max_bytes?: number | null;
+                    /**
+                     * @deprecated
+                     * @description The same fields again, for older clients.
+                     */
+                    quota?: {
                         max_bytes: number | null;
                     };
                 };
@@ -1656,6 +1727,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "max_bytes": 10000000000,
+                     *         "used_bytes": 48211,
                      *         "quota": {
                      *           "max_bytes": 10000000000,
                      *           "used_bytes": 48211
@@ -1665,6 +1738,12 @@ export interface operations {
                      */
                     "application/json": {
                         data: {
+                            max_bytes: number | null;
+                            used_bytes: number;
+                            /**
+                             * @deprecated
+                             * @description The same fields again, for older clients.
+                             */
                             quota: {
                                 max_bytes: number | null;
                                 used_bytes: number;
@@ -1945,6 +2024,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "suspended": false,
+                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *         "allowed_networks": [
+                     *           "203.0.113.0/24",
+                     *           "2001:db8::/32"
+                     *         ],
                      *         "access": {
                      *           "suspended": false,
                      *           "expires_at": "2027-01-01T00:00:00.000000Z",
@@ -1958,6 +2043,10 @@ export interface operations {
                      */
                     "application/json": {
                         data: {
+                            suspended: boolean;
+                            /** Format: date-time */
+                            expires_at: string | null;
+                            allowed_networks: string[];
                             access: components["schemas"]["AccessState"];
                         };
                     };
@@ -1990,18 +2079,25 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "access": {
-                 *         "suspended": false,
-                 *         "expires_at": "2027-01-01T00:00:00.000000Z",
-                 *         "allowed_networks": [
-                 *           "203.0.113.0/24",
-                 *           "2001:db8::/32"
-                 *         ]
-                 *       }
+                 *       "suspended": false,
+                 *       "expires_at": "2027-01-01T00:00:00.000000Z",
+                 *       "allowed_networks": [
+                 *         "203.0.113.0/24",
+                 *         "2001:db8::/32"
+                 *       ]
                  *     }
                  */
                 "application/json": {
-                    access: components["schemas"]["AccessFields"];
+                    /** @description While it is true, nobody can log in. */
+                    suspended?: boolean;
+                    /**
+                     * Format: date-time
+                     * @description From then on nobody can log in; `null` means never.
+                     */
+                    expires_at?: string | null;
+                    /** @description CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere. */
+                    allowed_networks?: string[];
+                    access?: components["schemas"]["AccessFields"];
                 };
             };
         };
@@ -2017,6 +2113,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "suspended": false,
+                     *         "expires_at": "2027-01-01T00:00:00.000000Z",
+                     *         "allowed_networks": [
+                     *           "203.0.113.0/24",
+                     *           "2001:db8::/32"
+                     *         ],
                      *         "access": {
                      *           "suspended": false,
                      *           "expires_at": "2027-01-01T00:00:00.000000Z",
@@ -2030,6 +2132,10 @@ export interface operations {
                      */
                     "application/json": {
                         data: {
+                            suspended: boolean;
+                            /** Format: date-time */
+                            expires_at: string | null;
+                            allowed_networks: string[];
                             access: components["schemas"]["AccessState"];
                         };
                     };
@@ -3150,6 +3256,112 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    getWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where its webhooks go */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "webhook_url": null,
+                     *         "uses_account_webhook": true,
+                     *         "sends_to": "https://example.com/hook"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["DirectoryWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "webhook_url": null,
+                 *       "uses_account_webhook": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookFields"];
+            };
+        };
+        responses: {
+            /** @description Where its webhooks go */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "webhook_url": null,
+                     *         "uses_account_webhook": true,
+                     *         "sends_to": "https://example.com/hook"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["DirectoryWebhook"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];

@@ -5,7 +5,7 @@ import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';
 import { postgresOnly, sqliteOnly } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
-import { created, nodesPlace, type NodesPlace } from './nodes-place.ts';
+import { created, nodesPlace, type NodesPlace, URL_OF_B } from './nodes-place.ts';
 
 const at = ({ url }: NodesPlace) => ({ BERTH_DATABASE_URL: url, BERTH_NODE: 'c' });
 
@@ -29,6 +29,7 @@ test(
       name: 'b',
       sftp_host: '127.0.0.1',
       sftp_port: b.berth.sshd.port,
+      api_url: URL_OF_B,
       state: 'live',
       directories: 1,
       storage_bytes: 0,

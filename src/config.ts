@@ -56,6 +56,8 @@ export interface Config {
   readonly tempNames: readonly string[];
   /** Whether an upload is put on the disk before it is announced. */
   readonly syncUploads: boolean;
+  /** What checks uploads before they are announced; undefined when nothing does. */
+  readonly check: CheckSettings | undefined;
   /** Where Prometheus reads the metrics, in plain HTTP. */
   readonly metrics: { readonly host: string; readonly port: number | 'off' };
   readonly dashboard: {
@@ -73,6 +75,24 @@ export interface Config {
   /** With more directories than this, only those with a live or recent session are watched; scans cover the rest. */
   readonly watchLimit: number;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+}
+
+/** A Unix socket, or a port of a host. */
+export type CheckPlace = { readonly path: string } | { readonly host: string; readonly port: number };
+
+export type CheckBy =
+  | { readonly kind: 'clamd'; readonly place: CheckPlace }
+  /** A program, which whoever listens at that socket starts. */
+  | { readonly kind: 'exec'; readonly socket: string };
+
+export interface CheckSettings {
+  readonly by: CheckBy;
+  /** What becomes of files that nobody can check: they wait, or they are announced. */
+  readonly whenUnavailable: 'wait' | 'pass';
+  /** How long the check of one file may take. */
+  readonly seconds: number;
+  /** Larger files count as ones that nobody can check. */
+  readonly maxBytes: number;
 }
 
 /** An OpenID provider, and who of its users gets in. */
@@ -125,6 +145,13 @@ const descriptors = v.optional(
   '',
 );
 const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
+const checker = v.pipe(
+  v.string(),
+  v.regex(
+    /^(clamd:(\/[\w./@+-]+|([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5})|exec:\/[\w./@+-]+)$/,
+    'must be clamd:/path/of/its/socket, clamd:HOST:PORT or exec:/path/of/a/program',
+  ),
+);
 const publicUrl = v.pipe(
   v.string(),
   v.check(
@@ -179,6 +206,10 @@ const Environment = v.object({
   BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
   BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*'),
   BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_CHECK: v.optional(checker),
+  BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),
+  BERTH_CHECK_SECONDS: v.optional(count, '300'),
+  BERTH_CHECK_MAX_MIB: v.optional(count, '2048'),
   BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
   BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
   BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
@@ -259,6 +290,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     },
     tempNames: env.BERTH_TEMP_NAMES,
     syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
+    check: checkOf(env),
     metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
     dashboard: {
       isOn: env.BERTH_DASHBOARD === 'on',
@@ -309,6 +341,19 @@ function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'datab
   }
   const file = url?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? byDefault;
   return { database: file, databaseFile: file, node: '' };
+}
+
+function checkOf(env: v.InferOutput<typeof Environment>): CheckSettings | undefined {
+  const { BERTH_CHECK: text, BERTH_CHECK_UNAVAILABLE: whenUnavailable, BERTH_CHECK_SECONDS: seconds } = env;
+  if (text === undefined) return undefined;
+  const maxBytes = env.BERTH_CHECK_MAX_MIB * 1024 * 1024;
+  const [, kind, where = ''] = /^(clamd|exec):(.*)$/.exec(text) ?? [];
+  if (kind !== 'clamd') {
+    return { by: { kind: 'exec', socket: join(env.BERTH_RUNTIME_DIR, 'check') }, whenUnavailable, seconds, maxBytes };
+  }
+  const [, host = '', at = ''] = /^(.*):(\d+)$/.exec(where) ?? [];
+  const place = where.startsWith('/') ? { path: where } : { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(at) };
+  return { by: { kind, place }, whenUnavailable, seconds, maxBytes };
 }
 
 /** What libpq takes for several (its manual, "Connection URIs"): a comma between hosts. */

@@ -10,6 +10,8 @@ import { createAuthenticate } from './accounts/authenticate.ts';
 import { USED_API_KEYS } from './accounts/api-keys.ts';
 import { type Background, createBackground } from './background.ts';
 import { noteBoot } from './boot.ts';
+import { keepRejected } from './checks/quarantine.ts';
+import { type Checks, type ChecksOptions, placesIn, startChecks } from './checks/start.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
 import type { Config } from './config.ts';
@@ -144,7 +146,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
   const changes = createFileChanges();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
-  const recording = { dispatcher, keysUsed, changes, roundPause, transferLog, uncleanBoot };
+  let checks: Checks | undefined;
+  const received = (directoryId: string): void => checks?.received(directoryId);
+  const recording = { dispatcher, keysUsed, changes, received, roundPause, transferLog, uncleanBoot };
   const uploads = parts.adopt(await openUploads(ground, recording), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
   const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
@@ -167,7 +171,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   const webhooks = { wake, send };
   const files = nodes?.filesOf(uploads.files) ?? uploads.files;
-  const api = await openApi(ground, { rules, webhooks, files, changes, checkHealth }, parts, depart);
+  checks = parts.adopt(await openChecks(ground, { dispatcher, files, hands: uploads.hands }), closed);
+  const api = await openApi(ground, { rules, webhooks, files, held: checks.held, changes, checkHealth }, parts, depart);
   const sources = {
     reads: database.reads,
     node: config.node,
@@ -218,10 +223,15 @@ interface Recording extends Pick<UploadsOptions, 'roundPause' | 'uncleanBoot'> {
   readonly dispatcher: Dispatcher;
   readonly keysUsed: Pick<LastUsed, 'note'>;
   readonly changes: ReturnType<typeof createFileChanges>;
+  /** Files of that directory are to be checked. */
+  received(directoryId: string): void;
 }
 
-function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recording }: Recording): Promise<Uploads> {
-  const { config, paths, metrics, nodes } = ground;
+function openUploads(
+  ground: Ground,
+  { dispatcher, keysUsed, changes, received, ...recording }: Recording,
+): Promise<Uploads> {
+  const { config, paths, metrics, nodes, database } = ground;
   return startUploads({
     ...ground,
     ...recording,
@@ -230,6 +240,8 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recordi
     jailDir: config.jailDir,
     tempNames: config.tempNames,
     sync: config.syncUploads,
+    isChecked: config.check !== undefined,
+    quarantined: (id, file) => keepRejected(database.reads, id, file, placesIn(paths.quarantine)),
     firstUid: FIRST_UID,
     watchLimit: config.watchLimit,
     transact: dispatcher.transact,
@@ -240,6 +252,7 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recordi
       const rows = recorded.map(({ row }) => row);
       metrics.transfers(rows);
       changes.committed(rows);
+      for (const { event, directory_id: id } of rows) if (event === 'received') received(id);
       for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
         for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
       }
@@ -247,10 +260,31 @@ function openUploads(ground: Ground, { dispatcher, keysUsed, changes, ...recordi
   });
 }
 
+function openChecks(
+  ground: Ground,
+  { dispatcher, ...uploads }: Pick<ChecksOptions, 'files' | 'hands'> & { readonly dispatcher: Dispatcher },
+): Promise<Checks> {
+  const { config, paths, metrics, nodes, database } = ground;
+  return startChecks({
+    ...ground,
+    ...uploads,
+    node: config.node,
+    folder: paths.quarantine,
+    historyDays: config.historyDays,
+    settings: config.check,
+    transact: dispatcher.transact,
+    through: nodes?.through,
+    observe: config.check ? metrics.check({ ...ground, reads: database.reads }) : () => undefined,
+  });
+}
+
 /** The API on its port. Closed first of all: what it is asked until then needs every other part. */
 async function openApi(
   { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
-  own: Pick<AppDependencies & DashboardDependencies, 'rules' | 'webhooks' | 'files' | 'changes' | 'checkHealth'>,
+  own: Pick<
+    AppDependencies & DashboardDependencies,
+    'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth'
+  >,
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {

@@ -116,8 +116,12 @@ async function changeEach(
     try {
       if (!file) throw new OperatorError('there is no such partial file: see berth partial list');
       const ask = asking(invocation, file.account_id);
-      await ask(method, `/directories/${file.directory_id}/partial/${id}${path}`);
-      invocation.print(escaped(`${done} ${nameOf(file)} (${file.size_bytes} bytes) of ${file.username}`));
+      const { data } = await ask<{ readonly state?: string } | null>(
+        method,
+        `/directories/${file.directory_id}/partial/${id}${path}`,
+      );
+      const shown = data?.state === 'checking' ? 'Sent to the check:' : done;
+      invocation.print(escaped(`${shown} ${nameOf(file)} (${file.size_bytes} bytes) of ${file.username}`));
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       failures.push(`${id}: ${error.message}`);

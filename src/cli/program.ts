@@ -21,6 +21,7 @@ import { doctorCommand, prepareCommand, serveCommand } from './machine.ts';
 import { migrateToCommand } from './migrate-to.ts';
 import { nodeCommand } from './node.ts';
 import { partialCommand } from './partial.ts';
+import { quarantineCommand } from './quarantine.ts';
 import { sessionsCommand } from './sessions.ts';
 import { transfersCommand } from './transfers.ts';
 import { userCommand } from './user.ts';
@@ -61,6 +62,7 @@ export async function runProgram(argv: readonly string[], invocation: Invocation
     .addCommand(hostKeyCommand(invocation))
     .addCommand(directoryCommand(invocation))
     .addCommand(partialCommand(invocation))
+    .addCommand(quarantineCommand(invocation))
     .addCommand(explainCommand(invocation))
     .addCommand(eraseCommand(invocation))
     .addCommand(directoriesCommand(invocation))

@@ -57,6 +57,9 @@ const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
     .where('at', '=', p('at')),
 );
 
+/** Events after which a directory holds more or less. */
+const CHANGING: ReadonlySet<TransferEvent> = new Set(['received', 'uploaded', 'rejected', 'removed']);
+
 /** An upload that was received has been followed, whether or not it has been announced since. */
 const SAME: Partial<Record<TransferEvent, TransferEvent>> = { received: 'uploaded' };
 const kindOf = (event: TransferEvent): TransferEvent => SAME[event] ?? event;
@@ -71,7 +74,7 @@ export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Tr
   for (const row of rows) await insert.all(tx, row);
   const uploads = rows.filter(({ event }) => event === 'uploaded');
   for (const sums of sumsByDay(uploads, ({ account_id }) => ({ account_id }))) await addToDay.all(tx, sums);
-  const changes = rows.filter(({ event }) => event === 'uploaded' || event === 'removed');
+  const changes = rows.filter(({ event }) => CHANGING.has(event));
   for (const sums of sumsByDay(changes, ({ directory_id }) => ({ directory_id }))) await addToDirectory.all(tx, sums);
 }
 

@@ -6,6 +6,7 @@ import type { CreateDependencies } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
 import type { ClockLead } from '../clock-lead.ts';
 import type { Log } from '../log.ts';
+import type { HeldFiles } from '../checks/held.ts';
 import type { DirectoryFiles } from '../uploads/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
@@ -17,6 +18,7 @@ import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
+import { heldRoutes } from './endpoints/held.ts';
 import { partialRoutes } from './endpoints/partial.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
@@ -46,6 +48,7 @@ export interface AppDependencies {
   readonly rules: CreateDependencies;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
+  readonly held: HeldFiles;
   readonly listTurn: Turn;
   readonly fileTurn: Turn;
   readonly testTurn: Turn;
@@ -120,7 +123,10 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
-  const operatorRoutes = deps.isOfOperators ? partialRoutes(directoryQueries(rules.database.reads), deps.files) : [];
+  const queries = directoryQueries(rules.database.reads);
+  const operatorRoutes = deps.isOfOperators
+    ? [...partialRoutes(queries, deps.files), ...heldRoutes(queries, deps.held)]
+    : [];
   for (const { method, path, endpoint } of operatorRoutes)
     app.on(
       method,

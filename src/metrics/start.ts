@@ -2,6 +2,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
+import { checkMetrics, type CheckSources } from './checks.ts';
 import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';
 import { machineMetrics, type MachineSources } from './machine.ts';
@@ -17,6 +18,8 @@ export function createMetrics() {
     request: requestMetrics(registry),
     transfers: transferMetrics(registry),
     attempt: attemptMetrics(registry),
+    /** Adds those of the check, and gives what it reports to. Without a check there are none. */
+    check: (sources: CheckSources) => checkMetrics(registry, sources),
     /** Adds what a scrape looks at, and serves it all where the configuration says. Never rejects. */
     async serve(
       sources: StateSources & MachineSources,

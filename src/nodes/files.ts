@@ -56,6 +56,11 @@ export function filesHere(
         await check(target);
         return own.removePartial(target, ...about);
       }),
+    removeChecking: (target, ...about) =>
+      gate.through(target.id, async () => {
+        await check(target);
+        return own.removeChecking(target, ...about);
+      }),
     place: (target, ...about) =>
       gate.through(target.id, async () => {
         await check(target);

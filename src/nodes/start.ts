@@ -52,6 +52,8 @@ export interface Nodes {
   filesOf(own: DirectoryFiles): DirectoryFiles;
   /** Whether a directory is on its way to another node: nothing of it may be changed. */
   isShut(directoryId: string): boolean;
+  /** Runs what changes one that is not. @throws {BerthError} `home_unavailable`. */
+  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
   /** How directories leave this node. */
   departures(leave: Leave): Depart;
   /** Whether nothing can be asked of the database. */
@@ -110,6 +112,7 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     },
     filesOf: (own) => filesHere(own, { reads, here, gate }),
     isShut: gate.isShut,
+    through: gate.through,
     departures: (leave) => departures({ ...leave, db, here, gate, clock, log, apply, gone }),
     async begin(given) {
       following = given;

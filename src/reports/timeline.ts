@@ -58,13 +58,15 @@ const EVENTS: Readonly<Record<TransferEvent, string>> = {
   removed: 'removed',
 };
 
-export function ofTransfer({ at, event, address, path, from_path, bytes, began_at }: TransferRow): Happening {
+export function ofTransfer({ at, event, address, path, from_path, bytes, began_at, reason }: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
   const size = bytes === null ? '' : ` (${bytes} bytes)`;
   const isSession = path === null;
   const length = event === 'session-closed' && began_at !== null ? ` after ${seconds(at - began_at)}` : '';
   const kind = isSession ? 'session' : 'file';
-  return { at, kind, address, text: isSession ? `${EVENTS[event]}${length}` : `${EVENTS[event]} ${names}${size}` };
+  const why = reason === null ? '' : `: ${reason}`;
+  const text = isSession ? `${EVENTS[event]}${length}` : `${EVENTS[event]} ${names}${size}${why}`;
+  return { at, kind, address, text };
 }
 
 /** Each attempt, and what is still to come or was given up. */

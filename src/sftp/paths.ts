@@ -11,6 +11,8 @@ export interface Paths {
   readonly trash: string;
   /** Files on their way into a directory or out of it (uploads/transit.ts). */
   readonly transit: string;
+  /** Files that the checker has rejected, in a folder for each directory (checks/). */
+  readonly quarantine: string;
   /** Files of directories on their way here from another node, by the directory's id (nodes/move/). */
   readonly arriving: string;
   /** Names the berth to which the jails belong, by its state folder. */
@@ -54,6 +56,7 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
     corner,
     trash: join(corner, 'trash'),
     transit: join(corner, 'transit'),
+    quarantine: join(corner, 'quarantine'),
     arriving: join(corner, 'arriving'),
     owner: join(corner, 'owner'),
     diskId: join(corner, 'disk'),

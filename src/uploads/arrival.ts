@@ -44,7 +44,7 @@ export async function arrive(place: Place, upload: Announcement, row: FileRow | 
 }
 
 /** History, webhook, event, and the time of the directory's last upload. */
-async function announceUpload(
+export async function announceUpload(
   { tx, directory, files }: Omit<Place, 'isChecked'>,
   upload: Announcement,
   uploadId: string | null,

@@ -25,12 +25,14 @@ export interface DirectoryFiles {
   readonly announcePartial: AnnouncePartial;
   /** Removes a partial file. @throws {BerthError} as `remove`. */
   removePartial(target: Target, fileId: string): Promise<void>;
+  /** Removes a file that is being checked. @throws {BerthError} as `remove`. */
+  removeChecking(target: Target, fileId: string): Promise<void>;
 }
 
 export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions & AnnounceOptions;
 
 export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
-  const { upload: remove, at: removeAt, partial: removePartial } = fileRemoval(options);
+  const { upload: remove, at: removeAt, partial: removePartial, checking } = fileRemoval(options);
   const place = filePlacing(options);
   const { reads } = options.database;
   const announcePartial = partialAnnouncement(options);
@@ -45,6 +47,7 @@ export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
     },
     announcePartial: (...about) => refusingWhenFull(() => announcePartial(...about)),
     removePartial: (target, fileId) => refusingWhenFull(() => removePartial(target, fileId)),
+    removeChecking: (target, fileId) => refusingWhenFull(() => checking(target, fileId)),
     remove: (...about) => refusingWhenFull(() => remove(...about)),
     removeAt: (...about) => refusingWhenFull(() => removeAt(...about)),
     place: (...about) => refusingWhenFull(() => place(...about)),

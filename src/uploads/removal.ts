@@ -29,12 +29,12 @@ import { fileStat, isSame } from './record/file-stat.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
+import { checkingOf } from './checking-files.ts';
 import { partialOf } from './partial.ts';
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
-export interface RemovalOptions {
-  readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
-  readonly clock: Clock;
+/** What takes files out of directories. */
+export interface TakingOptions {
   readonly durable: Durable;
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
@@ -44,6 +44,11 @@ export interface RemovalOptions {
   isHeldNow(directoryId: string, inode: number): boolean;
   /** Nothing seems to be at a path where something is recorded. */
   missing(jail: Jail, path: FilePath): void;
+}
+
+export interface RemovalOptions extends TakingOptions {
+  readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
+  readonly clock: Clock;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
@@ -62,6 +67,8 @@ export function fileRemoval(options: RemovalOptions): {
   readonly upload: RemoveUpload;
   readonly at: RemoveFile;
   readonly partial: RemoveUpload;
+  /** A file that is being checked. */
+  readonly checking: RemoveUpload;
 } {
   /** A second removal of the same file sees what the first has left. */
   const underWay = new Map<string, Promise<void>>();
@@ -78,6 +85,7 @@ export function fileRemoval(options: RemovalOptions): {
   return {
     upload: (target, uploadId) => inTurn(target, uploadId, uploadOf),
     partial: (target, fileId) => inTurn(target, fileId, partialOf),
+    checking: (target, fileId) => inTurn(target, fileId, checkingOf),
     async at(target, path, condition) {
       const { reads } = options.database;
       const directory = await liveDirectory(reads, target);
@@ -90,9 +98,27 @@ export function fileRemoval(options: RemovalOptions): {
 }
 
 async function remove(options: RemovalOptions, target: Target, id: string, find: Find): Promise<void> {
-  const { database, transit, filesRoot, recorded } = options;
+  const { database, recorded } = options;
   const directory = await liveDirectory(database.reads, target);
   const upload = await find(database.reads, directory.id, id);
+  const taken = await takingOut(options, directory, upload, async () =>
+    recorded(await withReserve(database, (tx) => forget(tx, options, directory, upload, target.asker))),
+  );
+  await unlink(taken);
+}
+
+/**
+ * Takes the file of a row out of its directory, for `work` to remove its row. When that throws, the file gets its name back.
+ * @returns where the file is now.
+ * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and what `work` throws.
+ */
+export async function takingOut(
+  options: TakingOptions,
+  directory: DirectoriesTable,
+  upload: RecordedUpload,
+  work: () => Promise<void>,
+): Promise<string> {
+  const { transit, filesRoot } = options;
   const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
   const taken = transit.taken(upload.id);
   try {
@@ -105,12 +131,12 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
   }
   try {
     await makeSure(options, directory, upload, taken);
-    recorded(await withReserve(database, (tx) => forget(tx, options, directory, upload, target.asker)));
+    await work();
   } catch (error) {
     transit.putBack(owner, pathOf(upload.path), taken);
     throw error;
   }
-  await unlink(taken);
+  return taken;
 }
 
 /** @throws the system's error when nothing is there. */
@@ -125,7 +151,7 @@ function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inod
 
 /** What was taken may be another file, or open for writing since just before. */
 async function makeSure(
-  { caughtUp, isHeldNow, durable, filesRoot, transit }: RemovalOptions,
+  { caughtUp, isHeldNow, durable, filesRoot, transit }: TakingOptions,
   directory: DirectoriesTable,
   upload: RecordedUpload,
   taken: string,

@@ -12,6 +12,7 @@ import type { Database } from '../db/open.ts';
 import type { Log } from '../log.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { type DirectoryFiles, directoryFiles } from './directory-files.ts';
+import type { ContentOptions } from './content.ts';
 import { Durable } from './disk/durable.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
@@ -23,13 +24,14 @@ import { WriteBarrier } from './log/write-barrier.ts';
 import { filesHeldBy, HeldInodes, isAlive } from './processes.ts';
 import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
+import type { TakingOptions } from './removal.ts';
 import { applyRetention } from './retention.ts';
 import { createSettling, type Settling } from './settling.ts';
 import { createFollower } from './story/follower.ts';
 import { REST_MS } from './story/look.ts';
 import { Loop } from './story/loop.ts';
 import { Recorder } from './story/recorder.ts';
-import { createTransit, settleTransit } from './transit.ts';
+import { createTransit, settleTransit, type SettlingOptions } from './transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
 /** Looks that are due or under way beyond which a scan waits. */
@@ -83,6 +85,8 @@ export interface UploadsOptions {
   readonly isAway?: (() => boolean) | undefined;
   /** Open; whoever has opened it closes it, after this. */
   readonly transferLog: TransferLog;
+  /** Moves a file that a crash has left in transit to the quarantine, if it belongs there. */
+  readonly quarantined?: SettlingOptions['quarantined'];
   /** How the machine came up, if it had not gone down in order. */
   readonly uncleanBoot?: UncleanBoot | undefined;
 }
@@ -97,6 +101,8 @@ export interface UploadsState {
 
 export interface Uploads extends Settling {
   readonly files: DirectoryFiles;
+  /** For what decides about files that are being checked. */
+  readonly hands: Hands;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
   /** Looks at every directory and watches it from then on, then applies retention. In the background. */
@@ -109,6 +115,12 @@ export interface Uploads extends Settling {
   /** For those who look at the service from outside. */
   state(): UploadsState;
   close(): Promise<void>;
+}
+
+/** What changes files of directories works with. */
+export interface Hands extends TakingOptions, ContentOptions {
+  /** Called with what a commit has put into the history. */
+  recorded(rows: readonly HistoryRow[]): void;
 }
 
 /** Starts to follow the transfer log. Call `coverAll` once the jails are linked to it. */
@@ -231,22 +243,22 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   };
   transferLog.follow(reader);
 
+  const hands: Hands = {
+    filesRoot,
+    transit,
+    durable,
+    caughtUp,
+    isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
+    isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
+    missing: (jail, path) => recorder.look(jail, path, 0),
+    recorded(rows) {
+      logHistory(log, rows);
+      options.recorded(rows);
+    },
+  };
   return {
-    files: directoryFiles({
-      ...options,
-      filesRoot,
-      transit,
-      durable,
-      caughtUp,
-      isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
-      isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
-      touch: (jail, path, ms) => recorder.look(jail, path, ms),
-      missing: (jail, path) => recorder.look(jail, path, 0),
-      recorded(rows) {
-        logHistory(log, rows);
-        options.recorded(rows);
-      },
-    }),
+    files: directoryFiles({ ...options, ...hands, touch: (jail, path, ms) => recorder.look(jail, path, ms) }),
+    hands,
     adoptSessions: () => follower.adoptAll(),
     async coverAll() {
       await reader.allRestored(); // it explains what a scan finds

@@ -107,20 +107,30 @@ export function lastOf(path: FilePath): Buffer {
   return bytesOf(path.slice(path.lastIndexOf('/') + 1));
 }
 
+export interface SettlingOptions {
+  readonly reads: Kysely<Tables>;
+  readonly node: string;
+  readonly filesRoot: FilesRoot;
+  readonly log: Log;
+  /** Moves the file of an upload to the quarantine, if it belongs there; false when it does not. */
+  readonly quarantined?: ((uploadId: string, file: string) => Promise<boolean>) | undefined;
+}
+
 /**
  * Settles what a crash has left: what was coming goes. What was taken gets its name back, as if nobody had asked for its
- * removal, unless that was committed.
+ * removal, unless that was committed. What was committed to the quarantine goes there.
  */
 export async function settleTransit(
   transit: Transit,
-  { reads, node, filesRoot, log }: { reads: Kysely<Tables>; node: string; filesRoot: FilesRoot; log: Log },
+  { reads, node, filesRoot, log, quarantined }: SettlingOptions,
 ): Promise<void> {
   for (const name of readdirSync(transit.folder)) {
     const left = join(transit.folder, name);
-    const row = name.startsWith(TAKEN) ? await rowOf(reads, node, name.slice(TAKEN.length)) : undefined;
+    const id = name.startsWith(TAKEN) ? name.slice(TAKEN.length) : undefined;
+    const row = id === undefined ? undefined : await rowOf(reads, node, id);
     try {
       if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
-      else rmSync(left, { recursive: true, force: true });
+      else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
     } catch (error) {
       log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
     }

@@ -154,6 +154,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       transact: async (work) => (await database.db.transaction().execute(work)).value,
       recorded: () => undefined,
     }),
+    held: { release: notHere, remove: notHere },
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),
     fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),
     testTurn: turns({ atOnce: 4 }),
@@ -224,4 +225,9 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** What these tests do not have. */
+async function notHere(): Promise<never> {
+  throw new Error('no file is checked here');
 }

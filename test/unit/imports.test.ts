@@ -34,7 +34,22 @@ const GROUND = [
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
   accounts: ['history/audit.ts', 'history/kept-answers.ts'],
-  doctor: ['accounts', 'directories/host.ts', 'directories/public-key.ts', 'nodes/list.ts', 'sftp'],
+  checks: [
+    'accounts/asker.ts',
+    'directories/target.ts',
+    'history/audit.ts',
+    'history/transfers.ts',
+    'uploads',
+    'webhooks/dispatcher.ts',
+  ],
+  doctor: [
+    'accounts',
+    'checks/checker.ts',
+    'directories/host.ts',
+    'directories/public-key.ts',
+    'nodes/list.ts',
+    'sftp',
+  ],
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: ['accounts/asker.ts', 'accounts/scope.ts'],
@@ -74,6 +89,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   http: [
     'accounts',
+    'checks/held.ts',
     'directories',
     'history/audit.ts',
     'history/events.ts',
@@ -90,6 +106,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   dashboard: [
     'accounts',
+    'checks/held.ts',
     'directories',
     'history',
     'http/access.ts',
@@ -121,6 +138,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   cli: [
     'accounts',
     'backup',
+    'checks/held.ts',
     'directories/json-text.ts',
     'doctor',
     'history/audit-in-words.ts',

@@ -14,7 +14,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('quarantine')
     .addColumn('id', 'text', (c) => c.primaryKey())
-    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id'))
+    .addColumn('directory_id', 'text', (c) => c.notNull().references('directories.id').onDelete('cascade'))
     .addColumn('node', 'text', (c) => c.notNull())
     .addColumn('path', 'blob', (c) => c.notNull())
     .addColumn('size_bytes', 'bigint', (c) => c.notNull())

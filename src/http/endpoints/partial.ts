@@ -17,8 +17,8 @@ export function partialRoutes(
   const announce: Endpoint<'/:id/:file_id'> = async (c, principal) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
     const upload = await files.announcePartial(target, c.req.param('file_id'));
-    const { id, path, size_bytes, uploaded_at } = upload;
-    const shown = { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
+    const { id, path, size_bytes, uploaded_at, state } = upload;
+    const shown = { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at), state };
     return dataResponse(JSON.stringify(shown));
   };
   const remove: Endpoint<'/:id/:file_id'> = async (c, principal) => {

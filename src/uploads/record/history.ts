@@ -15,7 +15,11 @@ export interface HistoryRow {
 
 type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_username'>;
 
-type Happening = Partial<Omit<Announcement, 'at'>> & { readonly event: TransferEvent; readonly at: Micros };
+type Happening = Partial<Omit<Announcement, 'at'>> & {
+  readonly event: TransferEvent;
+  readonly at: Micros;
+  readonly reason?: string;
+};
 
 /** What may be recorded already. */
 export interface Repeating {
@@ -34,7 +38,7 @@ export interface SessionNote extends Happening {
 }
 
 export function historyRow(directory: Whose, happening: Happening): HistoryRow {
-  const { event, at, path, from, bytes, by, openedAt } = happening;
+  const { event, at, path, from, bytes, by, openedAt, reason } = happening;
   const row = {
     directory_id: directory.id,
     account_id: directory.account_id,
@@ -47,6 +51,7 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
     from_path: from === undefined ? null : displayName(from),
     bytes: bytes ?? null,
     began_at: openedAt ?? null,
+    reason: reason ?? null,
   };
   return { row, externalId: directory.external_id };
 }
@@ -88,13 +93,13 @@ export async function noteRows(
 }
 
 /**
- * What was cut off is worth an `info` line; the rest are `debug`, since there can be thousands a second
+ * What was cut off or rejected is worth an `info` line; the rest are `debug`, since there can be thousands a second
  * (`berth transfers --follow` shows them too).
  */
 export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
   if (!log.isLevelEnabled('info')) return;
   for (const { row, externalId } of rows) {
-    const level = row.event === 'upload-dropped' ? 'info' : 'debug';
+    const level = row.event === 'upload-dropped' || row.event === 'rejected' ? 'info' : 'debug';
     if (!log.isLevelEnabled(level)) continue;
     log[level](
       {
@@ -106,6 +111,7 @@ export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
         path: row.path ?? undefined,
         from: row.from_path ?? undefined,
         bytes: row.bytes ?? undefined,
+        reason: row.reason ?? undefined,
       },
       row.event,
     );

@@ -1,0 +1,152 @@
+/**
+ * What becomes of a file that has been checked: it is announced, or it goes to the quarantine. Both are decided by its row as
+ * it is then, inside the transaction: a file that was overwritten, renamed or removed meanwhile is not the one that was checked.
+ *
+ * Promise: row, history and webhook are of one transaction. A crash leaves the file in check, announced, or rejected: one
+ * that was taken out of its directory is put back, or into the quarantine, by the next start (`uploads/transit.ts`).
+ */
+import { renameSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Transaction } from 'kysely';
+import { verifyAsker } from '../accounts/asker.ts';
+import { lstatBeneath } from '../beneath.ts';
+import type { Clock } from '../clock.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { liveDirectory, type Target } from '../directories/target.ts';
+import { BerthError } from '../errors.ts';
+import { insertAudit } from '../history/audit.ts';
+import { insertTransfers } from '../history/transfers.ts';
+import { announceUpload } from '../uploads/arrival.ts';
+import { checkingOf } from '../uploads/checking-files.ts';
+import { changed, currentTag, inUse } from '../uploads/content.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
+import { type FileRow, Files } from '../uploads/record/files.ts';
+import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import { type HistoryRow, historyRow } from '../uploads/record/history.ts';
+import { takingOut } from '../uploads/removal.ts';
+import type { Hands } from '../uploads/start.ts';
+import type { Transact } from '../webhooks/dispatcher.ts';
+
+export interface DecisionOptions {
+  readonly clock: Clock;
+  /** This machine's name. */
+  readonly node: string;
+  readonly transact: Transact;
+  readonly hands: Hands;
+  /** Where the file of an upload is in the quarantine. */
+  placeOf(directoryId: string, uploadId: string): string;
+}
+
+/** Both throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
+export interface Decisions {
+  /** Announces a file. @param tag what was checked (`Content.tag`); undefined when an operator decides. */
+  pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, asker?: Target['asker']): Promise<void>;
+  /** Moves a file to the quarantine. @param reason what the checker said. */
+  reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
+}
+
+/** What the history keeps of a checker's reason, in characters. */
+const REASON = 500;
+
+export function decisions(options: DecisionOptions): Decisions {
+  const { clock, node, transact, hands, placeOf } = options;
+
+  /** The row and its directory, while the file is what was checked. */
+  async function asChecked(
+    tx: Transaction<Tables>,
+    { id, account_id }: DirectoriesTable,
+    fileId: string,
+    tag?: string,
+  ) {
+    const directory = await directoryHere(tx, { id, accountId: account_id }, node);
+    const row = await checkingOf(tx, id, fileId);
+    const root = hands.filesRoot(directory.sftp_username);
+    const stats = lstatBeneath(root, row.path);
+    if (!stats?.isFile() || !isSame(row, fileStat(stats))) throw changed();
+    if (tag !== undefined && currentTag(root, row.path) !== tag) throw changed();
+    if (hands.isHeldNow(id, stats.ino)) throw inUse();
+    return { directory, row };
+  }
+
+  async function pass(of: DirectoriesTable, fileId: string, tag?: string, asker?: Target['asker']): Promise<void> {
+    // A session may have opened it again just now.
+    await hands.caughtUp(of);
+    const history = await transact(async (tx) => {
+      await verifyAsker(tx, asker);
+      const { directory, row } = await asChecked(tx, of, fileId, tag);
+      const at = clock.now();
+      const files = new Files(tx, directory.id);
+      const path = pathOf(row.path);
+      const upload = { path, at, bytes: row.size_bytes, ...(await whoSent(tx, row)) };
+      const { history: entry, destinations } = await announceUpload({ tx, directory, files }, upload, row.id);
+      await files.update(row, { state: 'uploaded', uploaded_at: at });
+      await files.flush();
+      await insertTransfers(tx, [entry.row]);
+      await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
+      const file = { from: displayName(path), to: displayName(path) };
+      if (asker) await insertAudit(tx, asker, { action: 'release-file', at, directory, details: { file } });
+      return { value: entry, destinations };
+    });
+    hands.recorded([history]);
+  }
+
+  async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {
+    const reason = said.slice(0, REASON);
+    let history: HistoryRow | undefined;
+    if (currentTag(hands.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
+    const taken = await takingOut(hands, of, file, async () => {
+      history = await transact(async (tx) => {
+        const directory = await directoryHere(tx, { id: of.id, accountId: of.account_id }, node);
+        const row = await checkingOf(tx, of.id, file.id);
+        if (!row.path.equals(file.path) || !isSame(row, file)) throw changed();
+        const at = clock.now();
+        const { id, directory_id, path, size_bytes, inode, mtime } = row;
+        const kept = { id, directory_id, node, path, size_bytes, inode, mtime, reason };
+        await tx
+          .insertInto('quarantine')
+          .values({ ...kept, rejected_at: at, released_at: null })
+          .execute();
+        const files = new Files(tx, of.id);
+        const sender = await whoSent(tx, row);
+        await files.remove(row);
+        await files.flush();
+        const about = { event: 'rejected', path: pathOf(path), at, bytes: size_bytes, reason, ...sender } as const;
+        const entry = historyRow(directory, about);
+        await insertTransfers(tx, [entry.row]);
+        return { value: entry, destinations: [] };
+      });
+    });
+    const place = placeOf(of.id, file.id);
+    await mkdir(dirname(place), { recursive: true, mode: 0o700 });
+    renameSync(taken, place);
+    if (history) hands.recorded([history]);
+  }
+
+  return { pass, reject };
+}
+
+/** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another machine has its files. */
+export async function directoryHere(
+  tx: Transaction<Tables>,
+  target: Pick<Target, 'id' | 'accountId'>,
+  node: string,
+): Promise<DirectoriesTable> {
+  const directory = await liveDirectory(tx, target);
+  if (directory.node === node) return directory;
+  throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);
+}
+
+/** Who sent a file, by the history of its arrival; nothing for what was found on the disk. */
+async function whoSent(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
+  const found = await tx
+    .selectFrom('transfers')
+    .select(['session_pid', 'address', 'began_at'])
+    .where('directory_id', '=', directory_id)
+    .where('at', '=', uploaded_at)
+    .where('event', '=', 'received')
+    .executeTakeFirst();
+  if (!found || found.session_pid === null) return {};
+  const by = { pid: found.session_pid, address: found.address ?? '' };
+  return { by, openedAt: found.began_at ?? undefined };
+}

@@ -1,0 +1,75 @@
+/** Files that are held back: those in check, and those in the quarantine; what operators see of them. */
+import type { Kysely } from 'kysely';
+import type { Micros } from '../clock.ts';
+import type { Tables } from '../db/schema.ts';
+import type { Target } from '../directories/target.ts';
+import { CHECKING } from '../uploads/checking-files.ts';
+
+export interface HeldFile {
+  /** The upload's. */
+  readonly id: string;
+  readonly directory_id: string;
+  readonly account_id: string;
+  readonly username: string;
+  readonly path: Buffer;
+  readonly size_bytes: number;
+  readonly state: 'checking' | 'rejected';
+  /** When it arrived, or was rejected. */
+  readonly since: Micros;
+  /** What the checker said of a rejected one. */
+  readonly reason: string | null;
+}
+
+export interface HeldFilter {
+  readonly directories?: readonly string[] | undefined;
+  readonly account?: string | undefined;
+  readonly files?: readonly string[];
+  readonly limit: number;
+}
+
+/** What is done about them. Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
+export interface HeldFiles {
+  /** Announces the file, back at its path, whatever the checker says. Also `file_conflict`. */
+  release(target: Target, fileId: string): Promise<void>;
+  /** Deletes it for good. */
+  remove(target: Target, fileId: string): Promise<void>;
+}
+
+/** Of live directories: the rejected ones, the newest first, then those in check, the oldest first; at most `limit` of each. */
+export async function heldFiles(reads: Kysely<Tables>, filter: HeldFilter): Promise<HeldFile[]> {
+  const { directories, account, files, limit } = filter;
+  let rejected = reads
+    .selectFrom('quarantine as q')
+    .innerJoin('directories as d', 'd.id', 'q.directory_id')
+    .select(['q.id', 'q.directory_id', 'd.account_id', 'd.sftp_username as username', 'q.path', 'q.size_bytes'])
+    .select(['q.rejected_at as since', 'q.reason'])
+    .where('q.released_at', 'is', null)
+    .where('d.deleted_at', 'is', null);
+  let checking = reads
+    .selectFrom('files as f')
+    .innerJoin('directories as d', 'd.id', 'f.directory_id')
+    .select(['f.id', 'f.directory_id', 'd.account_id', 'd.sftp_username as username', 'f.path', 'f.size_bytes'])
+    .select('f.uploaded_at as since')
+    .where('f.state', '=', CHECKING)
+    .where('d.deleted_at', 'is', null);
+  if (directories) {
+    rejected = rejected.where('q.directory_id', 'in', directories);
+    checking = checking.where('f.directory_id', 'in', directories);
+  }
+  if (account !== undefined) {
+    rejected = rejected.where('d.account_id', '=', account);
+    checking = checking.where('d.account_id', '=', account);
+  }
+  if (files) {
+    rejected = rejected.where('q.id', 'in', files);
+    checking = checking.where('f.id', 'in', files);
+  }
+  const [first, then] = await Promise.all([
+    rejected.orderBy('q.rejected_at', 'desc').limit(limit).execute(),
+    checking.orderBy('f.uploaded_at').limit(limit).execute(),
+  ]);
+  return [
+    ...first.map((row) => ({ ...row, state: 'rejected' as const })),
+    ...then.map((row) => ({ ...row, state: 'checking' as const, reason: null })),
+  ];
+}

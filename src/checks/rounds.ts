@@ -1,0 +1,304 @@
+/**
+ * Takes files in check to the checker: directories in turn, one file of each at a time and no more than half of all places for
+ * one account, so that slow files of one customer keep nobody else waiting.
+ *
+ * Promise: a file that could not be checked is tried again, after growing waits. What is done is in the rows alone: after a
+ * crash the next start goes on with what is `checking`.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Background } from '../background.ts';
+import { lstatBeneath } from '../beneath.ts';
+import type { CheckSettings } from '../config.ts';
+import { isUnavailable } from '../db/away.ts';
+import { compiled } from '../db/compiled.ts';
+import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
+import { BerthError, errorMessage } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { CHECKING } from '../uploads/checking-files.ts';
+import { contentOf } from '../uploads/content.ts';
+import { displayName, pathOf } from '../uploads/file-path.ts';
+import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
+import type { Hands } from '../uploads/start.ts';
+import type { Checker } from './checker.ts';
+import type { Decisions } from './decisions.ts';
+import { CheckerAway, CheckFailed } from './exchange.ts';
+import { type Quarantine, quarantinedOf } from './quarantine.ts';
+
+/** Files in check at once, and those of one account. */
+const AT_ONCE = 8;
+const OF_ACCOUNT = AT_ONCE / 2;
+/** How often something that is due again is looked for, and directories of which nobody has told, in ms. */
+const TICK_MS = 1000;
+const SWEEP_MS = 5000;
+/** Waits before a file is tried again, doubled each time: after a change of the file, and after a failure, in ms. */
+const CHANGED_MS = 500;
+const FAILED_MS = 10_000;
+const LONGEST_MS = 3_600_000;
+/** Waits while there is no checker, in ms. */
+const AWAY_MS = 1000;
+const LONGEST_AWAY_MS = 30_000;
+/** Rows of a directory that are read at once. */
+const PAGE = 50;
+
+const nextDirectory = compiled<{ after: string }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .select('directory_id')
+    .where('state', '=', CHECKING)
+    .where('directory_id', '>', p('after'))
+    .orderBy('directory_id')
+    .limit(1),
+);
+
+const filesAfter = compiled<{ directory: string; at: number; id: string; limit: number }>()((db, p) =>
+  db
+    .selectFrom('files')
+    .selectAll()
+    .where('state', '=', CHECKING)
+    .where('directory_id', '=', p('directory'))
+    .where(({ eb, refTuple, tuple }) => eb(refTuple('uploaded_at', 'id'), '>', tuple(p('at'), p('id'))))
+    .orderBy('uploaded_at')
+    .orderBy('id')
+    .limit(p('limit')),
+);
+
+export type CheckOutcome = 'passed' | 'rejected' | 'failed' | 'unchecked';
+
+export interface RoundsOptions {
+  readonly reads: Kysely<Tables>;
+  readonly node: string;
+  readonly background: Background;
+  readonly log: Log;
+  readonly hands: Hands;
+  readonly decisions: Decisions;
+  readonly quarantine: Pick<Quarantine, 'putBack'>;
+  /** Undefined when nothing is checked any more: what waits is announced. */
+  readonly checker: Checker | undefined;
+  readonly settings: Omit<CheckSettings, 'by'> | undefined;
+  /** Runs what changes a directory, unless that is on its way to another node. */
+  through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
+  /** Called after each decision, with how many seconds the check took. */
+  observe(outcome: CheckOutcome, seconds: number): void;
+}
+
+interface Retry {
+  tries: number;
+  /** By the monotonic clock, in ms. */
+  due: number;
+}
+
+export class Rounds {
+  readonly #options: RoundsOptions;
+  /** Directories that may have something to check, in turn. */
+  readonly #queue = new Set<string>();
+  readonly #busy = new Map<string, Promise<void>>();
+  readonly #accounts = new Map<string, number>();
+  readonly #retries = new Map<string, Retry>();
+  readonly #stop = new AbortController();
+  #sweptAt = -Infinity;
+  #away = 0;
+  #pausedUntil = -Infinity;
+  #loop: ReturnType<Background['start']> | undefined;
+
+  constructor(options: RoundsOptions) {
+    this.#options = options;
+  }
+
+  /** Goes on with what an earlier process left; from then on, unless nothing is checked, with what is received. */
+  async start(): Promise<void> {
+    const { background, checker } = this.#options;
+    if (!checker) {
+      await this.#sweep();
+      if (this.#queue.size === 0) return;
+    }
+    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+  }
+
+  /** Files of that directory have been received. */
+  received(directoryId: string): void {
+    this.#queue.add(directoryId);
+    if (this.#loop) this.#fill();
+  }
+
+  /** A file of that directory is to be announced, whether or not anything is checked. */
+  released(directoryId: string): void {
+    this.#queue.add(directoryId);
+    const { background } = this.#options;
+    this.#loop ??= background.start('checks', { every: TICK_MS, atOnce: true }, () => this.#tick());
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#loop?.close();
+    await Promise.all(this.#busy.values());
+  }
+
+  async #tick(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#sweptAt >= SWEEP_MS) {
+      this.#sweptAt = now;
+      await this.#sweep();
+      for (const [id, { due }] of this.#retries) if (due < now - LONGEST_MS) this.#retries.delete(id);
+    }
+    this.#fill();
+  }
+
+  /** By the index of files in check: one step for each directory that has any. */
+  async #sweep(): Promise<void> {
+    let after = '';
+    while (!this.#stop.signal.aborted) {
+      const next = await nextDirectory.first(this.#options.reads, { after });
+      if (!next) return;
+      after = next.directory_id;
+      this.#queue.add(after);
+    }
+  }
+
+  #fill(): void {
+    if (performance.now() < this.#pausedUntil) return;
+    for (const id of Array.from(this.#queue)) {
+      if (this.#busy.size >= AT_ONCE || this.#stop.signal.aborted) return;
+      if (this.#busy.has(id)) continue;
+      this.#queue.delete(id);
+      const work = this.#turnOf(id)
+        .catch((error: unknown) => this.#troubled(error))
+        .finally(() => {
+          this.#busy.delete(id);
+          this.#fill();
+        });
+      this.#busy.set(id, work);
+    }
+  }
+
+  /** One file of a directory. */
+  async #turnOf(id: string): Promise<void> {
+    const { reads, node } = this.#options;
+    const directory = await reads
+      .selectFrom('directories')
+      .selectAll()
+      .where('id', '=', id)
+      .where('node', '=', node)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (!directory) return;
+    const { account_id: account } = directory;
+    const own = this.#accounts.get(account) ?? 0;
+    if (own >= OF_ACCOUNT) {
+      // The next tick looks again.
+      setImmediate(() => this.#queue.add(id));
+      return;
+    }
+    this.#accounts.set(account, own + 1);
+    try {
+      const file = await this.#dueFileOf(id);
+      if (!file) return;
+      await this.#decide(directory, file);
+      this.#queue.add(id);
+    } finally {
+      const left = (this.#accounts.get(account) ?? 1) - 1;
+      if (left === 0) this.#accounts.delete(account);
+      else this.#accounts.set(account, left);
+    }
+  }
+
+  /** The oldest that is not to wait. One that nobody has seen waits for the look that finds it. */
+  async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
+    for (let [at, id] = [-1, '']; ;) {
+      const rows = await filesAfter.all(this.#options.reads, { directory, at, id, limit: PAGE });
+      const now = performance.now();
+      const found = rows.find((row) => row.mtime !== UNSEEN && (this.#retries.get(row.id)?.due ?? 0) <= now);
+      const last = rows.at(-1);
+      if (found || rows.length < PAGE || !last) return found;
+      ({ uploaded_at: at, id } = last);
+    }
+  }
+
+  async #decide(directory: DirectoriesTable, file: FilesTable): Promise<void> {
+    const { log, settings, observe, decisions, through } = this.#options;
+    const began = performance.now();
+    const done = (outcome: CheckOutcome): void => observe(outcome, (performance.now() - began) / 1000);
+    try {
+      done(await this.#check(directory, file));
+      this.#retries.delete(file.id);
+      this.#away = 0;
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      const isFailure = error instanceof CheckFailed || error instanceof CheckerAway;
+      if (!isFailure) return this.#changedMeanwhile(directory, file, error);
+      done('failed');
+      const about = { directory: directory.id, file: displayName(file.path), reason: error.message };
+      if (settings?.whenUnavailable === 'pass') {
+        log.warn(about, 'a file could not be checked, and is announced all the same (BERTH_CHECK_UNAVAILABLE=pass)');
+        try {
+          await through(directory.id, () => decisions.pass(directory, file.id, undefined));
+          done('unchecked');
+        } catch (other) {
+          this.#changedMeanwhile(directory, file, other);
+        }
+      } else if (error instanceof CheckerAway) this.#pause(about);
+      else {
+        log.warn(about, 'a file could not be checked; it waits and is tried again');
+        this.#retryIn(file, FAILED_MS);
+      }
+    }
+  }
+
+  async #check(directory: DirectoriesTable, file: FilesTable): Promise<CheckOutcome> {
+    const { checker, settings, decisions, quarantine, reads, hands, through } = this.#options;
+    const released = await quarantinedOf(reads, directory.id, file.id);
+    if (released || !checker || !settings) {
+      return through(directory.id, async () => {
+        if (released) quarantine.putBack(directory, released);
+        await decisions.pass(directory, file.id, undefined);
+        return released ? 'passed' : 'unchecked';
+      });
+    }
+    const { seconds, maxBytes } = settings;
+    if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
+    await this.#stable(directory, file);
+    const { tag, size, read } = await contentOf(hands, directory, file);
+    const asked = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
+    const verdict = await checker.check({ ...asked, content: read(0, size) }, seconds, this.#stop.signal);
+    return through(directory.id, async () => {
+      if (verdict.isPassed) await decisions.pass(directory, file.id, tag);
+      else await decisions.reject(directory, file, tag, verdict.reason);
+      return verdict.isPassed ? 'passed' : 'rejected';
+    });
+  }
+
+  /** The kernel's times have a grain: within it, a file could be changed after it was read without a sign. */
+  async #stable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
+    const stats = lstatBeneath(this.#options.hands.filesRoot(sftp_username), path);
+    const grain = TIMER_GRAIN / 1000;
+    if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
+  }
+
+  /** Its new bytes, its new name or its end are on their way to the row. */
+  #changedMeanwhile(directory: DirectoriesTable, file: FilesTable, error: unknown): void {
+    if (!(error instanceof BerthError)) throw error;
+    if (error.code === 'upload_not_found') this.#options.hands.missing(directory, pathOf(file.path));
+    this.#retryIn(file, CHANGED_MS);
+  }
+
+  #retryIn({ id }: FilesTable, first: number): void {
+    const tries = (this.#retries.get(id)?.tries ?? 0) + 1;
+    const due = performance.now() + Math.min(first * 2 ** (tries - 1), LONGEST_MS);
+    this.#retries.set(id, { tries, due });
+  }
+
+  /** Files that were under way together hear of it together. */
+  #pause(about: object): void {
+    const now = performance.now();
+    if (now < this.#pausedUntil) return;
+    if (this.#away === 0) this.#options.log.error(about, 'there is no checker: uploads wait and are not announced');
+    this.#pausedUntil = now + Math.min(AWAY_MS * 2 ** this.#away, LONGEST_AWAY_MS);
+    this.#away += 1;
+  }
+
+  #troubled(error: unknown): void {
+    this.#pausedUntil = performance.now() + AWAY_MS;
+    if (isUnavailable(error) || this.#stop.signal.aborted) return;
+    this.#options.log.error({ err: error, reason: errorMessage(error) }, 'files could not be checked; trying again');
+  }
+}

@@ -1,0 +1,94 @@
+/** Checks, wired: what has been received goes to the checker, and from there to the announcement or the quarantine. */
+import { join } from 'node:path';
+import type { Background } from '../background.ts';
+import type { Clock } from '../clock.ts';
+import type { ClockLead } from '../clock-lead.ts';
+import type { CheckSettings } from '../config.ts';
+import type { Database } from '../db/open.ts';
+import { liveDirectory } from '../directories/target.ts';
+import type { Log } from '../log.ts';
+import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { Hands } from '../uploads/start.ts';
+import type { Transact } from '../webhooks/dispatcher.ts';
+import { checkerOf } from './checker.ts';
+import { decisions } from './decisions.ts';
+import type { HeldFiles } from './held.ts';
+import { createQuarantine, quarantinedOf, tidyQuarantine } from './quarantine.ts';
+import { Rounds, type RoundsOptions } from './rounds.ts';
+
+/** How often the quarantine is tidied, in ms. */
+const HOUR = 3_600_000;
+
+export interface ChecksOptions {
+  readonly database: Database;
+  readonly background: Background;
+  readonly clock: Clock;
+  readonly clockLead: ClockLead;
+  readonly log: Log;
+  readonly node: string;
+  /** The folder of the quarantine. */
+  readonly folder: string;
+  readonly historyDays: number;
+  /** Undefined when nothing is checked. */
+  readonly settings: CheckSettings | undefined;
+  readonly transact: Transact;
+  readonly hands: Hands;
+  readonly files: Pick<DirectoryFiles, 'removeChecking'>;
+  readonly through: RoundsOptions['through'] | undefined;
+  readonly observe: RoundsOptions['observe'];
+}
+
+export interface Checks {
+  readonly held: HeldFiles;
+  /** Files of that directory have been received. */
+  received(directoryId: string): void;
+  close(): Promise<void>;
+}
+
+/** Where files are in the quarantine. */
+export function placesIn(folder: string): (directoryId: string, uploadId: string) => string {
+  return (directoryId, uploadId) => join(folder, directoryId, uploadId);
+}
+
+/** Without settings it only announces what an earlier process left in check, by one query, and serves operators. */
+export async function startChecks(options: ChecksOptions): Promise<Checks> {
+  const { database, background, settings, folder, files } = options;
+  const { reads } = database;
+  const through = options.through ?? ((_id, work) => work());
+  const deciding = { ...options, placeOf: placesIn(folder) };
+  const decided = decisions(deciding);
+  const released = (directoryId: string): void => rounds.released(directoryId);
+  const quarantine = createQuarantine({ ...deciding, decisions: decided, released });
+  const rounds: Rounds = new Rounds({
+    ...options,
+    reads,
+    decisions: decided,
+    quarantine,
+    checker: settings && checkerOf(settings.by),
+    through,
+  });
+  const tidying = background.start('quarantine', { every: HOUR, atOnce: true }, (signal) =>
+    tidyQuarantine(options, signal),
+  );
+  await rounds.start();
+  return {
+    held: {
+      release: (target, id) =>
+        through(target.id, async () => {
+          const file = await quarantinedOf(reads, target.id, id);
+          if (file) return quarantine.release(target, file);
+          await decided.pass(await liveDirectory(reads, target), id, undefined, target.asker);
+        }),
+      async remove(target, id) {
+        const file = await quarantinedOf(reads, target.id, id);
+        if (file) await through(target.id, () => quarantine.remove(target, file));
+        else await files.removeChecking(target, id);
+      },
+    },
+    received: (directoryId) => rounds.received(directoryId),
+    async close() {
+      await tidying.close();
+      await rounds.close();
+    },
+  };
+}

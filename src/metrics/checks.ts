@@ -1,0 +1,64 @@
+/** Files that are checked before they are announced. Only a berth that checks any has these metrics. */
+import { type Kysely, sql } from 'kysely';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../clock.ts';
+import type { Tables } from '../db/schema.ts';
+import { scraped } from './scraped.ts';
+
+export interface CheckSources {
+  readonly reads: Kysely<Tables>;
+  readonly clock: Clock;
+}
+
+const OUTCOMES = ['passed', 'rejected', 'failed', 'unchecked'] as const;
+
+export function checkMetrics(
+  registry: Registry,
+  { reads, clock }: CheckSources,
+): (outcome: (typeof OUTCOMES)[number], seconds: number) => void {
+  const help = 'Checks of uploads by outcome; `unchecked`: announced without one.';
+  const labelNames = ['outcome'];
+  const checks = new Counter({ name: 'berth_checks_total', help, labelNames, registers: [registry] });
+  const seconds = new Counter({
+    name: 'berth_check_seconds_total',
+    help: 'How long checks of uploads took, together.',
+    registers: [registry],
+  });
+  for (const outcome of OUTCOMES) checks.inc({ outcome }, 0);
+  const gauge = (name: string, about: string, read: () => Promise<number>): void =>
+    scraped(registry, Gauge, { name, help: about }, () => read().catch(() => ({})));
+  gauge('berth_checking_files', 'Uploads that are not announced yet, since they are to be checked.', async () => {
+    const { count } = await checking(reads);
+    return count;
+  });
+  gauge('berth_checking_oldest_seconds', 'Since when the oldest of them waits; 0 without any.', async () => {
+    const { oldest } = await checking(reads);
+    return oldest === null ? 0 : Math.max(0, clock.now() - oldest) / 1_000_000;
+  });
+  gauge(
+    'berth_quarantined_files',
+    'Uploads that were rejected, until an operator releases or deletes them.',
+    async () => {
+      const { count } = await reads
+        .selectFrom('quarantine')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+        .executeTakeFirstOrThrow();
+      return count;
+    },
+  );
+  return (outcome, took) => {
+    checks.inc({ outcome });
+    seconds.inc(took);
+  };
+}
+
+function checking(reads: Kysely<Tables>) {
+  return (
+    reads
+      .selectFrom('files')
+      .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('uploaded_at').as('oldest')])
+      // A literal in the text, or SQLite could not use the index of just these.
+      .where('state', '=', sql.lit('checking'))
+      .executeTakeFirstOrThrow()
+  );
+}

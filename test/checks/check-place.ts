@@ -1,0 +1,156 @@
+/** A berth whose uploads are checked, with a checker that does as it is told. */
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { openDatabase } from '../../src/db/open.ts';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+
+/** What ClamAV and others find in EICAR's test file. Never whole in a source, so that no scanner stops this one. */
+export const EICAR = `X5O!P%@AP[4\\PZX54(P^)7CC)7}$${'EICAR-STANDARD-ANTIVIRUS'}-TEST-FILE!$H+H*`;
+
+export interface Asked {
+  /** All that was streamed. */
+  readonly content: Buffer;
+  /** Ends the exchange with that answer. */
+  answer(text: string): void;
+  readonly socket: Socket;
+}
+
+/** clamd(8) as far as berth uses it. Each file waits for what `decide` does; without it, files that hold "bad" are found. */
+export async function fakeClamd(path: string, decide?: (asked: Asked) => void) {
+  const sockets = new Set<Socket>();
+  const asked: Buffer[] = [];
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('close', () => sockets.delete(socket));
+    let received = Buffer.alloc(0);
+    let isDone = false;
+    socket.on('data', (piece: Buffer) => {
+      received = Buffer.concat([received, piece]);
+      const content = isDone ? undefined : contentOf(received);
+      if (content === undefined) return;
+      isDone = true;
+      asked.push(content);
+      const answer = (text: string): void => void socket.end(`${text}\0`);
+      const verdict = content.includes('bad') ? 'stream: Bad-Signature FOUND' : 'stream: OK';
+      if (decide) decide({ content, answer, socket });
+      else answer(verdict);
+    });
+  });
+  server.listen(path);
+  await once(server, 'listening');
+  return {
+    /** The content of every file that was checked. */
+    asked,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** Undefined until the zero length has come. */
+function contentOf(received: Buffer): Buffer | undefined {
+  const pieces: Buffer[] = [];
+  for (let at = 'zINSTREAM\0'.length; at + 4 <= received.length;) {
+    const length = received.readUInt32BE(at);
+    if (length === 0) return Buffer.concat(pieces);
+    pieces.push(received.subarray(at + 4, at + 4 + length));
+    at += 4 + length;
+  }
+  return undefined;
+}
+
+let places = 0;
+
+/** A place whose berth has its checks made at that socket. */
+export function checkedScratch(more: Record<string, string> = {}): { place: Scratch; socket: string } {
+  places += 1;
+  const socket = join(ROOT, `clamd-${process.pid}-${places}`);
+  return { place: scratch({ BERTH_CHECK: `clamd:${socket}`, ...more }), socket };
+}
+
+export interface Held {
+  readonly id: string;
+  readonly filename: string;
+  readonly state: string;
+  readonly reason: string | null;
+}
+
+export interface CheckPlace extends AsyncDisposable {
+  readonly berth: TestBerth;
+  readonly directory: TestDirectory;
+  put(name: string, data: string | Buffer, directory?: TestDirectory): Promise<void>;
+  /** Of each row its name and state. */
+  states(): Promise<string[]>;
+  /** Of each row of the history since the first, sessions aside, its event and path. */
+  history(): Promise<string[]>;
+  /** `berth quarantine …` */
+  run(...words: string[]): ReturnType<typeof runCommand>;
+  command(...words: string[]): ReturnType<typeof runCommand>;
+  explain(): Promise<string>;
+  /** Changes of files, with who asked for them. */
+  audit(): Promise<string[]>;
+  /** The id of the partial file. */
+  partial(): Promise<string>;
+  held(): Promise<Held[]>;
+  listed(): Promise<string[]>;
+}
+
+export async function checkPlace(place: Scratch): Promise<CheckPlace> {
+  const berth = await startBerth(place);
+  const directory = await berth.directory();
+  const command = (...words: string[]) => runCommand({ ...place.environment, SUDO_USER: 'alice' }, ...words);
+  const run = (...words: string[]) => command('quarantine', ...words);
+  const rows = async <T>(read: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>): Promise<T> => {
+    const database = await openDatabase(berth.config.database);
+    try {
+      return await read(database);
+    } finally {
+      await database.close();
+    }
+  };
+  return {
+    berth,
+    directory,
+    run,
+    command,
+    explain: async () => (await command('explain', directory.username)).stdout,
+    async put(name, data, of = directory) {
+      await using connection = await berth.connect(of);
+      await (await sftpSession(connection)).put(name, data);
+    },
+    states: () =>
+      rows(async ({ db }) => {
+        const found = await db.selectFrom('files').select(['path', 'state']).orderBy('path').execute();
+        return found.map(({ path, state }) => `${path.toString()} ${state}`);
+      }),
+    history: () =>
+      rows(async ({ db }) => {
+        const query = db.selectFrom('transfers').select(['event', 'path']).where('path', 'is not', null);
+        return (await query.orderBy('id').execute()).map(({ event, path }) => `${event} ${path}`);
+      }),
+    audit: () =>
+      rows(async ({ db }) => {
+        const found = await db.selectFrom('audit').select(['action', 'key_id']).orderBy('id').execute();
+        return found.map(({ action, key_id }) => `${action} ${key_id}`).filter((text) => text.includes('file'));
+      }),
+    partial: () =>
+      rows(async ({ db }) => {
+        const found = await db.selectFrom('files').select('id').where('state', '=', 'partial').executeTakeFirst();
+        return found?.id ?? '';
+      }),
+    async held() {
+      const { status, stdout, stderr } = await run('list', '--json');
+      if (status !== 0) throw new Error(stderr);
+      return JSON.parse(stdout) as Held[];
+    },
+    listed: async () => (await berth.uploads(directory)).map(({ filename }) => filename),
+    [Symbol.asyncDispose]: () => berth[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,358 @@
+/** Uploads that ClamAV's protocol decides about: nothing is announced before it has been checked. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathsOf } from '../../src/sftp/paths.ts';
+import { webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { sftpSession } from '../support/sftp-session.ts';
+import { type Asked, type CheckPlace, checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
+
+/** Questions that wait until the test answers them. */
+function questions() {
+  const waiting: Asked[] = [];
+  return {
+    decide: (asked: Asked) => void waiting.push(asked),
+    async next(): Promise<Asked> {
+      await until('a file is checked', async () => waiting.length > 0);
+      const [first] = waiting.splice(0, 1);
+      assert.ok(first);
+      return first;
+    },
+    waiting,
+  };
+}
+
+const quarantineOf = ({ berth, directory }: CheckPlace): string[] => {
+  const folder = join(pathsOf(berth.config).quarantine, directory.id);
+  return existsSync(folder) ? readdirSync(folder) : [];
+};
+
+test('a clean file is announced once it has passed, and is nowhere before', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next } = questions();
+  await using clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await at.put('report.csv', 'all is well');
+  const asked = await next();
+  assert.deepEqual(await at.states(), ['report.csv checking']);
+  assert.deepEqual(await at.listed(), []);
+  const [row] = await at.held();
+  const content = await berth.send('GET', `/directories/${directory.id}/uploads/${row?.id}/content`);
+  const byPath = await berth.send('GET', `/directories/${directory.id}/files/report.csv`);
+  assert.deepEqual([content.status, byPath.status], [404, 404]);
+  assert.equal(await berth.storage(directory), 11);
+  assert.deepEqual([row?.filename, row?.state], ['report.csv', 'checking']);
+  assert.equal(berth.receiver.requests.length, 0);
+  const before = new Date().toISOString();
+  asked.answer('stream: OK');
+  const hook = webhookOf(await berth.receiver.next());
+  assert.deepEqual([hook.filename, hook.size_bytes], ['report.csv', 11]);
+  assert.ok(hook.uploaded_at >= before);
+  assert.deepEqual(await at.listed(), ['report.csv']);
+  assert.deepEqual(await at.history(), ['received report.csv', 'uploaded report.csv']);
+  assert.deepEqual(clamd.asked.map(String), ['all is well']);
+  assert.deepEqual(await at.held(), []);
+  const explained = await at.explain();
+  assert.match(explained, /127\.0\.0\.1\s.*received, to be checked report\.csv/);
+  assert.match(explained, /127\.0\.0\.1\s.*uploaded report\.csv/);
+});
+
+test('a rejected file goes to the quarantine, out of its jail, and is never announced', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await at.put('fine', 'fine');
+  await at.put('evil', 'bad bytes');
+  await until('it is rejected', async () => (await at.held())[0]?.state === 'rejected');
+  const [file] = await at.held();
+  assert.deepEqual([file?.filename, file?.reason], ['evil', 'Bad-Signature']);
+  assert.deepEqual(readdirSync(directory.files), ['fine']);
+  assert.deepEqual(quarantineOf(at), [file?.id]);
+  assert.deepEqual(await at.listed(), ['fine']);
+  assert.equal(await berth.storage(directory), 4);
+  assert.ok((await at.history()).includes('rejected evil'));
+  assert.ok(!(await at.history()).includes('uploaded evil'));
+  assert.deepEqual(
+    berth.receiver.requests.map((each) => webhookOf(each).filename),
+    ['fine'],
+  );
+  assert.match(await at.explain(), /rejected evil \(9 bytes\): Bad-Signature/);
+});
+
+test('an operator releases a rejected file: it is back at its path, and announced', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.mkdir('in');
+  await session.put('in/evil', 'bad bytes');
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  // The folder may have gone meanwhile.
+  await session.rmdir('in');
+  const [file] = await at.held();
+  const { status, stdout, stderr } = await at.run('release', file?.id ?? '');
+  assert.deepEqual([status, stdout], [0, `Released in/evil (9 bytes) of ${directory.username}\n`], stderr);
+  const hook = webhookOf(await berth.receiver.next());
+  assert.deepEqual([hook.filename, hook.size_bytes], ['in/evil', 9]);
+  assert.equal(readFileSync(join(directory.files, 'in/evil'), 'utf8'), 'bad bytes');
+  assert.deepEqual([await at.listed(), await at.held(), quarantineOf(at)], [['in/evil'], [], []]);
+  assert.equal(await berth.storage(directory), 9);
+  assert.deepEqual(await at.audit(), ['release-file operator:alice']);
+  const again = await at.run('release', file?.id ?? '');
+  assert.match(again.stderr, /there is no such file/);
+});
+
+test('a release does not replace what has the name by now; a deletion removes file and entry', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await at.put('report', 'bad bytes');
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  await at.put('report', 'good bytes');
+  await berth.receiver.next();
+  const [file] = await at.held();
+  const refused = await at.run('release', file?.id ?? '');
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /Another file has the name report by now/);
+  assert.equal(readFileSync(join(directory.files, 'report'), 'utf8'), 'good bytes');
+  assert.equal((await at.held()).length, 1);
+  const unasked = await at.run('delete', file?.id ?? '');
+  assert.equal(unasked.status, 1);
+  const { status, stdout, stderr } = await at.run('delete', '--yes', file?.id ?? '');
+  assert.deepEqual([status, stdout], [0, `Deleted report (9 bytes) of ${directory.username}\n`], stderr);
+  assert.deepEqual([await at.held(), quarantineOf(at), await at.listed()], [[], [], ['report']]);
+  assert.deepEqual(await at.audit(), ['remove-file operator:alice']);
+});
+
+test('a file that waits for its check can be released, or deleted, too', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  assert.equal(existsSync(socket), false, 'there is no checker');
+  await at.put('one', '1');
+  await at.put('two', '2');
+  await until('both wait', async () => (await at.held()).length === 2);
+  const [one, two] = await at.held();
+  assert.equal((await at.run('release', one?.id ?? '')).status, 0);
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
+  assert.equal((await at.run('delete', '--yes', two?.id ?? '')).status, 0);
+  assert.deepEqual([await at.held(), readdirSync(directory.files)], [[], ['one']]);
+  assert.equal(await berth.storage(directory), 1);
+});
+
+test('a file that is overwritten while it is checked is announced as what it is then, after another check', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next } = questions();
+  await using clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth } = at;
+  await at.put('report', 'first');
+  const first = await next();
+  await at.put('report', 'second, longer');
+  first.answer('stream: OK');
+  const second = await next();
+  assert.equal(berth.receiver.requests.length, 0);
+  second.answer('stream: OK');
+  assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 14);
+  assert.deepEqual(clamd.asked.map(String), ['first', 'second, longer']);
+  assert.equal((await at.history()).filter((text) => text === 'uploaded report').length, 1);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+test('new bytes of the same size and time do not pass by the check of the old ones', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next, waiting } = questions();
+  await using clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('report', 'good');
+  await session.set('report', { atime: 1_700_000_000, mtime: 1_700_000_000 });
+  const first = await next();
+  // The session goes on holding it open: that is no end of an upload.
+  const handle = await session.open('report', 'r+');
+  await session.write(handle, 'evil');
+  await session.set('report', { atime: 1_700_000_000, mtime: 1_700_000_000 });
+  first.answer('stream: OK');
+  for (let answered = 0; answered < 3; answered += 1) {
+    const more = waiting.shift();
+    more?.answer('stream: OK');
+    await until('the answer is heard', async () => (await at.states()).length === 1);
+  }
+  assert.deepEqual(await at.states(), ['report checking']);
+  await session.close(handle);
+  for (;;) {
+    const asked = await next();
+    asked.answer(asked.content.includes('evil') ? 'stream: Evil FOUND' : 'stream: OK');
+    if (asked.content.includes('evil')) break;
+  }
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  assert.equal(berth.receiver.requests.length, 0);
+  assert.ok(clamd.asked.some((content) => content.includes('evil')));
+});
+
+test('a file that is renamed while it is checked is announced under its new name, one that is removed not at all', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next } = questions();
+  await using _clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('old', 'moving');
+  const first = await next();
+  await session.rename('old', 'new');
+  await until('the row follows', async () => (await at.states()).join() === 'new checking');
+  first.answer('stream: OK');
+  (await next()).answer('stream: OK');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'new');
+  assert.deepEqual(await at.history(), ['received old', 'uploaded new']);
+  await session.put('gone', 'going');
+  const second = await next();
+  await session.remove('gone');
+  second.answer('stream: Bad FOUND');
+  await until('its row has gone', async () => (await at.states()).join() === 'new uploaded');
+  assert.deepEqual(quarantineOf(at), []);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+test('what an administrator copies there and what waits under a temporary name are checked, too', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('big.part', 'in parts');
+  await until('it waits', async () => (await at.states()).join() === 'big.part waiting');
+  assert.deepEqual(clamd.asked, []);
+  await session.rename('big.part', 'big');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'big');
+  const outside = join(berth.config.jailDir, 'copied');
+  writeFileSync(outside, 'a bad copy');
+  renameSync(outside, join(directory.files, 'copied'));
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  assert.deepEqual(clamd.asked.map(String), ['in parts', 'a bad copy']);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+test('while there is no checker files wait, and are checked when it is there', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using at = await checkPlace(place);
+  const { berth } = at;
+  await at.put('report', 'patience');
+  await until('it waits', async () => (await at.held()).length === 1);
+  await using clamd = await fakeClamd(socket);
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'report');
+  assert.equal(clamd.asked.length, 1);
+});
+
+test('with BERTH_CHECK_UNAVAILABLE=pass what cannot be checked is announced, and what is found still is not', async () => {
+  const { place, socket } = checkedScratch({ BERTH_CHECK_UNAVAILABLE: 'pass' });
+  using _ = place;
+  await using at = await checkPlace(place);
+  const { berth } = at;
+  await at.put('first', 'a bad one');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'first');
+  await using _clamd = await fakeClamd(socket);
+  await at.put('second', 'a bad one');
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  assert.equal(berth.receiver.requests.length, 1);
+});
+
+for (const [how, misbehave] of Object.entries<(asked: Asked) => void>({
+  hangs: () => undefined,
+  dies: (asked) => void asked.socket.destroy(),
+  'says nonsense': ({ answer }) => answer('it is raining'),
+  'says the stream is too long': ({ answer }) => answer('INSTREAM size limit exceeded. ERROR'),
+})) {
+  test(`a checker that ${how} about one file holds up that one alone, which is tried again`, async () => {
+    const { place, socket } = checkedScratch({ BERTH_CHECK_SECONDS: '2', BERTH_LOG_LEVEL: 'silent' });
+    using _ = place;
+    let isWell = false;
+    await using clamd = await fakeClamd(socket, (asked) => {
+      if (asked.content.includes('odd') && !isWell) misbehave(asked);
+      else asked.answer('stream: OK');
+    });
+    await using at = await checkPlace(place);
+    const { berth } = at;
+    const other = await berth.directory();
+    await at.put('odd', 'an odd one');
+    await at.put('other', 'of another customer', other);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'other');
+    // And those behind it, of the same directory.
+    await at.put('next', 'an even one');
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'next');
+    assert.ok((await at.states()).includes('odd checking'));
+    isWell = true;
+    await berth.stop();
+    await berth.start();
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'odd');
+    assert.equal(clamd.asked.filter((content) => content.includes('odd')).length >= 2, true);
+  });
+}
+
+test('a restart goes on with what was in check, once; without BERTH_CHECK it is announced as it is', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  {
+    await using at = await checkPlace(place);
+    await at.put('one', 'one');
+    await until('it waits', async () => (await at.held()).length === 1);
+    const { berth } = at;
+    await berth.stop();
+    await using clamd = await fakeClamd(socket);
+    await berth.start();
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
+    assert.equal(clamd.asked.length, 1);
+  }
+});
+
+test('a partial file that an operator announces is checked like any other', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  const connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.write(await session.open('evil', 'w'), 'bad half');
+  connection.drop();
+  await until('it is partial', async () => (await at.states()).join() === 'evil partial');
+  const id = await at.partial();
+  const { status, stdout } = await at.command('partial', 'announce', id);
+  assert.deepEqual([status, stdout], [0, `Sent to the check: evil (8 bytes) of ${directory.username}\n`]);
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  assert.equal(berth.receiver.requests.length, 0);
+});
+
+test('files larger than BERTH_CHECK_MAX_MIB are not streamed, and wait', async () => {
+  const { place, socket } = checkedScratch({ BERTH_CHECK_MAX_MIB: '1', BERTH_LOG_LEVEL: 'silent' });
+  using _ = place;
+  await using clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  await at.put('large', Buffer.alloc(1024 * 1024 + 1));
+  await at.put('small', Buffer.alloc(1024 * 1024));
+  assert.equal(webhookOf(await at.berth.receiver.next()).filename, 'small');
+  assert.equal(clamd.asked.length, 1);
+  assert.deepEqual(await at.states(), ['large checking', 'small uploaded']);
+  unlinkSync(join(at.directory.files, 'large'));
+});

@@ -11,6 +11,7 @@ import { USED_API_KEYS } from './accounts/api-keys.ts';
 import { type Background, createBackground } from './background.ts';
 import { noteBoot } from './boot.ts';
 import { keepRejected } from './checks/quarantine.ts';
+import { createReceived, type Received } from './checks/received.ts';
 import { type Checks, type ChecksOptions, placesIn, startChecks } from './checks/start.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
@@ -146,8 +147,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
   const changes = createFileChanges();
   const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
-  let checks: Checks | undefined;
-  const received = (directoryId: string): void => checks?.received(directoryId);
+  const received = createReceived();
   const recording = { dispatcher, keysUsed, changes, received, roundPause, transferLog, uncleanBoot };
   const uploads = parts.adopt(await openUploads(ground, recording), closed);
   const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
@@ -171,8 +171,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   const webhooks = { wake, send };
   const files = nodes?.filesOf(uploads.files) ?? uploads.files;
-  checks = parts.adopt(await openChecks(ground, { dispatcher, files, hands: uploads.hands }), closed);
-  const api = await openApi(ground, { rules, webhooks, files, held: checks.held, changes, checkHealth }, parts, depart);
+  const { hands } = uploads;
+  const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, hands, received }), closed);
+  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth }, parts, depart);
   const sources = {
     reads: database.reads,
     node: config.node,
@@ -223,8 +224,7 @@ interface Recording extends Pick<UploadsOptions, 'roundPause' | 'uncleanBoot'> {
   readonly dispatcher: Dispatcher;
   readonly keysUsed: Pick<LastUsed, 'note'>;
   readonly changes: ReturnType<typeof createFileChanges>;
-  /** Files of that directory are to be checked. */
-  received(directoryId: string): void;
+  readonly received: Received;
 }
 
 function openUploads(
@@ -252,7 +252,7 @@ function openUploads(
       const rows = recorded.map(({ row }) => row);
       metrics.transfers(rows);
       changes.committed(rows);
-      for (const { event, directory_id: id } of rows) if (event === 'received') received(id);
+      received.committed(rows);
       for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
         for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
       }
@@ -262,7 +262,7 @@ function openUploads(
 
 function openChecks(
   ground: Ground,
-  { dispatcher, ...uploads }: Pick<ChecksOptions, 'files' | 'hands'> & { readonly dispatcher: Dispatcher },
+  { dispatcher, ...uploads }: Pick<ChecksOptions, 'files' | 'hands' | 'received'> & { readonly dispatcher: Dispatcher },
 ): Promise<Checks> {
   const { config, paths, metrics, nodes, database } = ground;
   return startChecks({

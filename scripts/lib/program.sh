@@ -31,7 +31,7 @@ stage_node() {
 put_units() {
   local unit
   mkdir -p "$1"/{systemd/system,sysusers.d,tmpfiles.d,sysctl.d}
-  for unit in berth.service berth-sshd.service berth-sessions.service berth-quota.socket berth-quota@.service berth-backup.service berth-backup.timer; do
+  for unit in berth.service berth-sshd.service berth-sessions.service berth-quota.socket berth-quota@.service berth-check.socket berth-check@.service berth-backup.service berth-backup.timer; do
     sed "s|@PREFIX@|$2|g" "$project/packaging/systemd/$unit" | replace_file "$1/systemd/system/$unit"
   done
   replace_file "$1/sysusers.d/berth.conf" <"$project/packaging/systemd/berth.sysusers"

@@ -14,6 +14,7 @@ import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
 import type { HeldFiles } from './held.ts';
 import { createQuarantine, quarantinedOf, tidyQuarantine } from './quarantine.ts';
+import type { Received } from './received.ts';
 import { Rounds, type RoundsOptions } from './rounds.ts';
 
 /** How often the quarantine is tidied, in ms. */
@@ -34,14 +35,13 @@ export interface ChecksOptions {
   readonly transact: Transact;
   readonly hands: Hands;
   readonly files: Pick<DirectoryFiles, 'removeChecking'>;
+  readonly received: Pick<Received, 'follow'>;
   readonly through: RoundsOptions['through'] | undefined;
   readonly observe: RoundsOptions['observe'];
 }
 
 export interface Checks {
   readonly held: HeldFiles;
-  /** Files of that directory have been received. */
-  received(directoryId: string): void;
   close(): Promise<void>;
 }
 
@@ -71,6 +71,7 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
     tidyQuarantine(options, signal),
   );
   await rounds.start();
+  if (settings) options.received.follow((directoryId) => rounds.received(directoryId));
   return {
     held: {
       release: (target, id) =>
@@ -85,7 +86,6 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
         else await files.removeChecking(target, id);
       },
     },
-    received: (directoryId) => rounds.received(directoryId),
     async close() {
       await tidying.close();
       await rounds.close();

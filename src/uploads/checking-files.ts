@@ -6,23 +6,15 @@ import { BerthError } from '../errors.ts';
 /** A literal, so that the index of just these can be used. */
 export const CHECKING = sql.lit('checking' as const);
 
-export async function checkingIfAny(
-  db: Kysely<Tables>,
-  directoryId: string,
-  id: string,
-): Promise<FilesTable | undefined> {
-  return db
+/** @throws {BerthError} `upload_not_found`. */
+export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+  const row = await db
     .selectFrom('files')
     .selectAll()
     .where('id', '=', id)
     .where('directory_id', '=', directoryId)
     .where('state', '=', CHECKING)
     .executeTakeFirst();
-}
-
-/** @throws {BerthError} `upload_not_found`. */
-export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
-  const row = await checkingIfAny(db, directoryId, id);
   if (!row) throw new BerthError('upload_not_found', 'No file of that id is being checked; it may be an upload by now');
   return row;
 }

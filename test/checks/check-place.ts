@@ -9,7 +9,7 @@ import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
 /** What ClamAV and others find in EICAR's test file. Never whole in a source, so that no scanner stops this one. */
-export const EICAR = `X5O!P%@AP[4\\PZX54(P^)7CC)7}$${'EICAR-STANDARD-ANTIVIRUS'}-TEST-FILE!$H+H*`;
+export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS', '-TEST-FILE!$H+H*'].join('');
 
 export interface Asked {
   /** All that was streamed. */

@@ -71,6 +71,8 @@ async function serving(place: Scratch, port: number | 'off', lines: string[] = [
     uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
   };
   const log = createLog('info', { write: (line) => void lines.push(line) });
+  const checked = metrics.check(sources);
+  checked('passed', 0.1);
   const server: MetricsServer = await metrics.serve(sources, { host: '127.0.0.1', port }, log);
   return {
     metrics,

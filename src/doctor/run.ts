@@ -9,6 +9,7 @@ import { errorMessage, OperatorError } from '../errors.ts';
 import { columns } from '../terminal.ts';
 import { checkBackups } from './checks/backups.ts';
 import { checkCertificate } from './checks/certificate.ts';
+import { checkChecks } from './checks/checks.ts';
 import { checkClock } from './checks/clock.ts';
 import { checkDatabase } from './checks/database.ts';
 import { checkDeliveries } from './checks/deliveries.ts';
@@ -49,6 +50,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   certificate: checkCertificate,
   clock: checkClock,
   deliveries: checkDeliveries,
+  checks: checkChecks,
   trial: checkTrial,
   units: checkUnits,
   serve: checkServe,

@@ -151,7 +151,7 @@ export async function confirm(config: Config, clock: Clock): Promise<void> {
   await database.close();
 }
 
-const WEBHOOK = 'webhooks/fileUploaded/post/requestBody/content/application~1json/schema';
+const WEBHOOK = 'components/pathItems/fileUploaded/post/requestBody/content/application~1json/schema';
 
 /** The webhook that a request carried, as openapi.json tells of it. */
 export function webhookOf(request: { readonly body: Buffer }): Webhook {

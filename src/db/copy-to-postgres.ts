@@ -2,10 +2,7 @@
  * Copies an SQLite database into an empty one of PostgreSQL. All of it is one transaction, which compares counts and sums
  * before it commits: after a crash or an error the other database is as empty as it was, or it has everything.
  */
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
-import { from as copyFrom } from 'pg-copy-streams';
 import { errorCode, OperatorError } from '../errors.ts';
 import { type CopiedTable, sumsIn } from './copied-tables.ts';
 import { openPostgres } from './open-postgres.ts';
@@ -36,8 +33,8 @@ export interface Copied extends Disposable {
 const OWN_ROWS = ['clock', 'installation'];
 const NOT_COPIED = ['nodes', 'leftovers', 'unanswered_deletions'];
 
-/** A text with a NUL (its manual, appendix A: character_not_in_repertoire). */
-const NOT_STORABLE = '22021';
+/** A text with a NUL (its manual, appendix A: untranslatable_character). */
+const NOT_STORABLE = '22P05';
 
 /**
  * @returns what was copied. The file stays closed to others until that is disposed of.
@@ -88,19 +85,31 @@ async function tablesOf(client: pg.Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The tables with their columns but the generated ones. */
+/** The tables with their columns but the generated ones; those that others refer to come first. */
 async function tablesFor(client: pg.Client, source: Source, node: string): Promise<CopiedTable[]> {
-  const names = source.tables().filter((name) => !NOT_COPIED.includes(name));
-  const { rows } = await client.query<{ table: string; name: string; type: string }>(
+  const { rows: columns } = await client.query<{ table: string; name: string; type: string }>(
     `select table_name as table, column_name as name, data_type as type from information_schema.columns
      where table_schema = current_schema() and is_generated = 'NEVER' order by ordinal_position`,
   );
-  return names.map((name) => ({
-    name,
-    columns: rows
-      .filter(({ table }) => table === name)
-      .map((column) => (name === 'directories' && column.name === 'node' ? { ...column, value: node } : column)),
-  }));
+  const { rows: references } = await client.query<{ from: string; to: string }>(
+    `select conrelid::regclass::text as from, confrelid::regclass::text as to from pg_constraint
+     where contype = 'f' and connamespace = current_schema()::regnamespace`,
+  );
+  const left = new Set(source.tables().filter((name) => !NOT_COPIED.includes(name)));
+  const tables: CopiedTable[] = [];
+  while (left.size > 0) {
+    const free = [...left].filter((name) => !references.some(({ from, to }) => from === name && left.has(to)));
+    if (free.length === 0) throw new Error(`tables refer to each other in a circle: ${[...left].join(', ')}`);
+    for (const name of free) {
+      left.delete(name);
+      const own = columns.filter(({ table }) => table === name);
+      tables.push({
+        name,
+        columns: own.map((each) => (name === 'directories' && each.name === 'node' ? { ...each, value: node } : each)),
+      });
+    }
+  }
+  return tables;
 }
 
 /**
@@ -137,19 +146,12 @@ interface CopyingAll extends Pick<Copying, 'progress' | 'stop'> {
 async function copyAll({ client, source, tables, rows, progress, stop }: CopyingAll): Promise<void> {
   const names = tables.map(({ name }) => name).join(', ');
   await client.query('begin');
-  // Whoever starts on it now waits for the end.
+  // A berth that starts on it now waits for the end.
   await client.query(`lock table ${names} in access exclusive mode`);
-  for (const setting of ["synchronous_commit = 'on'", "maintenance_work_mem = '128MB'"])
-    await client.query(`set local ${setting}`);
-  const putBack = await takeDown(client, tables);
+  await client.query("set local synchronous_commit = 'on'");
   for (const name of OWN_ROWS) await client.query(`delete from ${name}`);
   for (const table of tables) {
     await copyOne({ client, source, table, rows: rows[table.name] ?? 0, progress, stop });
-  }
-  for (const [what, statement] of putBack) {
-    stop.throwIfAborted();
-    progress(what);
-    await client.query(statement);
   }
   await setIdentities(client, source);
   progress('comparing');
@@ -163,57 +165,22 @@ async function copyAll({ client, source, tables, rows, progress, stop }: Copying
   await client.query('analyze');
 }
 
-/**
- * Removes what would be kept up row by row: indexes and constraints that have one or look into another table.
- * @returns the statements that make them again, with what they make.
- */
-async function takeDown(client: pg.Client, tables: readonly CopiedTable[]): Promise<[string, string][]> {
-  const names = [tables.map(({ name }) => name)];
-  const constraints = await client.query<{ table: string; name: string; definition: string; kind: string }>(
-    `select conrelid::regclass::text as table, conname as name, pg_get_constraintdef(oid) as definition, contype as kind
-     from pg_constraint where contype in ('p', 'u', 'f') and connamespace = current_schema()::regnamespace
-     and conrelid::regclass::text = any($1) order by contype = 'f'`,
-    names,
-  );
-  const indexes = await client.query<{ name: string; definition: string }>(
-    `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
-     where indrelid::regclass::text = any($1) and not exists (select from pg_constraint where conindid = indexrelid)`,
-    names,
-  );
-  for (const { table, name } of constraints.rows.toReversed())
-    await client.query(`alter table ${table} drop constraint ${name}`);
-  for (const { name } of indexes.rows) await client.query(`drop index ${name}`);
-
-  const constrained = constraints.rows.map(
-    ({ table, name, definition, kind }) =>
-      [kind, `index ${name}`, `alter table ${table} add constraint ${name} ${definition}`] as const,
-  );
-  const isForeign = ([kind]: readonly [string, ...unknown[]]): boolean => kind === 'f';
-  return [
-    ...constrained.filter((each) => !isForeign(each)),
-    ...indexes.rows.map(({ name, definition }) => ['i', `index ${name}`, definition] as const),
-    ...constrained.filter(isForeign),
-  ].map(([, what, statement]) => [what, statement]);
-}
-
 interface CopyingOne extends Pick<CopyingAll, 'client' | 'source' | 'progress' | 'stop'> {
   readonly table: CopiedTable;
   readonly rows: number;
 }
 
 async function copyOne({ client, source, table, rows, progress, stop }: CopyingOne): Promise<void> {
+  const columns = table.columns.map(({ name }) => name).join(', ');
+  const insert = `insert into ${table.name} (${columns}) select ${columns} from json_populate_recordset(null::${table.name}, $1)`;
   let done = 0;
-  const pieces = function* (): Generator<Buffer> {
-    for (const piece of source.text(table)) {
-      yield piece.text;
-      done += piece.rows;
+  try {
+    for (const batch of source.batches(table)) {
+      stop.throwIfAborted();
+      await client.query(insert, [batch.json]);
+      done += batch.rows;
       progress(`${table.name}: ${done} of ${rows}`);
     }
-  };
-  const columns = table.columns.map(({ name }) => name).join(', ');
-  const sink = client.query(copyFrom(`copy ${table.name} (${columns}) from stdin`));
-  try {
-    await pipeline(Readable.from(pieces(), { objectMode: true, highWaterMark: 1 }), sink, { signal: stop });
   } catch (error) {
     if (errorCode(error) !== NOT_STORABLE) throw error;
     const found = source.nul(table);

@@ -10,15 +10,15 @@ export interface Source extends Disposable {
   /** The highest key that a table ever gave out, or has. */
   highest(table: string, column: string): number;
   count(table: string): number;
-  /** The rows as PostgreSQL's COPY reads them, in pieces of some 64 KiB. */
-  text(table: CopiedTable): Iterable<{ readonly text: Buffer; readonly rows: number }>;
+  /** The rows as JSON arrays of objects, some 256 KiB each. Bytes are texts as PostgreSQL writes them. */
+  batches(table: CopiedTable): Iterable<{ readonly json: string; readonly rows: number }>;
   sums(table: CopiedTable): Readonly<Record<string, number>>;
   /** A column with a NUL in it, which PostgreSQL cannot store, and the first such row. */
   nul(table: CopiedTable): { readonly column: string; readonly key: string } | undefined;
   installation(): string;
 }
 
-const PIECE = 64 * 1024;
+const BATCH_CHARACTERS = 256 * 1024;
 
 /**
  * Opens it alone: nobody else reads or writes until it is disposed of, so that nothing is changed behind the copy.
@@ -41,19 +41,19 @@ export function openSource(file: string): Source {
   });
   const one = (query: string): unknown => sqlite.prepare(query).pluck().get();
 
-  function* linesOf({ name, columns }: CopiedTable): ReturnType<Source['text']> {
-    const line = columns.map(asCopied).join(" || '\t' || ");
-    let piece = '';
-    let rows = 0;
-    for (const row of sqlite.prepare<[], string>(`select ${line} from ${name}`).pluck().iterate()) {
-      piece += `${row}\n`;
-      rows += 1;
-      if (piece.length < PIECE) continue;
-      yield { text: Buffer.from(piece), rows };
-      piece = '';
-      rows = 0;
+  function* batches({ name, columns }: CopiedTable): ReturnType<Source['batches']> {
+    let batch: string[] = [];
+    let length = 0;
+    for (const row of sqlite.prepare<[], object>(`select ${columns.map(selected).join(', ')} from ${name}`).iterate()) {
+      const json = JSON.stringify(row);
+      batch.push(json);
+      length += json.length;
+      if (length < BATCH_CHARACTERS) continue;
+      yield { json: `[${batch.join()}]`, rows: batch.length };
+      batch = [];
+      length = 0;
     }
-    if (rows > 0) yield { text: Buffer.from(piece), rows };
+    if (batch.length > 0) yield { json: `[${batch.join()}]`, rows: batch.length };
   }
 
   return {
@@ -70,7 +70,7 @@ export function openSource(file: string): Source {
       return Number(one(`select max(coalesce((${given}), 0), coalesce((select max(${column}) from ${table}), 0))`));
     },
     count: (table) => Number(one(`select count(*) from ${table}`)),
-    text: linesOf,
+    batches,
     sums: (table) =>
       sqlite.prepare<[], Record<string, number>>(sumsIn(table, (column) => `checksum(${column})`)).get() ?? {},
     nul({ name, columns }) {
@@ -90,18 +90,8 @@ export function openSource(file: string): Source {
   };
 }
 
-/** PostgreSQL's manual, COPY, "Text Format". */
-function asCopied({ name, type, value }: Column): string {
-  if (value !== undefined) return `'${value}'`;
-  // Of null, hex() makes an empty text.
-  if (type === 'bytea') return `iif(${name} is null, '\\N', '\\\\x' || lower(hex(${name})))`;
-  if (type !== 'text') return `coalesce(${name}, '\\N')`;
-  const escapes = [
-    ['\\', '\\\\'],
-    ['\n', '\\n'],
-    ['\t', '\\t'],
-    ['\r', '\\r'],
-  ] as const;
-  const escaped = escapes.reduce((expression, [from, to]) => `replace(${expression}, '${from}', '${to}')`, name);
-  return `coalesce(${escaped}, '\\N')`;
+function selected({ name, type, value }: Column): string {
+  if (value !== undefined) return `'${value}' as ${name}`;
+  // hex() of null is an empty text.
+  return type === 'bytea' ? `iif(${name} is null, null, '\\x' || lower(hex(${name}))) as ${name}` : name;
 }

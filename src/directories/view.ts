@@ -1,10 +1,9 @@
 /** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
 import { type Kysely, sql } from 'kysely';
-import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import { listed } from '../db/dialect.ts';
+import { type ListPlace, placeInList, unknownPlace } from '../db/list-place.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { ValidationError } from '../errors.ts';
 
 /** What the API shows of a directory (specification, "Resources"); its hash and key never leave the database. */
 const SHOWN = [
@@ -44,7 +43,7 @@ export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
 /** A part of a list: at most `limit` rows, those that come after `after`: the row of that id, or where one stood that may have gone. */
 interface Page {
   readonly limit?: number | undefined;
-  readonly after?: string | { readonly at: Micros; readonly id: string } | undefined;
+  readonly after?: string | ListPlace | undefined;
 }
 
 interface Filter extends Page {
@@ -70,23 +69,7 @@ const byId = compiled<{ accountId: string; id: string }>()((db, p) =>
     .where('deleted_at', 'is', null),
 );
 
-function unknownPlace(): ValidationError {
-  return new ValidationError({ after: ['is invalid'] });
-}
-
 export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
-  /** Where in the list a page begins. A deleted directory will do, for as long as its row is there. */
-  async function positionOf(accountId: string, id: string): Promise<{ at: Micros; id: string }> {
-    const position = await reads
-      .selectFrom('directories')
-      .select(['inserted_at as at', 'id'])
-      .where('id', '=', id)
-      .where('account_id', '=', accountId)
-      .executeTakeFirst();
-    if (!position) throw unknownPlace();
-    return position;
-  }
-
   return {
     byId: (accountId, id) => byId.first(reads, { accountId, id }),
     async list(accountId, { externalId, only, after, limit }) {
@@ -102,7 +85,7 @@ export function directoryQueries(reads: Kysely<Tables>): DirectoryQueries {
       if (limit !== undefined) query = query.limit(limit);
       if (after === undefined) return query.execute();
       if (typeof after === 'string' && only?.has(after) === false) throw unknownPlace();
-      const { at, id } = typeof after === 'string' ? await positionOf(accountId, after) : after;
+      const { at, id } = typeof after === 'string' ? await placeInList(reads, 'directories', accountId, after) : after;
       return query.where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id))).execute();
     },
   };

@@ -4,8 +4,9 @@ import type { Kysely } from 'kysely';
 import type { Micros } from '../clock.ts';
 import { compiled } from '../db/compiled.ts';
 import { pathIs } from '../db/file-paths.ts';
+import { placeInList } from '../db/list-place.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError } from '../errors.ts';
 import { displayName } from './file-path.ts';
 
 export { displayName } from './file-path.ts';
@@ -117,14 +118,7 @@ export async function uploadOf(reads: Kysely<Tables>, directory: string, id: str
   return row;
 }
 
-async function placeOf(reads: Kysely<Tables>, directory: string, id: string): Promise<Place> {
-  const row = await reads
-    .selectFrom('files')
-    .select(['uploaded_at', 'id'])
-    .where('id', '=', id)
-    .where('directory_id', '=', directory)
-    .executeTakeFirst();
-  // An empty page would look like the end of the list.
-  if (!row) throw new ValidationError({ after: ['is invalid'] });
-  return row;
+async function placeOf(reads: Kysely<Tables>, directory: string, upload: string): Promise<Place> {
+  const { at, id } = await placeInList(reads, 'files', directory, upload);
+  return { uploaded_at: at, id };
 }

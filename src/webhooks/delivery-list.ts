@@ -1,8 +1,9 @@
 /** Deliveries as their account sees them: three states, and every attempt with what came of it. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../clock.ts';
+import { type ListPlace, placeInList } from '../db/list-place.ts';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError } from '../errors.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type ShownState = (typeof DELIVERY_STATES)[number];
@@ -14,16 +15,11 @@ export interface Delivery extends Pick<DeliveriesTable, 'id' | 'upload_id' | 'ur
   readonly next_attempt_at: Micros | null;
 }
 
-interface Place {
-  readonly at: Micros;
-  readonly id: string;
-}
-
 export interface DeliveryFilter {
   readonly state?: ShownState | undefined;
   readonly limit: number;
   /** Those that come after a delivery: the one of that id, or where one stood that may have gone. */
-  readonly after?: string | Place | undefined;
+  readonly after?: string | ListPlace | undefined;
 }
 
 /** Each in the words of the index that finds them. */
@@ -76,7 +72,7 @@ async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: De
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');
   if (after === undefined) return query;
-  const { at, id } = typeof after === 'string' ? await placeOf(reads, directoryId, after) : after;
+  const { at, id } = typeof after === 'string' ? await placeInList(reads, 'deliveries', directoryId, after) : after;
   return query
     .where('inserted_at', '<=', at)
     .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)));
@@ -105,16 +101,4 @@ async function attemptsOf(reads: Kysely<Tables>, rows: readonly Row[]) {
     .where('delivery_id', 'in', ids)
     .orderBy('number')
     .execute();
-}
-
-async function placeOf(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Place> {
-  const place = await reads
-    .selectFrom('deliveries')
-    .select(['inserted_at as at', 'id'])
-    .where('id', '=', id)
-    .where('directory_id', '=', directoryId)
-    .executeTakeFirst();
-  // An empty page would look like the end of the list.
-  if (!place) throw new ValidationError({ after: ['is invalid'] });
-  return place;
 }

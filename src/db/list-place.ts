@@ -1,0 +1,37 @@
+/** Where a page of a list begins. Lists are ordered by a time and an id, newest first. */
+import { type Kysely, sql } from 'kysely';
+import type { Micros } from '../clock.ts';
+import { ValidationError } from '../errors.ts';
+import type { Tables } from './schema.ts';
+
+export interface ListPlace {
+  readonly at: Micros;
+  readonly id: string;
+}
+
+const LISTS = {
+  directories: { time: 'inserted_at', owner: 'account_id' },
+  deliveries: { time: 'inserted_at', owner: 'directory_id' },
+  files: { time: 'uploaded_at', owner: 'directory_id' },
+} as const;
+
+/** The place of a row that its owner still has, even if the list no longer shows it. */
+export async function placeInList(
+  reads: Kysely<Tables>,
+  list: keyof typeof LISTS,
+  owner: string,
+  id: string,
+): Promise<ListPlace> {
+  const columns = LISTS[list];
+  const { rows } = await sql<ListPlace>`
+    select ${sql.ref(columns.time)} as at, id from ${sql.table(list)}
+    where id = ${id} and ${sql.ref(columns.owner)} = ${owner}`.execute(reads);
+  const [place] = rows;
+  if (!place) throw unknownPlace();
+  return place;
+}
+
+/** An empty page would look like the end of the list. */
+export function unknownPlace(): ValidationError {
+  return new ValidationError({ after: ['is invalid'] });
+}

@@ -5,8 +5,7 @@
  * Promise: row, history and webhook are of one transaction. A crash leaves the file in check, announced, or rejected: one
  * that was taken out of its directory is put back, or into the quarantine, by the next start (`uploads/transit.ts`).
  */
-import { renameSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Transaction } from 'kysely';
 import { verifyAsker } from '../accounts/asker.ts';
@@ -118,7 +117,7 @@ export function decisions(options: DecisionOptions): Decisions {
       });
     });
     const place = placeOf(of.id, file.id);
-    await mkdir(dirname(place), { recursive: true, mode: 0o700 });
+    mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
     renameSync(taken, place);
     if (history) hands.recorded([history]);
   }

@@ -1,5 +1,7 @@
 /** A berth whose uploads are checked, with a checker that does as it is told. */
 import { once } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { openDatabase } from '../../src/db/open.ts';
@@ -50,6 +52,7 @@ export async function fakeClamd(path: string, decide?: (asked: Asked) => void) {
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
+      rmSync(path, { force: true });
     },
   };
 }
@@ -66,12 +69,15 @@ function contentOf(received: Buffer): Buffer | undefined {
   return undefined;
 }
 
-let places = 0;
+/** A free path for a checker's socket. */
+export function checkSocket(): string {
+  mkdirSync(ROOT, { recursive: true });
+  return join(ROOT, `clamd-${randomUUID()}`);
+}
 
 /** A place whose berth has its checks made at that socket. */
 export function checkedScratch(more: Record<string, string> = {}): { place: Scratch; socket: string } {
-  places += 1;
-  const socket = join(ROOT, `clamd-${process.pid}-${places}`);
+  const socket = checkSocket();
   return { place: scratch({ BERTH_CHECK: `clamd:${socket}`, ...more }), socket };
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -32,6 +32,7 @@ async function clamd(place: Scratch, socket: string): Promise<ChildProcess & Asy
   return Object.assign(child, {
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
+      rmSync(socket, { force: true });
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     },
   });

@@ -11,6 +11,9 @@ import { openDatabase } from '../../src/db/open.ts';
 import { updateAccess } from '../../src/directories/access.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
 import { createDirectory } from '../../src/directories/create.ts';
+import type { Transaction } from 'kysely';
+import type { FilesTable, Tables } from '../../src/db/schema.ts';
+import { liveDirectory } from '../../src/directories/target.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import type { Fields } from '../../src/directories/fields.ts';
 import { hostedById } from '../../src/directories/host.ts';
@@ -95,6 +98,67 @@ async function filesByApi() {
     recorded: () => undefined,
   });
   return { files, close };
+}
+
+/** What decides about the only file of the directory, which is in check. */
+async function checks() {
+  const { decisions } = await import('../../src/checks/decisions.ts');
+  const { createQuarantine, quarantinedOf } = await import('../../src/checks/quarantine.ts');
+  const { placesIn } = await import('../../src/checks/start.ts');
+  const { currentTag } = await import('../../src/uploads/content.ts');
+  const { Durable } = await import('../../src/uploads/disk/durable.ts');
+  const { createTransit } = await import('../../src/uploads/transit.ts');
+  const clock = systemClock();
+  const options = {
+    database,
+    clock,
+    node: config.node,
+    transact: async <T>(work: (tx: Transaction<Tables>) => Promise<{ value: T }>) =>
+      (await database.db.transaction().execute(work)).value,
+    hands: {
+      filesRoot,
+      transit: createTransit(paths.transit),
+      durable: new Durable({ isOn: true }),
+      caughtUp: async () => undefined,
+      isHeld: async () => false,
+      isHeldNow: () => false,
+      missing: () => undefined,
+      recorded: () => undefined,
+    },
+    placeOf: placesIn(paths.quarantine),
+  };
+  const decided = decisions(options);
+  const quarantine = createQuarantine({ ...options, decisions: decided, released: () => undefined });
+  const place = await liveDirectory(database.reads, target());
+  const files = database.reads.selectFrom('files').selectAll().where('directory_id', '=', directory);
+  const row = async () => files.executeTakeFirstOrThrow();
+  const rejected = async () => {
+    const found = await database.reads
+      .selectFrom('quarantine')
+      .select('id')
+      .where('directory_id', '=', directory)
+      .executeTakeFirst();
+    return found && quarantinedOf(database.reads, directory, found.id);
+  };
+  const tagOf = ({ path }: FilesTable): string => currentTag(filesRoot(place.sftp_username), path) ?? '';
+  return {
+    async pass() {
+      const file = await row();
+      dieAfter(Number(step));
+      await decided.pass(place, file.id, tagOf(file));
+    },
+    async reject(steps = Number(step)) {
+      const file = await row();
+      dieAfter(steps);
+      await decided.reject(place, file, tagOf(file), 'Bad-Signature');
+    },
+    async decideOnRejected(change: 'release' | 'remove') {
+      if ((await files.execute()).length > 0) await this.reject(Infinity);
+      const file = await rejected();
+      dieAfter(Number(step));
+      if (file) await quarantine[change]({ accountId: account, id: directory }, file);
+    },
+  };
 }
 
 async function onlyFile(): Promise<string> {
@@ -281,6 +345,10 @@ const operations: Record<string, () => Promise<void>> = {
     await files.removePartial(target(), id);
     await close();
   },
+  pass: async () => (await checks()).pass(),
+  reject: async () => (await checks()).reject(),
+  release: async () => (await checks()).decideOnRejected('release'),
+  'delete rejected': async () => (await checks()).decideOnRejected('remove'),
 };
 
 await operations[operation]?.();

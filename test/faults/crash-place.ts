@@ -58,6 +58,8 @@ export interface CrashPlace extends AsyncDisposable {
   row(id: string): Promise<DirectoriesTable | undefined>;
   /** Puts a webhook of that directory into the outbox. */
   enqueue(directory: DirectoriesTable): Promise<void>;
+  /** Does the operation in a process that lives on. */
+  run(operation: string, directory: DirectoriesTable): Promise<void>;
   /** Records `report.csv` in a process that lives on. */
   record(directory: DirectoriesTable): Promise<void>;
 }
@@ -73,9 +75,13 @@ export interface DeathOptions {
   readonly after?: (directory: DirectoriesTable) => Promise<void>;
 }
 
-export async function crashPlace(webhookUrl: string | null = null): Promise<CrashPlace> {
+/** @param settings of the berth, beside those of the place. */
+export async function crashPlace(
+  webhookUrl: string | null = null,
+  settings: Record<string, string> = {},
+): Promise<CrashPlace> {
   await using parts = new AsyncDisposableStack();
-  const place = parts.use(scratch({ BERTH_WEBHOOK_ALLOW: '127.0.0.0/8', BERTH_LOG_LEVEL: 'silent' }));
+  const place = parts.use(scratch({ BERTH_WEBHOOK_ALLOW: '127.0.0.0/8', BERTH_LOG_LEVEL: 'silent', ...settings }));
   const { config } = place;
   const paths = pathsOf(config);
   mkdirSync(config.stateDir, { recursive: true });
@@ -173,6 +179,9 @@ export async function crashPlace(webhookUrl: string | null = null): Promise<Cras
       const now = clock.now();
       const event = { directory, uploadId: null, filename: 'f', sizeBytes: 1, uploadedAt: now };
       await database.db.transaction().execute((tx) => enqueue(tx, event));
+    },
+    async run(operation, { id }) {
+      await run(operation, Infinity, { account: account.id, directory: id, key: '' });
     },
     async record({ id }) {
       await run('record', Infinity, { account: account.id, directory: id, key: '' });

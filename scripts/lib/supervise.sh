@@ -6,7 +6,7 @@ supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
   local log=$BERTH_RUNTIME_DIR/sshd-log/socket
-  rm -f "$BERTH_RUNTIME_DIR"/{sshd-log,sshd,serve}.pid "$log"
+  rm -f "$BERTH_RUNTIME_DIR"/{sshd-log,sshd,check,serve}.pid "$log"
   trap 'end_all; exit 0' INT TERM
   trap end_all EXIT
   keep sshd-log "$project/scripts/lib/sshd-log"
@@ -21,6 +21,8 @@ supervise() {
     [[ -z $(listening_inode "$BERTH_SFTP_PORT") ]] || break
     pause 0.1
   done
+  # Uploads are checked by a program: berth.service has berth-check.socket for that.
+  [[ ${BERTH_CHECK:-} != exec:* ]] || keep check "$project/scripts/lib/check" --listen "$BERTH_RUNTIME_DIR/check"
   keep_serve
   [[ ${1:-} != --watch ]] || restart_on_change
 }

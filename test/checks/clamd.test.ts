@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { createLog } from '../../src/log.ts';
+import { startService } from '../../src/service.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
@@ -310,19 +312,44 @@ for (const [how, misbehave] of Object.entries<(asked: Asked) => void>({
   });
 }
 
-test('a restart goes on with what was in check, once; without BERTH_CHECK it is announced as it is', async () => {
+test('a restart goes on with what was in check, once', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
+  await using at = await checkPlace(place);
+  await at.put('one', 'one');
+  await until('it waits', async () => (await at.held()).length === 1);
+  const { berth } = at;
+  await berth.stop();
+  await using clamd = await fakeClamd(socket);
+  await berth.start();
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
+  assert.equal(clamd.asked.length, 1);
+});
+
+test('when BERTH_CHECK is removed, what was in check is announced at the next start, and rejected files can be released', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using at = await checkPlace(place);
+  const { berth } = at;
   {
-    await using at = await checkPlace(place);
-    await at.put('one', 'one');
-    await until('it waits', async () => (await at.held()).length === 1);
-    const { berth } = at;
-    await berth.stop();
-    await using clamd = await fakeClamd(socket);
-    await berth.start();
+    await using _clamd = await fakeClamd(socket);
+    await at.put('evil', 'bad');
+    await until('it is rejected', async () => quarantineOf(at).length === 1);
+  }
+  await at.put('one', 'one');
+  await until('it waits', async () => (await at.held()).length === 2);
+  await berth.stop();
+  const service = await startService({ ...berth.config, check: undefined }, { log: createLog('error') });
+  try {
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
-    assert.equal(clamd.asked.length, 1);
+    await at.put('two', 'two');
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'two');
+    const [evil] = await at.held();
+    assert.equal((await at.run('release', evil?.id ?? '')).status, 0);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'evil');
+    assert.deepEqual(await at.states(), ['evil uploaded', 'one uploaded', 'two uploaded']);
+  } finally {
+    await service.close();
   }
 });
 

@@ -98,7 +98,7 @@ test('schemathesis finds nothing that openapi.json does not tell of', { timeout:
   const options = {
     url: api,
     'tls-verify': berth.config.tls.cert,
-    seed: '11',
+    seed: process.env['SEED'] ?? '11',
     'max-examples': String(EXAMPLES),
     'generation-database': 'none',
     'suppress-health-check': 'all',

@@ -28,7 +28,7 @@ type event struct {
 	DirectoryID string `json:"directory_id"`
 	Filename    string `json:"filename"`
 	SizeBytes   int64  `json:"size_bytes"`
-	// A test tells of a file that is not there.
+	// There is no file behind a test.
 	Test bool `json:"test"`
 }
 
@@ -59,7 +59,7 @@ func main() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		// What the body says counts only when the signature fits that directory's secret.
+		// The directory in the body can be trusted only after the signature has been verified with its secret.
 		var job event
 		isRead := json.Unmarshal(body, &job) == nil
 		secret := cmp.Or(secrets[job.DirectoryID], shared)
@@ -68,7 +68,7 @@ func main() {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		// berth waits for 5 s, and repeats what was not answered by then.
+		// berth waits for 5 s, and then repeats the webhook.
 		w.WriteHeader(http.StatusNoContent)
 		if _, isKnown := taken.LoadOrStore(r.Header.Get("Webhook-Id"), true); !isKnown && !job.Test {
 			jobs <- job

@@ -20,7 +20,7 @@ if ($shared === null && $secrets === []) {
 // Over the raw body: JSON that was parsed and written again has other bytes.
 $body = (string) file_get_contents('php://input', length: LARGEST);
 $id = $_SERVER['HTTP_WEBHOOK_ID'] ?? '';
-// What the body says counts only when the signature fits that directory's secret.
+// The directory in the body can be trusted only after the signature has been verified with its secret.
 $event = json_decode($body, true);
 $directory = is_array($event) ? ($event['directory_id'] ?? '') : '';
 $secret = (is_string($directory) ? ($secrets[$directory] ?? null) : null) ?? $shared;
@@ -29,9 +29,9 @@ if (!is_array($event) || $secret === null || !isSigned($body, $id, signingKey($s
     exit;
 }
 $isNew = take($id);
-// berth waits for 5 s, and repeats what was not answered by then.
+// berth waits for 5 s, and then repeats the webhook.
 answer(204);
-// A test tells of a file that is not there.
+// There is no file behind a test.
 if ($isNew && !($event['test'] ?? false)) {
     work($event);
 }
@@ -70,7 +70,7 @@ function take(string $id): bool
     if (@fopen($file, 'x') !== false) {
         return true;
     }
-    // Any other failure is none of the webhook's: let berth repeat it.
+    // The folder cannot be written to: fail, so that berth repeats the webhook.
     file_exists($file) || throw new RuntimeException("cannot write to $folder");
     return false;
 }

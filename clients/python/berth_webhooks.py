@@ -40,7 +40,7 @@ def verify_webhook(raw_body: bytes, headers, secret, tolerance: float = 300) -> 
 
 
 def _secret_for(raw_body: bytes, secret) -> str:
-    """What the body says counts only when the signature fits that directory's secret."""
+    """The directory in the body can be trusted only after the signature has been verified with its secret."""
     if not callable(secret):
         return secret
     try:

@@ -45,9 +45,9 @@ class Receiver(BaseHTTPRequestHandler):
         with lock:
             is_new = self.headers["webhook-id"] not in taken
             taken.add(self.headers["webhook-id"])
-        # berth waits for 5 s, and repeats what was not answered by then.
+        # berth waits for 5 s, and then repeats the webhook.
         self.answer(204)
-        # A test tells of a file that is not there.
+        # There is no file behind a test.
         if is_new and not event.get("test"):
             jobs.put(event)
 

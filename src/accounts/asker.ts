@@ -1,5 +1,5 @@
 /**
- * Who asks for a change, and whether that still holds when the change is made.
+ * Checks that the key or user behind a request may still make a change, at the moment when it is made.
  *
  * A request is let in when its headers arrive; its body may come much later. So each rule verifies the asker again, in the
  * transaction that changes something and with the rows locked: a key that was revoked meanwhile, or a user who was demoted,

@@ -40,7 +40,7 @@ export const HEALTH: Described = {
   },
 };
 
-/** 200 or 503. What is wrong goes to the log, once, not to whoever asks. */
+/** 200 or 503. The reason goes to the log, once, and never into the answer. */
 export function health(check: HealthCheck, log: Log) {
   let known = '';
   return async (c: Context<ApiEnv>): Promise<Response> => {

@@ -28,7 +28,7 @@ export async function* receivedBytes(incoming: IncomingMessage): AsyncGenerator<
     throw incomplete(error);
   } finally {
     clearTimeout(timer);
-    // Whoever stops before the end leaves the rest to be drained.
+    // A reader that stops early leaves the remaining bytes to be drained.
     await chunks.return?.();
   }
   if (!incoming.complete) throw incomplete();

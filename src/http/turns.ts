@@ -1,7 +1,7 @@
 /**
  * Answers that take long, lists and files, go out a few at a time per account, so that clients that do not read hold
- * few of them in memory or open, not as many as the account may ask for. Whoever asked last is next: behind many that do
- * not read, one that does waits for only one.
+ * few of them in memory or open, not as many as the account may ask for. The newest request goes first, so a client that
+ * reads waits for only one of those that do not.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

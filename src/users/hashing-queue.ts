@@ -3,7 +3,7 @@
  *
  * Promises: a flood from anywhere does not keep out those who come from a network that they have signed in from before, who
  * have places of their own and go first. Strangers take turns by network, so that one with many addresses gets as much as
- * one with a single address; when all places are taken, the oldest request of whoever has most of them is dropped.
+ * one with a single address; when all places are taken, the oldest request of the network with the most is dropped.
  */
 import { LRUCache } from 'lru-cache';
 import { BerthError } from '../errors.ts';

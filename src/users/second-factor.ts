@@ -52,7 +52,7 @@ export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>,
 }
 
 /**
- * Makes sure that whoever sets up a second factor has more than a session, which may have been stolen.
+ * Makes sure that a second factor is not set up with a session alone, which may have been stolen.
  * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without one.
  */
 export async function confirmOwner(deps: SecondFactorDependencies, user: SignedIn, password: string): Promise<void> {

@@ -1,8 +1,8 @@
 /**
  * Signing in with email and password.
  *
- * An email may belong to users of several accounts. Whoever knows the password of more than one is asked which account it
- * is to be, and is offered those alone.
+ * An email may belong to users of several accounts. If a password fits more than one of them, the page asks which
+ * account to open, and offers only those.
  *
  * Promises: an unknown user, one without a password, a disabled one and a wrong password get the same answer after the
  * same work, however many accounts the email belongs to. Attempts are limited by network, and by user and network: so

@@ -8,7 +8,7 @@
  *     └──────ripen───────┴────ripen───▶ failed                         the lease ended: its process died
  *
  * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
- * never more than four. The lease is the pair of delivery and attempt number, so whoever has lost it changes nothing.
+ * never more than four. The lease is the pair of delivery and attempt number, so a process that has lost it changes nothing.
  *
  * Each claim reads URL and secrets from the directory, or from its account where it has no URL of its own. A delivery whose directory has got another destination meanwhile is
  * not claimed but moved into that one's line.

@@ -41,6 +41,37 @@ test('the URL is set, refused in words and removed, as by the API', async () => 
   assert.equal((await place.audit()).length, 3);
 });
 
+test('with the account’s URL alone a test can be sent, and webhooks be turned off for the directory', async () => {
+  await using place = await dashboardPlace();
+  const { berth, member, path } = place;
+  const overview = path.replace(/\/webhook$/, '');
+  await place.setUrl(null);
+  const none = await member.get(path);
+  assert.doesNotMatch(none.text, /Send test/);
+  assert.match((await member.get(overview)).text, /None yet\./);
+
+  await berth.send('PUT', '/webhook', { json: { url: berth.receiver.url } });
+  const shared = await member.get(path);
+  assert.match(textOf(shared.text), /Webhooks go to the account’s URL, http:\/\/127\.0\.0\.1:\d+\/hook/);
+  assert.match(shared.text, /Send test/);
+  assert.doesNotMatch((await member.get(overview)).text, /None yet\./);
+  await member.post(`${path}/test`);
+  assert.match(String((await berth.receiver.next()).body), /"test":true/);
+  await place.addDelivery({ state: 'failed' });
+  assert.match(textOf((await member.get(path)).text), /Webhooks are failing\./);
+  assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /Acme/);
+
+  const off = await member.submit(`${path}/off`);
+  assert.match(textOf(off.text), /Webhooks are off for this directory\./);
+  assert.doesNotMatch(off.text, /Send test|Turn webhooks off|Webhooks are failing/);
+  assert.match(textOf((await member.get('/dashboard/failing-webhooks')).text), /No webhook is failing/);
+  const on = await member.submit(`${path}/account`);
+  assert.match(textOf(on.text), /This directory uses the account’s webhook again\./);
+  assert.match(on.text, /Send test/);
+  const changes = (await place.audit()).map((row) => row.changes).filter((text) => text.includes('uses_account'));
+  assert.equal(changes.length, 2);
+});
+
 test('the secret is shown when it is asked for, once, in no address, and the audit says to whom', async () => {
   await using place = await dashboardPlace();
   const { member, path, directory } = place;

@@ -1228,8 +1228,8 @@ export interface components {
              *     | `webhook-id` | The delivery: the same at each of its attempts. |
              *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
              *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
-             *     | `webhook-upload-id` | The upload that it is about: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; `upload_id` of the delivery says the same. |
-             *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: whoever has a request can send it again. |
+             *     | `webhook-upload-id` | The id of the upload: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; the delivery has the same `upload_id`. |
+             *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: an attacker who has one request can send it again. |
              */
             post: operations["fileUploaded"];
             delete?: never;
@@ -3770,7 +3770,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

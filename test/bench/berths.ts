@@ -79,3 +79,10 @@ async function startBerth(tree: Tree): Promise<Berth> {
 export function memoryOf(pid: number): number {
   return Number(/^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
 }
+
+/** Seconds of processor time that a process and its threads have used, its children not counted (proc_pid_stat(5), 14 and 15). */
+export function processorSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}

@@ -6,7 +6,7 @@ import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
-import { type Berth, memoryOf, startBerths } from './berths.ts';
+import { type Berth, memoryOf, processorSeconds, startBerths } from './berths.ts';
 import { type Bench, figures, inTurns } from './harness.ts';
 
 const SESSIONS = 4;
@@ -29,20 +29,23 @@ export const smallUploads: Bench = {
     const after = berths.all.map(({ pid }) => [memoryOf(pid)]);
     const total = (SESSIONS * each).toLocaleString('en');
     const all = (SESSIONS * each * rounds).toLocaleString('en');
-    const of = (value: 'rate' | 'last'): number[][] => results.map((values) => values.map((one) => one[value]));
+    const of = (value: 'rate' | 'last' | 'processor'): number[][] =>
+      results.map((values) => values.map((one) => one[value]));
     return [
       ...figures(`${total} uploads of 1 KiB in four sessions`, '/s', { least: 2300 }, trees, of('rate')),
       ...figures('… from the first open to the last webhook', 's', { most: 2.5 }, trees, of('last')),
+      ...figures('… processor time of serve per upload with its webhook', 'ms', { most: 1 }, trees, of('processor')),
       ...figures('memory (PSS) of serve, idle', 'MiB', { most: 110 }, trees, idle),
       ...figures(`… after ${all} uploads with webhooks`, 'MiB', { most: 200 }, trees, after),
     ];
   },
 };
 
-async function upload({ config, directory }: Berth, place: Scratch, each: number) {
+async function upload({ config, directory, pid }: Berth, place: Scratch, each: number) {
   await using hook = await receiver();
   const { sftp_username: username, sftp_password: password } = await directory({ webhook_url: hook.url });
   const login = { port: config.sftp.port, username, password };
+  const before = processorSeconds(pid);
   const sessions = Array.from({ length: SESSIONS }, async (_, number) => {
     const [began, ended] = [join(place.dir, `began-${number}`), join(place.dir, `ended-${number}`)];
     const { code, output } = await sftp(place.dir, login, [
@@ -63,5 +66,6 @@ async function upload({ config, directory }: Berth, place: Scratch, each: number
   const began = Math.min(...times.map((time) => time.began));
   const seconds = (Math.max(...times.map((time) => time.ended)) - began) / 1000;
   const last = (performance.timeOrigin + (hook.requests.at(-1)?.at ?? Number.NaN) - began) / 1000;
-  return { rate: count / seconds, last };
+  const processor = ((processorSeconds(pid) - before) * 1000) / count;
+  return { rate: count / seconds, last, processor };
 }

@@ -2,13 +2,12 @@
  * A start with 100,000 directories and 1,000,000 files: when the API answers, when everything is covered, and memory. What
  * each directory and each file costs follows from two starts more: one of an empty berth, one before there are files.
  */
-import { readFileSync } from 'node:fs';
 import type { Config } from '../../src/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
-import { memoryOf } from './berths.ts';
+import { memoryOf, processorSeconds } from './berths.ts';
 import { fill, fillFiles, tellSlowStatements } from './filled.ts';
 import { type Bench, figure, percentile, short } from './harness.ts';
 import { firstAccount, fixedConfig } from './served.ts';
@@ -44,7 +43,7 @@ export const start: Bench = {
       600,
     );
     const covered = (performance.now() - began) / 1000;
-    const busy = processorTime(serve.pid);
+    const busy = processorSeconds(serve.pid);
     const memory = memoryOf(serve.pid);
     const costs = `${cost(withoutFiles - empty, directories)} a directory, ${cost(memory - withoutFiles, directories * filesEach)} a file`;
     const what = `start with ${directories.toLocaleString('en')} directories and ${(directories * filesEach).toLocaleString('en')} files`;
@@ -78,11 +77,4 @@ async function memoryAfterStart(config: Config, environment: Record<string, stri
   const isCovered = (): boolean => serve.output().includes('every directory is watched or covered by scans');
   await until('everything is covered', isCovered, 600);
   return memoryOf(serve.pid);
-}
-
-/** Seconds of processor time that a process has used, its own children not counted (proc_pid_stat(5), 14 and 15). */
-function processorTime(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -13,6 +13,7 @@ import { isBelow } from './tracked-files.ts';
 /** An operation on its way into the database. */
 export interface Task {
   readonly operation: Operation;
+  readonly paths: readonly FilePath[];
   /** Waits for the log, the disk or the kernel, or is in the transaction that is under way. */
   isBusy: boolean;
   /** What is on the disk for certain: null for nothing. */
@@ -47,12 +48,16 @@ export interface Look {
 }
 
 export class Agenda {
-  #tasks: Task[] = [];
+  readonly #tasks = new Set<Task>();
+  /** What the tasks are about. */
+  readonly #inUse = new PathSet();
   readonly #looks = new Map<FilePath, Look>();
 
   add(operation: Operation): Task {
-    const task = { operation, isBusy: false, after: '', tries: 0 };
-    this.#tasks.push(task);
+    const task = { operation, paths: pathsOf(operation), isBusy: false, after: '', tries: 0 };
+    this.#tasks.add(task);
+    if (operation.kind === 'end') this.#inUse.addAll();
+    else this.#inUse.add(task.paths);
     return task;
   }
 
@@ -84,17 +89,25 @@ export class Agenda {
   takeTasks(limit: number): Task[] {
     const waiting = new PathSet();
     const taken: Task[] = [];
+    /** Those that wait and are not in the set yet: most operations touch no other, and need none. */
+    let unlisted: Task[] = [];
+    let isAnyWaiting = false;
     for (const task of this.#tasks) {
       if (taken.length >= limit) break;
-      const { operation, isBusy } = task;
+      const { operation, isBusy, paths } = task;
       if (operation.kind === 'end') {
-        if (isBusy || !waiting.isEmpty) break;
+        if (isBusy || isAnyWaiting) break;
         taken.push(task);
         continue;
       }
-      const paths = pathsOf(operation);
-      if (isBusy || waiting.touches(paths)) waiting.add(paths);
-      else taken.push(task);
+      if (!isBusy && isAnyWaiting && this.#inUse.touchesOthers(paths)) {
+        for (const each of unlisted) waiting.add(each.paths);
+        unlisted = [];
+      }
+      if (isBusy || waiting.touches(paths)) {
+        unlisted.push(task);
+        isAnyWaiting = true;
+      } else taken.push(task);
     }
     for (const task of taken) task.isBusy = true;
     return taken;
@@ -104,10 +117,9 @@ export class Agenda {
   takeLooks(limit: number, now: number): Look[] {
     const taken: Look[] = [];
     if (this.#looks.size === 0 || limit <= 0) return taken;
-    const inUse = this.#pathsInUse();
     for (const look of this.#looks.values()) {
       if (taken.length >= limit) break;
-      if (look.isBusy || look.due > now || inUse.touches([look.path])) continue;
+      if (look.isBusy || look.due > now || this.#inUse.touches([look.path])) continue;
       look.isBusy = true;
       taken.push(look);
     }
@@ -116,8 +128,9 @@ export class Agenda {
 
   /** The operation has been applied. */
   done(task: Task): void {
-    const at = this.#tasks.indexOf(task);
-    if (at >= 0) this.#tasks.splice(at, 1);
+    if (!this.#tasks.delete(task)) return;
+    if (task.operation.kind === 'end') this.#inUse.removeAll();
+    else this.#inUse.remove(task.paths);
   }
 
   /** The look is settled; asked for again meanwhile, it is due at once. */
@@ -127,7 +140,7 @@ export class Agenda {
   }
 
   get operations(): number {
-    return this.#tasks.length;
+    return this.#tasks.size;
   }
 
   get looks(): number {
@@ -144,26 +157,15 @@ export class Agenda {
   /** When the next look can be taken; undefined when none can before an operation has been applied. */
   nextLook(): number | undefined {
     let next: number | undefined;
-    if (this.#looks.size === 0) return next;
-    const inUse = this.#pathsInUse();
     for (const { due, isBusy, path } of this.#looks.values()) {
-      if (!isBusy && (next === undefined || due < next) && !inUse.touches([path])) next = due;
+      if (!isBusy && (next === undefined || due < next) && !this.#inUse.touches([path])) next = due;
     }
     return next;
-  }
-
-  #pathsInUse(): PathSet {
-    const inUse = new PathSet();
-    for (const { operation } of this.#tasks) {
-      if (operation.kind === 'end') inUse.addAll();
-      else inUse.add(pathsOf(operation));
-    }
-    return inUse;
   }
 }
 
 /** The paths of an operation other than an end, which touches all. */
-export function pathsOf(operation: Operation): readonly FilePath[] {
+function pathsOf(operation: Operation): readonly FilePath[] {
   switch (operation.kind) {
     case 'move':
       return [operation.from, operation.to];

@@ -136,12 +136,10 @@ export class Recorder {
   /** Lines that have not been read, operations and due looks of one directory, or of all. */
   pending(directoryId?: string): number {
     const now = this.#options.world.monotonic();
-    let sum = 0;
-    for (const { jail, agenda, story } of this.#works.values()) {
-      if (directoryId !== undefined && jail.id !== directoryId) continue;
-      sum += story.waiting + agenda.operations + agenda.dueLooks(now);
-    }
-    return sum;
+    const pendingOf = ({ agenda, story }: Work): number => story.waiting + agenda.operations + agenda.dueLooks(now);
+    if (directoryId === undefined) return this.#works.values().reduce((sum, work) => sum + pendingOf(work), 0);
+    const work = this.#works.get(directoryId);
+    return work ? pendingOf(work) : 0;
   }
 
   /** Whether all that the log has told of a directory has been applied, but for handles that are still open. */

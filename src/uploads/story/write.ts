@@ -6,11 +6,12 @@ import type { Tables } from '../../db/schema.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import { errorCode } from '../../errors.ts';
 import type { Enqueued } from '../../webhooks/dispatcher.ts';
+import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { FileRow } from '../record/files.ts';
 import { type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
-import { type Look, pathsOf, type Task } from './agenda.ts';
+import type { Look, Task } from './agenda.ts';
 import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './directory.ts';
 import { lookAt, type LookOutcome } from './look.ts';
@@ -67,7 +68,7 @@ export async function write<W extends { readonly jail: Jail }>(
   const { node, repeating, worldOf, requestsOf, found } = options;
   const applied: Applied<W>[] = [];
   const history: HistoryRow[] = [];
-  const destinations: string[] = [];
+  const uploads: UploadEvent[] = [];
   for (const each of taken) {
     const row = await live.first(tx, { id: each.work.jail.id, node });
     if (!row) {
@@ -82,12 +83,12 @@ export async function write<W extends { readonly jail: Jail }>(
     const { matched: endings, found: rows } = directory;
     if (endings.length + rows.length > 0) afterwards.push(() => found(row.id, { endings, rows }));
     history.push(...directory.history);
-    destinations.push(...directory.destinations);
+    uploads.push(...directory.uploads);
   }
   history.push(...(await noteRows(tx, notes, repeating)));
   const transfers = history.map(({ row }) => row);
   await insertTransfers(tx, transfers);
-  return { value: { applied, history }, destinations };
+  return { value: { applied, history }, destinations: await enqueue(tx, ...uploads) };
 }
 
 /** The directory has been deleted, or moved to another node, and nothing in it matters any more. */
@@ -110,9 +111,8 @@ async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryIn
   const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
   for (const task of tasks) {
-    const { operation } = task;
+    const { operation, paths } = task;
     const isEnd = operation.kind === 'end';
-    const paths = pathsOf(operation);
     const isHeld = isEnd ? !held.isEmpty : held.touches(paths);
     const outcome = isHeld ? 'hold' : await apply(task, directory);
     if (outcome !== 'done') {

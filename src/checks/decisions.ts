@@ -26,6 +26,7 @@ import { type HistoryRow, historyRow } from '../uploads/record/history.ts';
 import { takingOut } from '../uploads/removal.ts';
 import type { Hands } from '../uploads/start.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
+import { enqueue } from '../webhooks/outbox.ts';
 
 export interface DecisionOptions {
   readonly clock: Clock;
@@ -78,14 +79,14 @@ export function decisions(options: DecisionOptions): Decisions {
       const files = new Files(tx, directory.id);
       const path = pathOf(row.path);
       const upload = { path, at, bytes: row.size_bytes, ...(await whoSent(tx, row)) };
-      const { history: entry, destinations } = await announceUpload({ tx, directory, files }, upload, row.id);
+      const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
       await files.update(row, { state: 'uploaded', uploaded_at: at });
       await files.flush();
       await insertTransfers(tx, [entry.row]);
       await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
       const file = { from: displayName(path), to: displayName(path) };
       if (asker) await insertAudit(tx, asker, { action: 'release-file', at, directory, details: { file } });
-      return { value: entry, destinations };
+      return { value: entry, destinations: await enqueue(tx, ...uploads) };
     });
     hands.recorded([history]);
   }

@@ -9,7 +9,7 @@
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../clock.ts';
-import { compiled } from '../db/compiled.ts';
+import { compiled, compiledInsert } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { EventsTable, Tables } from '../db/schema.ts';
 import { BerthError, ValidationError } from '../errors.ts';
@@ -24,16 +24,7 @@ export interface NumberedEvent extends Omit<NewEvent, 'account_id'> {
 /** Events numbered in one transaction: a few ms. */
 const BATCH = 1000;
 
-const insert = compiled<NewEvent>()((db, p) =>
-  db.insertInto('events').values({
-    account_id: p('account_id'),
-    at: p('at'),
-    event: p('event'),
-    directory_id: p('directory_id'),
-    upload_id: p('upload_id'),
-    body: p('body'),
-  }),
-);
+const insert = compiledInsert('events', ['account_id', 'at', 'event', 'directory_id', 'upload_id', 'body']);
 
 const after = compiled<{ account: string; after: number; limit: number }>()((db, p) =>
   db
@@ -71,8 +62,8 @@ const unnumbered = compiled<{ account: string }>()((db, p) =>
 );
 
 /** In the transaction of what has happened. */
-export async function insertEvent(tx: Transaction<Tables>, event: NewEvent): Promise<void> {
-  await insert.all(tx, event);
+export async function insertEvents(tx: Transaction<Tables>, events: readonly NewEvent[]): Promise<void> {
+  await insert(tx, events);
 }
 
 export interface Asked {

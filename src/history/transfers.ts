@@ -1,28 +1,26 @@
 /** Writes the transfer history and its daily sums, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
-import { compiled } from '../db/compiled.ts';
+import { compiled, compiledInsert } from '../db/compiled.ts';
 import type { Tables, TransferEvent, TransfersTable } from '../db/schema.ts';
 import type { DailyUploadsTable, DirectoryDaysTable } from '../db/schema-users.ts';
 
 export type Transfer = Insertable<TransfersTable>;
 
-const insert = compiled<Transfer>()((db, p) =>
-  db.insertInto('transfers').values({
-    at: p('at'),
-    event: p('event'),
-    directory_id: p('directory_id'),
-    account_id: p('account_id'),
-    username: p('username'),
-    address: p('address') ?? null,
-    session_pid: p('session_pid') ?? null,
-    path: p('path') ?? null,
-    from_path: p('from_path') ?? null,
-    bytes: p('bytes') ?? null,
-    began_at: p('began_at') ?? null,
-    reason: p('reason') ?? null,
-  }),
-);
+const insert = compiledInsert('transfers', [
+  'at',
+  'event',
+  'directory_id',
+  'account_id',
+  'username',
+  'address',
+  'session_pid',
+  'path',
+  'from_path',
+  'bytes',
+  'began_at',
+  'reason',
+]);
 
 /** Sums are kept, since counting a month of uploads takes as long as there are many. */
 const addToDay = compiled<DailyUploadsTable>()((db, p) =>
@@ -71,7 +69,7 @@ export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promis
 }
 
 export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Transfer[]): Promise<void> {
-  for (const row of rows) await insert.all(tx, row);
+  await insert(tx, rows);
   const uploads = rows.filter(({ event }) => event === 'uploaded');
   for (const sums of sumsByDay(uploads, ({ account_id }) => ({ account_id }))) await addToDay.all(tx, sums);
   const changes = rows.filter(({ event }) => CHANGING.has(event));

@@ -4,9 +4,8 @@
  *
  * Promise: the row, its history, its webhook and its event are of one transaction, the caller's.
  */
-import type { Transaction } from 'kysely';
-import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { enqueue, type UploadEvent } from '../webhooks/outbox.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
+import type { UploadEvent } from '../webhooks/outbox.ts';
 import { displayName } from './file-path.ts';
 import type { FileRow, Files } from './record/files.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
@@ -14,17 +13,16 @@ import type { Announcement } from './story/operations.ts';
 
 /** A directory in the transaction that announces something of it. */
 export interface Place {
-  readonly tx: Transaction<Tables>;
   readonly directory: UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
   readonly files: Files;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked: boolean;
 }
 
-/** What the transaction puts into the history, and where its webhooks go. */
+/** What the transaction puts into the history and, with `enqueue`, into the feed and the outbox: many uploads at once cost less. */
 export interface Arrived {
   readonly history: HistoryRow;
-  readonly destinations: readonly string[];
+  readonly uploads: readonly UploadEvent[];
 }
 
 /** The state of a file that has just arrived. */
@@ -38,20 +36,19 @@ export function arrivalState({ isChecked }: Pick<Place, 'isChecked'>): ArrivalSt
  * @param row as it was written for the upload, in the state above; undefined when its file was gone before it got one, so that
  * nobody can check it any more.
  */
-export async function arrive(place: Place, upload: Announcement, row: FileRow | undefined): Promise<Arrived> {
+export function arrive(place: Place, upload: Announcement, row: FileRow | undefined): Arrived {
   if (!place.isChecked) return announceUpload(place, upload, row?.id ?? null);
-  return { history: historyRow(place.directory, { ...upload, event: 'received' }), destinations: [] };
+  return { history: historyRow(place.directory, { ...upload, event: 'received' }), uploads: [] };
 }
 
 /** History, webhook, event, and the time of the directory's last upload. */
-export async function announceUpload(
-  { tx, directory, files }: Omit<Place, 'isChecked'>,
+export function announceUpload(
+  { directory, files }: Omit<Place, 'isChecked'>,
   upload: Announcement,
   uploadId: string | null,
-): Promise<Arrived> {
+): Arrived {
   files.announced(upload);
   const filename = displayName(upload.path);
   const event = { directory, uploadId, filename, sizeBytes: upload.bytes, uploadedAt: upload.at };
-  const destinations = await enqueue(tx, event);
-  return { history: historyRow(directory, { ...upload, event: 'uploaded' }), destinations };
+  return { history: historyRow(directory, { ...upload, event: 'uploaded' }), uploads: [event] };
 }

@@ -15,6 +15,7 @@ import { liveDirectory, type Target } from '../directories/target.ts';
 import { BerthError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
+import { enqueue } from '../webhooks/outbox.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { type ArrivalState, arrivalState, arrive } from './arrival.ts';
 import { changed, gone, inUse } from './content.ts';
@@ -161,14 +162,13 @@ async function record(
   const files = new Files(tx, directory.id);
   const state = arrivalState({ isChecked });
   const upload = { ...(await files.update(row, { state, uploaded_at: at, session_pid: null })), state };
-  const place = { tx, directory, files, isChecked };
-  const { history, destinations } = await arrive(place, { path, at, bytes: row.size_bytes }, upload);
+  const { history, uploads } = arrive({ directory, files, isChecked }, { path, at, bytes: row.size_bytes }, upload);
   await files.flush();
   await insertTransfers(tx, [history.row]);
   const filename = displayName(path);
   const details = { file: { from: filename, to: filename } };
   if (asker) await insertAudit(tx, asker, { action: 'announce-partial', at, directory, details });
-  return { upload, history: [history], destinations };
+  return { upload, history: [history], destinations: await enqueue(tx, ...uploads) };
 }
 
 /** Locked inside a transaction. @throws {BerthError} `upload_not_found`. */

@@ -5,10 +5,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { type Clock, formatMicros, type Micros } from '../clock.ts';
-import { compiled } from '../db/compiled.ts';
+import { compiledInsert } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { presentTime } from '../db/shared.ts';
-import { insertEvent, type NewEvent } from '../history/events.ts';
+import { insertEvents, type NewEvent } from '../history/events.ts';
 import { receiverUrl } from './receiver-of.ts';
 
 export interface UploadEvent {
@@ -27,55 +27,53 @@ export interface UploadEvent {
 /** The only one there is. */
 export const EVENT = 'file.uploaded';
 
-const insert = compiled<DeliveriesTable>()((db, p) =>
-  db.insertInto('deliveries').values({
-    id: p('id'),
-    directory_id: p('directory_id'),
-    account_id: p('account_id'),
-    upload_id: p('upload_id'),
-    url: p('url'),
-    destination: p('destination'),
-    body: p('body'),
-    state: p('state'),
-    attempts: p('attempts'),
-    inserted_at: p('inserted_at'),
-    due_at: p('due_at'),
-    finished_at: p('finished_at'),
-  }),
-);
+const insert = compiledInsert('deliveries', [
+  'id',
+  'directory_id',
+  'account_id',
+  'upload_id',
+  'url',
+  'destination',
+  'body',
+  'state',
+  'attempts',
+  'inserted_at',
+  'due_at',
+  'finished_at',
+]);
 
 /**
  * Puts each upload into its account's feed, and enqueues a webhook where its directory or its account has a URL.
  * @returns the destination of each of them, for the transaction (`dispatcher.ts`).
  */
-export async function enqueue(tx: Transaction<Tables>, ...events: readonly UploadEvent[]): Promise<string[]> {
-  const destinations: string[] = [];
-  for (const event of events) {
-    await insertEvent(tx, feedEvent(event));
-    const url = await receiverUrl(tx, event.directory);
-    if (!url) continue;
-    const delivery = deliveryFor(event, url);
-    await enqueueNow(tx, delivery);
-    destinations.push(delivery.destination);
+export async function enqueue(tx: Transaction<Tables>, ...uploads: readonly UploadEvent[]): Promise<string[]> {
+  const events: NewEvent[] = [];
+  const deliveries: DeliveriesTable[] = [];
+  for (const upload of uploads) {
+    const body = payload(upload);
+    events.push(feedEvent(upload, body));
+    const url = await receiverUrl(tx, upload.directory);
+    if (url) deliveries.push(deliveryOf(upload, body, url, upload.uploadedAt));
   }
-  return destinations;
+  await insertEvents(tx, events);
+  await insert(tx, deliveries);
+  return deliveries.map(({ destination }) => destination);
 }
 
-function feedEvent(upload: UploadEvent): NewEvent {
-  const { directory, uploadId, uploadedAt } = upload;
+function feedEvent({ directory, uploadId, uploadedAt }: UploadEvent, body: Buffer): NewEvent {
   return {
     account_id: directory.account_id,
     at: uploadedAt,
     event: EVENT,
     directory_id: directory.id,
     upload_id: uploadId,
-    body: payload(upload).toString(),
+    body: body.toString(),
   };
 }
 
 /** For a transaction of the dispatcher's, which is told the destination. */
 export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<void> {
-  await insert.all(tx, delivery);
+  await insert(tx, [delivery]);
 }
 
 /**
@@ -88,14 +86,17 @@ export async function enqueueDue(
   clock: Clock,
 ): Promise<DeliveriesTable> {
   const row = { ...delivery, state: 'waiting' as const, due_at: await presentTime(tx, clock) };
-  await insert.all(tx, row);
+  await insert(tx, [row]);
   return row;
 }
 
 export function deliveryFor(event: UploadEvent, url: string, now = event.uploadedAt): DeliveriesTable {
-  const { directory, uploadId } = event;
+  return deliveryOf(event, payload(event), url, now);
+}
+
+function deliveryOf({ directory, uploadId }: UploadEvent, body: Buffer, url: string, now: Micros): DeliveriesTable {
   const of = { directory_id: directory.id, account_id: directory.account_id, upload_id: uploadId };
-  return unsent({ ...of, body: payload(event) }, url, now);
+  return unsent({ ...of, body }, url, now);
 }
 
 /** A finished delivery as a new one. */

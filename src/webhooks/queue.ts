@@ -17,7 +17,7 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Micros, SECOND } from '../clock.ts';
-import { compiled } from '../db/compiled.ts';
+import { compiled, compiledInsert } from '../db/compiled.ts';
 import type { DeliveriesTable, DeliveryState, Tables } from '../db/schema.ts';
 import { destinationOf } from './outbox.ts';
 
@@ -152,9 +152,7 @@ const move = compiled<{ directory: string; from: string; to: string }>()((db, p)
     )
     .returning('id'),
 );
-const begin = compiled<Lease & { now: Micros }>()((db, p) =>
-  db.insertInto('attempts').values({ delivery_id: p('id'), number: p('attempts'), started_at: p('now') }),
-);
+const begin = compiledInsert('attempts', ['delivery_id', 'number', 'started_at']);
 const conclude = compiled<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> & { counted: number }>()(
   (db, p) =>
     db
@@ -218,10 +216,13 @@ export async function claim(
       }
       const attempts = row.attempts + 1;
       await take.all(tx, { id, attempts, leaseEnd: now + LEASE, url: current ?? url });
-      await begin.all(tx, { id, attempts, now });
       claimed.push({ ...row, attempts });
     }
   }
+  await begin(
+    tx,
+    claimed.map(({ id, attempts }) => ({ delivery_id: id, number: attempts, started_at: now })),
+  );
   return { claimed, moves };
 }
 

@@ -1,5 +1,6 @@
 /** One directory inside one transaction: its rows, its disk, and what the transaction adds to the history and the outbox. */
 import type { Micros } from '../../clock.ts';
+import type { UploadEvent } from '../../webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
 import { type ArrivalState, arrivalState, arrive, type Place } from '../arrival.ts';
@@ -54,7 +55,7 @@ export interface WorldOfDirectory {
 export class DirectoryInTransaction {
   readonly files: Files;
   readonly history: HistoryRow[] = [];
-  readonly destinations: string[] = [];
+  readonly uploads: UploadEvent[] = [];
   /** Endings of `Lost` whose file has been found. */
   readonly matched: Ending[] = [];
   /** Rows of `Lost` whose file has been found. */
@@ -102,10 +103,9 @@ export class DirectoryInTransaction {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
     if (!news) return;
     const { isChecked } = this.world;
-    const place = { tx: this.#tx, directory: this.row, files: this.files, isChecked };
-    const { history, destinations } = await arrive(place, upload, row);
+    const { history, uploads } = arrive({ directory: this.row, files: this.files, isChecked }, upload, row);
     this.history.push(history);
-    this.destinations.push(...destinations);
+    this.uploads.push(...uploads);
   }
 
   async record(event: Announcement & { readonly event: 'upload-dropped' | 'renamed' | 'removed' }): Promise<void> {

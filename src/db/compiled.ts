@@ -50,7 +50,7 @@ const PIECES = [32, 8, 1];
  * Inserts rows of a table, many with one statement: `compiledInsert('files', ['id', 'path'])`. What a row leaves out is null, and
  * what `columns` leaves out has its default.
  */
-export function compiledInsert<T extends keyof Tables & string, C extends keyof Insertable<Tables[T]> & string>(
+export function compiledInsert<T extends keyof Tables, C extends keyof Insertable<Tables[T]> & string>(
   table: T,
   columns: readonly C[],
 ): (db: Kysely<Tables>, rows: readonly Partial<Pick<Insertable<Tables[T]>, C>>[]) => Promise<void> {

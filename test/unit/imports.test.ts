@@ -41,6 +41,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/transfers.ts',
     'uploads',
     'webhooks/dispatcher.ts',
+    'webhooks/outbox.ts',
   ],
   doctor: [
     'accounts',

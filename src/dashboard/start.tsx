@@ -1,6 +1,7 @@
 /** The dashboard's pages. Each topic gets what it needs here, and nothing more. */
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
+import type { HeldFiles } from '../checks/held.ts';
 import type { Config } from '../config.ts';
 import type { CreateDependencies } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
@@ -40,6 +41,7 @@ import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
 import { overviewPage } from './pages/overview.tsx';
+import { heldPages } from './pages/held.tsx';
 import { partialPages } from './pages/partial.tsx';
 import { profilePage } from './pages/profile.tsx';
 import { secondFactorPage } from './pages/second-factor.tsx';
@@ -63,6 +65,7 @@ export interface DashboardDependencies {
   readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
+  readonly held: HeldFiles;
   readonly fileTurn: Turn;
   readonly changes: FileChanges;
   readonly hostKeys: () => Promise<PublicHostKeys>;
@@ -135,6 +138,7 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   activityPage(app, { ...deps, database, clock, live });
   filePages(app, deps);
   partialPages(app, { ...deps, reads: database.reads });
+  heldPages(app, { ...deps, reads: database.reads });
   webhookPages(app, { ...deps, live, rules: { ...rules, ...deps.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);

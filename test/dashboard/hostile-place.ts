@@ -27,7 +27,10 @@ export async function tokenOf(visitor: Visitor): Promise<string> {
 
 /** What stands in an address, by the part before it. */
 export type Ids = Readonly<
-  Record<'directories' | 'files' | 'partial' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link', string>
+  Record<
+    'directories' | 'files' | 'partial' | 'quarantine' | 'deliveries' | 'api-keys' | 'team' | 'sessions' | 'link',
+    string
+  >
 >;
 
 /** The address of a route: each parameter is what the part before it names. */
@@ -76,6 +79,8 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
   '/dashboard/directories/:id/partial/:file/announce': user,
   '/dashboard/directories/:id/partial/:file/delete': user,
+  '/dashboard/directories/:id/quarantine/:file/release': admin,
+  '/dashboard/directories/:id/quarantine/:file/delete': admin,
   '/dashboard/deliveries': { by: 'user', fields: { state: 'failed' } },
   '/dashboard/sessions/end': { by: 'admin', fields: { directory: 'x', session: 'x' } },
   '/dashboard/directories/:id/webhook': { by: 'user', fields: { webhook_url: '' } },
@@ -149,7 +154,7 @@ async function upload(
   berth: TestBerth,
   { db }: Database,
   directory: TestDirectory,
-): Promise<Pick<Ids, 'files' | 'partial' | 'deliveries'>> {
+): Promise<Pick<Ids, 'files' | 'partial' | 'quarantine' | 'deliveries'>> {
   const { id: directory_id } = directory;
   await berth.send('PUT', `/directories/${directory_id}/files/a.csv`, { body: 'x' });
   const { id: upload_id } = await db
@@ -185,7 +190,20 @@ async function upload(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return { files: upload_id, partial, deliveries: id };
+  return { files: upload_id, partial, quarantine: await inCheck(berth, db, directory_id), deliveries: id };
+}
+
+/** A file that waits for its check. */
+async function inCheck(berth: TestBerth, db: Database['db'], directory: string): Promise<string> {
+  await berth.send('PUT', `/directories/${directory}/files/b.csv`, { body: 'xy' });
+  const { id } = await db
+    .updateTable('files')
+    .set({ state: 'checking' })
+    .where('directory_id', '=', directory)
+    .where('path', '=', Buffer.from('b.csv'))
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
 }
 
 /** What no refused form may change. Sessions note when they were used, so of them only which there are. */

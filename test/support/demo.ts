@@ -33,6 +33,8 @@ export interface Demo {
   readonly failing: TestDirectory;
   /** A file of `directory` that was cut off. */
   readonly partialId: string;
+  /** A file of `failing` that the checker has rejected. */
+  readonly heldId: string;
   readonly keyId: string;
   /** One that was given up, of `failing`. */
   readonly deliveryId: string;
@@ -82,6 +84,13 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     .select('id')
     .where('state', '=', 'partial')
     .executeTakeFirstOrThrow();
+  const heldId = randomUUID();
+  const rejected = { size_bytes: 68, inode: 1, mtime: now, reason: 'Eicar-Test-Signature', rejected_at: now };
+  const where = { directory_id: failing.id, node: berth.config.node, path: Buffer.from('setup.exe') };
+  await database.db
+    .insertInto('quarantine')
+    .values({ id: heldId, ...where, ...rejected, released_at: null })
+    .execute();
   const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
   const asker = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
   const invited = { email: 'robin@northwind.example', role: 'member' };
@@ -99,6 +108,7 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     uploadId: newest.id,
     failing,
     partialId,
+    heldId,
     keyId: key.id,
     deliveryId,
     userId,

@@ -13,10 +13,11 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Empty, Links, Pager } from '../components/section.tsx';
 import { clipped, plainText } from '../components/text.tsx';
 import { counted, sizeInWords } from '../components/values.tsx';
-import { type DashboardEnv, pathOf } from '../environment.ts';
+import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
 import type { Live } from '../live.ts';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
+import { heldSection } from './held.tsx';
 import { partialSection } from './partial.tsx';
 
 /** As many as weigh less than 60 KB. */
@@ -26,6 +27,7 @@ const DONE = {
   deleted: 'The file has been deleted.',
   'all-deleted': 'The files have been deleted.',
   announced: 'The file is an upload now, and is announced.',
+  released: 'The file is back in its place, and is announced.',
 };
 
 export interface FilesDependencies {
@@ -40,9 +42,11 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
     const directory = c.get('directory');
     const list = await listOf(deps, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
+    const held = await heldSection(deps.reads, directory.id, isAdmin(c));
     const partial = await partialSection(deps.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
+        {held}
         {partial}
         <Links class="views" label="Views" links={VIEWS} current={TITLES[view.kind]} />
         <form class="toolbar" role="search">

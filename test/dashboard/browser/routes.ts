@@ -41,6 +41,12 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/partial/:file/delete': {
     path: ({ directory, partialId }) => `/dashboard/directories/${directory.id}/partial/${partialId}/delete`,
   },
+  '/dashboard/directories/:id/quarantine/:file/release': {
+    path: ({ failing, heldId }) => `/dashboard/directories/${failing.id}/quarantine/${heldId}/release`,
+  },
+  '/dashboard/directories/:id/quarantine/:file/delete': {
+    path: ({ failing, heldId }) => `/dashboard/directories/${failing.id}/quarantine/${heldId}/delete`,
+  },
   '/dashboard/directories/:id/activity': { path: ({ directory }) => `/dashboard/directories/${directory.id}/activity` },
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,

@@ -1,0 +1,109 @@
+/** Files that the checker has rejected or is to check: shown on the Files page; admins release or delete each after a question. */
+import type { Hono } from 'hono';
+import type { FC } from 'hono/jsx';
+import type { Kysely } from 'kysely';
+import { type HeldFile, type HeldFiles, heldFiles } from '../../checks/held.ts';
+import type { Tables } from '../../db/schema.ts';
+import { BerthError } from '../../errors.ts';
+import { displayName } from '../../uploads/file-path.ts';
+import { Form } from '../components/form.tsx';
+import { DirectoryLayout } from '../components/layout.tsx';
+import { Section } from '../components/section.tsx';
+import { Table } from '../components/table.tsx';
+import { clipped, Text } from '../components/text.tsx';
+import { Size, Time } from '../components/values.tsx';
+import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
+import { adminOnly } from '../guard.ts';
+
+/** Files that are shown of each kind. */
+const SHOWN = 100;
+/** Characters of a path that are shown. */
+const PATH_LENGTH = 400;
+
+const PATH = '/dashboard/directories/:id/quarantine/:file';
+
+export interface HeldDependencies {
+  readonly reads: Kysely<Tables>;
+  readonly held: HeldFiles;
+}
+
+/** Nothing when no file is held back. @param mayDecide whether the user is an admin. */
+export async function heldSection(reads: Kysely<Tables>, directoryId: string, mayDecide: boolean) {
+  const files = await heldFiles(reads, { directories: [directoryId], limit: SHOWN });
+  return files.length === 0 ? <></> : <HeldBack files={files} mayDecide={mayDecide} />;
+}
+
+const HeldBack: FC<{ files: readonly HeldFile[]; mayDecide: boolean }> = ({ files, mayDecide }) => (
+  <Section title="Held back" id="quarantine" about={ABOUT}>
+    <Table
+      caption="Files that are not announced"
+      columns={['Name', 'Size', 'Since', 'Why', 'Actions']}
+      rows={files.map((file) => [
+        <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
+        <Size bytes={file.size_bytes} />,
+        <Time at={file.since} />,
+        <Text of={why(file)} />,
+        mayDecide && (
+          <>
+            <a href={`quarantine/${file.id}/release`}>Release</a> <a href={`quarantine/${file.id}/delete`}>Delete</a>
+          </>
+        ),
+      ])}
+    />
+  </Section>
+);
+
+const ABOUT =
+  'Uploads are checked before they are announced. A rejected file is out of its directory, and goes after a while. An admin can release a file that is harmless.';
+
+function why({ state, reason }: HeldFile): string {
+  return state === 'rejected' ? `Rejected: ${reason ?? ''}` : 'To be checked';
+}
+
+const ACTIONS = {
+  release: {
+    title: 'Release this file?',
+    about: 'It is announced, back at its path, whatever the checker says: receivers will take it for checked.',
+    label: 'Release file',
+    kind: 'danger',
+  },
+  delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
+} as const;
+
+export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldDependencies): void {
+  for (const [action, shown] of Object.entries(ACTIONS)) {
+    app.get(`${PATH}/${action}`, adminOnly, async (c) => {
+      const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');
+      return c.render(
+        <DirectoryLayout tab="Files">
+          <Section title={shown.title} about={shown.about}>
+            <p>
+              <Text of={displayName(file.path)} />, <Size bytes={file.size_bytes} />, <Time at={file.since} />:{' '}
+              <Text of={why(file)} />
+            </p>
+            <Form class="actions">
+              <button class={shown.kind}>{shown.label}</button>
+              <a href={`${pathOf(c)}/files`}>Cancel</a>
+            </Form>
+          </Section>
+        </DirectoryLayout>,
+      );
+    });
+  }
+  app.post(`${PATH}/release`, adminOnly, async (c) => {
+    await held.release(targetOf(c), c.req.param('file') ?? '');
+    return c.redirect(`${pathOf(c)}/files?done=released`, 303);
+  });
+  app.post(`${PATH}/delete`, adminOnly, async (c) => {
+    await held.remove(targetOf(c), c.req.param('file') ?? '');
+    return c.redirect(`${pathOf(c)}/files?done=deleted`, 303);
+  });
+}
+
+/** @throws {BerthError} `upload_not_found`. */
+async function fileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<HeldFile> {
+  const [file] = await heldFiles(reads, { directories: [directory], files: [id], limit: 1 });
+  if (!file)
+    throw new BerthError('upload_not_found', 'No such file is held back; it may have been released or deleted');
+  return file;
+}

@@ -1,0 +1,48 @@
+/** The Files page shows what is held back, and lets admins decide. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { webhookOf } from '../support/berth.ts';
+import { signedIn } from '../support/dashboard.ts';
+import { until } from '../support/poll.ts';
+import { checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
+
+test('rejected files are shown with their reason; an admin releases or deletes each, and a member cannot', async () => {
+  const { place, socket } = checkedScratch({ BERTH_DASHBOARD: 'on' });
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  const where = { config: berth.config, port: berth.service().dashboardPort ?? 0 };
+  using admin = await signedIn(where, berth.accountId, 'admin');
+  using member = await signedIn(where, berth.accountId, 'member');
+  const path = `/dashboard/directories/${directory.id}`;
+  assert.doesNotMatch((await admin.get(`${path}/files`)).text, /Held back/);
+  await at.put('<b>one', 'a bad one');
+  await at.put('two', 'a bad one');
+  await until('both are rejected', async () => (await at.held()).every(({ state }) => state === 'rejected'));
+  const held = await at.held();
+  const one = held.find(({ filename }) => filename === '<b>one')?.id ?? '';
+  const two = held.find(({ filename }) => filename === 'two')?.id ?? '';
+  const { text } = await admin.get(`${path}/files`);
+  assert.match(text, /<h2>Held back<\/h2>.*&lt;b&gt;one.*Rejected: Bad-Signature/s);
+  assert.match(text, new RegExp(`href="quarantine/${one}/release">Release<`));
+  const seen = await member.get(`${path}/files`);
+  assert.match(seen.text, /Held back/);
+  assert.doesNotMatch(seen.text, /quarantine\/[\w-]+\/release/);
+  assert.equal((await member.post(`${path}/quarantine/${one}/release`, {})).status, 403);
+  assert.equal((await member.get(`${path}/quarantine/${one}/delete`)).status, 403);
+
+  assert.match((await admin.get(`${path}/quarantine/${one}/release`)).text, /Release this file\?.*&lt;b&gt;one/s);
+  const released = await admin.post(`${path}/quarantine/${one}/release`, {});
+  assert.equal(released.status, 303);
+  assert.match((await admin.get(String(released.headers['location']))).text, /The file is back in its place/);
+  assert.equal(webhookOf(await berth.receiver.next()).filename, '<b>one');
+  assert.match((await admin.get(`${path}/quarantine/${two}/delete`)).text, /Delete this file\?.*two/s);
+  assert.equal((await admin.post(`${path}/quarantine/${two}/delete`, {})).status, 303);
+  assert.equal((await admin.post(`${path}/quarantine/${two}/release`, {})).status, 404);
+  assert.deepEqual(await at.held(), []);
+  assert.doesNotMatch((await admin.get(`${path}/files`)).text, /Held back/);
+  assert.equal(berth.receiver.requests.length, 1);
+  const activity = (await admin.get(`${path}/activity`)).text;
+  assert.match(activity, /released the file/);
+});

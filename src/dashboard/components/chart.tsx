@@ -19,7 +19,7 @@ interface ChartProps {
   readonly most: string;
 }
 
-const [WIDTH, HEIGHT, TOP] = [600, 110, 16];
+const [WIDTH, HEIGHT, TOP] = [600, 120, 20];
 
 /** At least one bar. The line at the top is labelled with the maximum. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
@@ -28,9 +28,9 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
   const bottom = TOP + HEIGHT;
   return (
     <>
-      <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + 18}`} role="img" aria-label={`${title}, at most ${most}`}>
+      <svg class="chart" viewBox={`0 0 ${WIDTH} ${bottom + 22}`} role="img" aria-label={`${title}, at most ${most}`}>
         <rect class="axis" y={TOP} width={WIDTH} height={1} />
-        <text y={TOP - 5}>{most}</text>
+        <text y={TOP - 6}>{most}</text>
         {bars.map(({ name, value, text, mark }, index) => {
           const height = value === 0 ? 0 : Math.max(2, Math.round((value / highest) * HEIGHT));
           const [x, width] = [
@@ -38,7 +38,7 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
             Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
           ];
           // As text: four charts of 90 days are most of what the Overview would build of elements.
-          const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + 14}">${mark}</text>`;
+          const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + 17}">${mark}</text>`;
           return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
         })}
         <rect class="axis" y={bottom} width={WIDTH} height={1} />

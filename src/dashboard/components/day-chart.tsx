@@ -2,6 +2,7 @@
 import type { FC } from 'hono/jsx';
 import { DAY, formatMicros, type Micros } from '../../clock.ts';
 import { BarChart } from './chart.tsx';
+import { Links } from './section.tsx';
 
 const SPANS = [7, 30, 90] as const;
 export type Days = (typeof SPANS)[number];
@@ -11,13 +12,12 @@ export function daysIn(text: string | undefined): Days {
 }
 
 export const DaysChoice: FC<{ current: Days }> = ({ current }) => (
-  <nav class="pager" aria-label="Days">
-    {SPANS.map((days) => (
-      <a class="button" href={`?days=${days}`} aria-current={days === current ? 'true' : undefined}>
-        {days} days
-      </a>
-    ))}
-  </nav>
+  <Links
+    class="views"
+    label="Days"
+    links={Object.fromEntries(SPANS.map((days) => [`${days} days`, `?days=${days}`]))}
+    current={`${current} days`}
+  />
 );
 
 interface DayChartProps {

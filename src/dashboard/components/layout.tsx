@@ -111,10 +111,19 @@ const Problems: FC<ProblemsProps> = ({ problem, refused, problems }) => {
   );
 };
 
-/** For somebody who is signed in. `actions` stand beside the title: what people come here to do. */
-export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child; heading?: string }>> = ({
+interface TitleProps {
+  readonly heading?: string;
+  /** Badges beside the title. */
+  readonly state?: Child;
+  /** What people come here to do, at the end of the title's line. */
+  readonly actions?: Child;
+}
+
+/** For somebody who is signed in. */
+export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   title,
   heading = title,
+  state,
   actions,
   children,
   ...messages
@@ -131,6 +140,7 @@ export const Layout: FC<PropsWithChildren<LayoutProps & { actions?: Child; headi
         <main id="content">
           <div class="title">
             <h1>{plainText(heading)}</h1>
+            {state && <p class="state">{state}</p>}
             {actions}
           </div>
           <Messages {...messages} />
@@ -194,11 +204,10 @@ const TABS = {
   Settings: '/settings',
 };
 
-interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'> {
+interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitleProps, 'heading'> {
   readonly tab: keyof typeof TABS;
   /** A page below a tab, such as one delivery. */
   readonly page?: string;
-  readonly actions?: Child;
 }
 
 /** For the pages of a directory: its name, and the way between them. */

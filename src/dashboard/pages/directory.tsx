@@ -44,15 +44,13 @@ export function directoryPage(app: Hono<DashboardEnv>, deps: DirectoryDependenci
     return c.render(
       <DirectoryLayout
         tab="Overview"
+        state={<DirectoryState of={directory} isFailing={failing !== undefined} now={clock.now()} />}
         actions={
           <a class="button" href={`${path}/connect`}>
             Connect
           </a>
         }
       >
-        <p>
-          <DirectoryState of={directory} isFailing={failing !== undefined} now={clock.now()} />
-        </p>
         <div class="cards">
           <Section title="At a glance">
             <Facts

@@ -10,7 +10,7 @@ import { displayName } from '../../uploads/upload-list.ts';
 import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
-import { Table } from '../components/table.tsx';
+import { number, Table } from '../components/table.tsx';
 import { clipped, Text } from '../components/text.tsx';
 import { Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
@@ -37,7 +37,7 @@ const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
   <Section title="Not finished" id="partial" about={ABOUT}>
     <Table
       caption={files.length > SHOWN ? `${SHOWN} of the files that were not finished` : 'Files that were not finished'}
-      columns={['Name', 'Size', 'Since', 'Why', 'Actions']}
+      columns={['Name', number('Size'), 'Since', 'Why', 'Actions']}
       rows={files.slice(0, SHOWN).map((file) => [
         <Text of={clipped(displayName(file.path), PATH_LENGTH)} />,
         <Size bytes={file.size_bytes} />,

@@ -55,10 +55,11 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies)
     const shown = { directory: c.get('directory'), path: pathOf(c) };
     const obstacle = isAdmin(c) ? await quotaObstacle(shown.directory) : undefined;
     return c.render(
-      <DirectoryLayout tab="Settings" done={DONE}>
-        <p>
-          <DirectoryState of={shown.directory} isFailing={false} now={rules.clock.now()} />
-        </p>
+      <DirectoryLayout
+        tab="Settings"
+        state={<DirectoryState of={shown.directory} isFailing={false} now={rules.clock.now()} />}
+        done={DONE}
+      >
         <Settings {...shown} />
         <Access {...shown} isAdmin={isAdmin(c)} quotaObstacle={obstacle} />
         <Details directory={shown.directory} />

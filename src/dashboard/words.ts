@@ -41,7 +41,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'must be in the future': 'Choose a time in the future.',
   },
   max_bytes: { 'is invalid': 'Enter a size such as 500 MB or 2.5 GB.' },
-  max_connections: { 'is invalid': 'Enter a whole number.' },
+  max_connections: { 'is invalid': 'The number of connections must be a whole number.' },
   name: { 'is invalid': 'The name contains a character that cannot be stored.' },
   password: {
     'is one of the most common ones: take another': 'This password is too common. Choose another.',
@@ -52,7 +52,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'is not a valid OpenSSH public key': 'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
     'is an RSA key whose exponent protects nothing': 'This RSA key is insecure. Generate a new key.',
   },
-  retention_days: { 'is invalid': 'Enter a whole number of days.' },
+  retention_days: { 'is invalid': 'The number of days must be a whole number.' },
   role: { 'is invalid': 'Choose one of the roles.' },
   secret: {
     'is in use already': 'This secret is already in use. Enter another.',
@@ -83,8 +83,11 @@ function sentenceOf(field: string, message: string, label: string): string {
   const [, atLeast, count, unit] = COUNT.exec(message) ?? [];
   if (atLeast !== undefined) return `Use at ${atLeast} ${Number(count).toLocaleString('en')} ${unit}s.`;
   const [, bound, limit] = BOUND.exec(message) ?? [];
-  if (bound !== undefined)
-    return `Enter ${bound === 'greater' ? limit : Number(limit).toLocaleString('en')} or ${bound === 'greater' ? 'more' : 'less'}.`;
+  if (bound !== undefined) {
+    const range = `${Number(limit).toLocaleString('en')} or ${bound === 'greater' ? 'more' : 'less'}`;
+    const noun = NOUNS[field] ?? '';
+    return noun.startsWith('the ') ? `T${noun.slice(1)} must be ${range}.` : `Enter ${range}.`;
+  }
   const [, wait] = /^was wrong too often: try again in (.*)$/.exec(message) ?? [];
   if (wait !== undefined) return `Too many wrong attempts. Try again in ${wait}.`;
   const [, directory] = /^(.*) is not a directory of the account$/.exec(message) ?? [];

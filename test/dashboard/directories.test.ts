@@ -99,7 +99,12 @@ test('what is wrong is said beside its field, and what was typed stays', async (
   assert.equal(refused.status, 422);
   assert.deepEqual(
     ['name', 'external_id', 'retention_days', 'max_connections'].map((field) => problemIn(refused, field)),
-    ['Enter a name.', 'Use at most 255 characters.', 'Enter 0 or more.', 'Enter a whole number.'],
+    [
+      'Enter a name.',
+      'Use at most 255 characters.',
+      'The number of days must be 0 or more.',
+      'The number of connections must be a whole number.',
+    ],
   );
   assert.match(refused.text, /<details open="">/);
   assert.match(refused.text, /value="&quot;&gt;&lt;b&gt;x/);

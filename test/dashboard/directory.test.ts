@@ -172,7 +172,7 @@ test('settings: what a member sets as well; an unchanged form changes nothing; a
   const wrong = await user.post(`${path}/settings`, { name: ' ', max_connections: '0', external_id: 'x'.repeat(256) });
   assert.equal(wrong.status, 422);
   assert.equal(problemIn(wrong, 'name'), 'Enter a name.');
-  assert.equal(problemIn(wrong, 'max_connections'), 'Enter 1 or more.');
+  assert.equal(problemIn(wrong, 'max_connections'), 'The number of connections must be 1 or more.');
   assert.equal(problemIn(wrong, 'external_id'), 'Use at most 255 characters.');
   assert.equal((await user.post(`${path}/settings`, { name: 'a\0b', max_connections: '1' })).status, 422);
 

@@ -66,7 +66,7 @@ test('a summary of what is wrong links to each field, at the top of the page', a
   assert.match(summary, /autofocus/);
   for (const [field, sentence] of [
     ['name', 'Enter a name.'],
-    ['max_connections', 'Enter 1 or more.'],
+    ['max_connections', 'The number of connections must be 1 or more.'],
   ]) {
     assert.ok(summary.includes(`<a href="#${field}">${sentence}</a>`), field);
     assert.ok(after.includes(`id="${field}"`), 'the field comes after it');

@@ -47,6 +47,7 @@ function markOf(day: Micros, index: number, count: number): string | undefined {
     date.toLocaleDateString('en-GB', { ...options, timeZone: 'UTC' });
   if (count <= 7) return words({ weekday: 'short', day: 'numeric' });
   const isMonday = date.getUTCDay() === 1;
-  const isShown = isMonday && index < count - count / 10 && (count <= 30 || Math.floor(day / DAY / 7) % 2 === 0);
-  return isShown ? words({ weekday: 'short', day: 'numeric', month: 'short' }).replace(',', '') : undefined;
+  if (!isMonday || index >= count - count / 10) return undefined;
+  if (count <= 30) return words({ weekday: 'short', day: 'numeric', month: 'short' }).replace(',', '');
+  return Math.floor(day / DAY / 7) % 2 === 0 ? words({ day: 'numeric', month: 'short' }) : undefined;
 }

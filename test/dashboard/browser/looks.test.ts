@@ -1,0 +1,63 @@
+/** What only a browser can tell: which choice stands out, which field is wrong, and that long names hide no column. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { openDatabase } from '../../../src/db/open.ts';
+import { startBerth } from '../../support/berth.ts';
+import { openSignedIn, PHONE, startBrowser } from '../../support/browser.ts';
+import { fillDemo } from '../../support/demo.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const styleOf = (page: Page, selector: string, property: string): Promise<string> =>
+  page.evaluate<string>(
+    `getComputedStyle(document.querySelector(${JSON.stringify(selector)}))[${JSON.stringify(property)}]`,
+  );
+
+test('the chosen days stand out, a wrong field is marked, and the open menu can be closed', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const { id } = await berth.directory();
+  await using visit = await openSignedIn(browser, berth);
+  const { page, wrong } = visit;
+  await page.goto(`/dashboard/directories/${id}?days=90`);
+  assert.equal(await page.getByRole('navigation', { name: 'Days' }).locator('[aria-current]').textContent(), '90 days');
+  const background = (rest: string): Promise<string> => styleOf(page, `[aria-label=Days] a${rest}`, 'backgroundColor');
+  assert.notEqual(await background('[aria-current]'), await background(':not([aria-current])'));
+
+  await page.goto(`/dashboard/directories/${id}/settings`);
+  await page.getByLabel('Max connections').fill('0');
+  await page.evaluate("document.querySelectorAll('form').forEach((form) => { form.noValidate = true; })");
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByRole('link', { name: 'The number of connections must be 1 or more.' }).waitFor();
+  const border = (selector: string): Promise<string> => styleOf(page, selector, 'borderTopColor');
+  assert.notEqual(await border('#max_connections'), await border('#external_id'));
+
+  await page.setViewportSize(PHONE);
+  await page.goto(`/dashboard/directories/${id}`);
+  await page.getByRole('link', { name: 'Menu', exact: true }).click();
+  const close = await page.getByRole('link', { name: 'Close menu' }).boundingBox();
+  assert.ok(close && close.y >= 0, 'it is in the window');
+  assert.deepEqual(wrong, []);
+});
+
+test('a long file name beside a long name of a directory leaves every column of the deliveries in the window', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  await fillDemo(berth, files.dir);
+  const database = await openDatabase(berth.config.database);
+  await database.db
+    .updateTable('directories')
+    .set({ name: 'M'.repeat(100) })
+    .execute();
+  const body = Buffer.from(JSON.stringify({ event: 'file.uploaded', filename: `${'m'.repeat(200)}.csv` }));
+  await database.db.updateTable('deliveries').set({ body }).execute();
+  await database.close();
+  await using visit = await openSignedIn(browser, berth);
+  await visit.page.goto('/dashboard/deliveries');
+  const sizes = await visit.page.evaluate<number[]>(
+    `[...document.querySelectorAll('.scroll')].map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)`,
+  );
+  assert.ok(sizes.length > 0 && sizes.every((beyond) => beyond <= 0), String(sizes));
+});

@@ -115,8 +115,8 @@ function cut(text: string, longest: number): string {
 function slowest(): string {
   const lines = readFileSync(timesFile, 'utf8').split('\n').filter(Boolean);
   const rows = lines.map((line) => {
-    const [file = '', wall, processor] = line.split('\t');
-    return { file: relative(PROJECT, file), wall: Number(wall), processor: Number(processor) };
+    const [file = '', wall, user, system] = line.split('\t');
+    return { file: relative(PROJECT, file), wall: Number(wall), processor: Number(user) + Number(system) };
   });
   const sum = (key: 'wall' | 'processor'): string => rows.reduce((all, row) => all + row[key], 0).toFixed(0);
   const shown = rows.toSorted((one, other) => other.wall - one.wall).slice(0, SLOWEST_SHOWN);

@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../../src/clock.ts';
 import { confirmClock } from '../../src/clock-lead.ts';
 import { createLog } from '../../src/log.ts';
 import { type Service, startService } from '../../src/service.ts';
-import { type ApiAnswer, apiClient, type Send } from './api-client.ts';
+import { type ApiAnswer, apiClient, type ApiClient, type Send } from './api-client.ts';
 import { problems } from './openapi.ts';
 import { type Receiver, receiver, type ReceiverOptions } from './receiver.ts';
 import type { Scratch } from './scratch.ts';
@@ -95,9 +95,11 @@ export async function startBerth(
     if (!service) throw new Error('berth is stopped');
     return service;
   };
+  let client: ApiClient | undefined;
+  parts.defer(() => client?.[Symbol.dispose]());
   const send: Send = async (...request) => {
-    using client = apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
-    return await client.send(...request);
+    client ??= apiClient({ port: running().port, ca: readFileSync(config.tls.cert), key });
+    return client.send(...request);
   };
   const data = async <T>(asked: Promise<ApiAnswer>): Promise<T> => {
     const { status, json, text } = await asked;
@@ -132,6 +134,8 @@ export async function startBerth(
     storage: async ({ id }) => (await data<{ storage_bytes: number }>(send('GET', `/directories/${id}`))).storage_bytes,
     connect: ({ login }) => connect(login),
     async stop() {
+      client?.[Symbol.dispose]();
+      client = undefined;
       await service?.close();
       service = undefined;
     },

@@ -37,24 +37,26 @@ const REFUSED: Record<string, (session: RawSftp) => Promise<unknown>> = {
   'a link': (session) => session.extended('hardlink@openssh.com', 'there', 'link'),
 };
 
-for (const [name, refused] of Object.entries(REFUSED)) {
-  test(`${name}, while an upload is open: it is announced at its close`, async () => {
-    using place = scratch();
-    await using berth = await startBerth(place);
-    const directory = await berth.directory();
-    await using connection = await berth.connect(directory);
-    const session = await rawSftp(connection);
-    assert.ok(await session.put('there', 'x'));
-    await session.request(FXP.MKDIR, 'folder', 0);
-    assert.equal(webhookOf(await berth.receiver.next()).filename, 'there');
-    const handle = await session.open('upload', CREATE_ANEW);
-    assert.ok(handle);
-    await session.request(FXP.WRITE, handle, 0n, 'first ');
-    await refused(session);
-    await session.request(FXP.WRITE, handle, 6n, 'second');
-    await session.request(FXP.CLOSE, handle);
-    const { filename, size_bytes } = webhookOf(await berth.receiver.next());
-    assert.deepEqual([filename, size_bytes], ['upload', 12]);
-    assert.equal((await berth.uploads(directory)).length, 2);
-  });
-}
+test('a refusal while an upload is open: it is announced at its close', async (t) => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  for (const [name, refused] of Object.entries(REFUSED)) {
+    await t.test(name, async () => {
+      const directory = await berth.directory();
+      await using connection = await berth.connect(directory);
+      const session = await rawSftp(connection);
+      assert.ok(await session.put('there', 'x'));
+      await session.request(FXP.MKDIR, 'folder', 0);
+      assert.equal(webhookOf(await berth.receiver.next()).filename, 'there');
+      const handle = await session.open('upload', CREATE_ANEW);
+      assert.ok(handle);
+      await session.request(FXP.WRITE, handle, 0n, 'first ');
+      await refused(session);
+      await session.request(FXP.WRITE, handle, 6n, 'second');
+      await session.request(FXP.CLOSE, handle);
+      const { directory_id, filename, size_bytes } = webhookOf(await berth.receiver.next());
+      assert.deepEqual([directory_id, filename, size_bytes], [directory.id, 'upload', 12]);
+      assert.equal((await berth.uploads(directory)).length, 2);
+    });
+  }
+});

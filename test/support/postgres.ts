@@ -27,7 +27,7 @@ export const postgresOnly = { skip: onPostgres ? false : 'needs BERTH_TEST_DATAB
 
 export function urlOf(name: string): string {
   const socket = process.env[SOCKET];
-  if (socket === undefined) throw new Error('needs --test-global-setup=test/support/postgres-cluster.ts');
+  if (socket === undefined) throw new Error('run it with scripts/test-postgres');
   return `postgres://postgres@/${name}?host=${socket}`;
 }
 

@@ -9,6 +9,9 @@ import { rounds } from '../support/long.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, NO_ATTRIBUTES, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 type Event = readonly [filename: string, size: number];
 
@@ -36,8 +39,7 @@ async function rowsOf(berth: TestBerth, directory: TestDirectory): Promise<Event
 }
 
 test('a file whose rename is refused while it is written is announced by its own name', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -55,8 +57,7 @@ test('a file whose rename is refused while it is written is announced by its own
 });
 
 test('all in one go: upload, a refused rename onto another file, and gone before anybody looked', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -83,8 +84,7 @@ test('all in one go: upload, a refused rename onto another file, and gone before
 });
 
 test('folders: a refused rename onto one with the same names mixes no rows, and into itself goes nowhere', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -112,8 +112,7 @@ test('folders: a refused rename onto one with the same names mixes no rows, and 
 });
 
 test('an upload that replaces an announced file by its rename is announced', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);

@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('an upload that pauses for 5 s is announced once, complete, and not before its close', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -26,8 +27,7 @@ test('an upload that pauses for 5 s is announced once, complete, and not before 
 });
 
 test('a dropped connection leaves a partial file: counted, not listed, never announced; a resumed upload completes it', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const dropped = await berth.connect(directory);
   const first = await sftpSession(dropped);
@@ -50,8 +50,7 @@ test('a dropped connection leaves a partial file: counted, not listed, never ann
 });
 
 test('two handles on one file: announced once, when the last is closed', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   await using other = await berth.connect(directory);

@@ -3,14 +3,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { startBerth, webhookOf } from '../support/berth.ts';
+import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
-import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 test('a temporary name is announced under the final one, once it is renamed', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -29,8 +30,7 @@ test('a temporary name is announced under the final one, once it is renamed', as
 });
 
 test('a temporary name is announced as it is when the session ends without renaming it', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -42,8 +42,7 @@ test('a temporary name is announced as it is when the session ends without renam
 });
 
 test('a renamed upload keeps its id and time and is not announced again; so does every file of a renamed folder', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -71,8 +70,7 @@ test('a renamed upload keeps its id and time and is not announced again; so does
 });
 
 test('files that are renamed and overwritten as fast as the protocol allows are each announced', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await sftpSession(connection);
@@ -93,8 +91,7 @@ test('files that are renamed and overwritten as fast as the protocol allows are 
 });
 
 test('a folder is renamed while a file in it is written, and something is refused: announced under its new name', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   await using other = await berth.connect(directory);

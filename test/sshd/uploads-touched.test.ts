@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { chmodSync, utimesSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { CREATE_ANEW, FXP, OPEN, rawSftp } from '../support/raw-sftp.ts';
-import { scratch } from '../support/scratch.ts';
+import { sharedBerth } from '../support/shared-berth.ts';
+
+const shared = sharedBerth();
 
 const FILES = 40;
 
@@ -22,8 +24,7 @@ async function listed(berth: TestBerth, directory: TestDirectory): Promise<strin
 }
 
 test('written, closed, dated and renamed, with and without pauses: one webhook and one row each', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -49,8 +50,7 @@ test('written, closed, dated and renamed, with and without pauses: one webhook a
 });
 
 test('written, appended to and renamed, with pauses: two webhooks, and a row for each file', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -75,8 +75,7 @@ test('written, appended to and renamed, with pauses: two webhooks, and a row for
 });
 
 test('one name replaced by two others, all at once: the rows are those of the disk', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -98,8 +97,7 @@ test('one name replaced by two others, all at once: the rows are those of the di
 });
 
 test('folders that are filled and renamed, and whose names are used again at once: each upload once', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -125,8 +123,7 @@ test('folders that are filled and renamed, and whose names are used again at onc
 });
 
 test('an upload is cut, and a folder takes its name and is renamed: no row stands for a folder', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   const rounds = 8;
   for (let round = 0; round < rounds; round++) {
@@ -150,8 +147,7 @@ test('an upload is cut, and a folder takes its name and is renamed: no row stand
 });
 
 test('held open under a temporary name, renamed and overwritten by a second handle: announced once, at the last close', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);
@@ -179,8 +175,7 @@ test('held open under a temporary name, renamed and overwritten by a second hand
 });
 
 test('put -p of other bytes, with size and time of the file that was found there, is an upload', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await berth.service().covered;
   await using connection = await berth.connect(directory);
@@ -200,8 +195,7 @@ test('put -p of other bytes, with size and time of the file that was found there
 });
 
 test('a sparse file larger than any disk counts for what a file can have, and leaves no trace in the sum', async () => {
-  using place = scratch();
-  await using berth = await startBerth(place);
+  await using berth = await shared();
   const directory = await berth.directory();
   await using connection = await berth.connect(directory);
   const session = await rawSftp(connection);

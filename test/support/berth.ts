@@ -57,8 +57,8 @@ export interface TestBerth extends AsyncDisposable {
   /** A request with it. */
   readonly send: Send;
   service(): Service;
-  /** Makes a directory whose webhook is the receiver. */
-  directory(fields?: Record<string, unknown>): Promise<TestDirectory>;
+  /** Makes a directory whose webhook is the receiver, or that URL. */
+  directory(fields?: Record<string, unknown>, webhookUrl?: string): Promise<TestDirectory>;
   uploads(directory: TestDirectory): Promise<Upload[]>;
   storage(directory: TestDirectory): Promise<number>;
   connect(directory: TestDirectory): Promise<Connection>;
@@ -116,7 +116,7 @@ export async function startBerth(
     accountId,
     send,
     service: running,
-    async directory(fields = {}) {
+    async directory(fields = {}, webhookUrl = hook.url) {
       const created = await data<Record<string, string>>(
         send('POST', '/directories', { json: { directory: { name: 'Acme', ...fields } } }),
       );
@@ -126,7 +126,7 @@ export async function startBerth(
         sftp_password: password = '',
         webhook_secret: secret = '',
       } = created;
-      await data(send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: hook.url } } }));
+      await data(send('PATCH', `/directories/${id}`, { json: { directory: { webhook_url: webhookUrl } } }));
       const files = `${config.jailDir}/${username}/files`;
       return { id, username, password, secret, files, login: { port: sshd.port, username, password } };
     },

@@ -1,7 +1,11 @@
-/** Answers in JSON of more than 1 KiB go out compressed to clients that take gzip. */
+/**
+ * Answers in JSON of more than 1 KiB go out compressed to clients that take gzip. Answers with a secret do not: beside a name that
+ * a customer has chosen, the compressed length would tell the secret to an observer of the network, bit by bit (BREACH).
+ */
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { SECRET } from './responses.ts';
 
 const SMALLEST = 1024;
 
@@ -11,7 +15,8 @@ const zip = promisify(gzip);
 export async function compressed({ headers, method }: IncomingMessage, answer: Response): Promise<Response> {
   const length = answer.headers.get('content-length');
   const isJson = answer.headers.get('content-type') === 'application/json';
-  if (!isJson || method === 'HEAD' || (length !== null && Number(length) <= SMALLEST)) return answer;
+  const isSecret = answer.headers.get('cache-control') === SECRET['cache-control'];
+  if (!isJson || isSecret || method === 'HEAD' || (length !== null && Number(length) <= SMALLEST)) return answer;
   answer.headers.append('vary', 'accept-encoding');
   if (!takesGzip(headers['accept-encoding'])) return answer;
   const zipped =

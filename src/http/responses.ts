@@ -45,6 +45,9 @@ const HEADERS: Partial<Record<ErrorCode, Record<string, string>>> = {
   home_unavailable: { 'retry-after': '5' },
 };
 
+/** For answers that hold a secret: nobody stores them, and they are never compressed (`compression.ts`). */
+export const SECRET = { 'cache-control': 'no-store' };
+
 /** `data` is JSON text. */
 export function dataResponse(data: string, status = 200, headers?: Record<string, string>): Response {
   return json(`{"data":${data}}`, status, headers);

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
+import { dataOf } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -53,4 +54,29 @@ test('gzip for JSON over 1 KiB, whole lists too; nothing else is compressed', as
   }
   const small = await get(`/directories/${id}/quota`, 'gzip');
   assert.equal(small.headers['content-encoding'], undefined);
+});
+
+test('an answer with a secret is never compressed: its length would depend on what stands beside the secret', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const encoded = { headers: { 'accept-encoding': 'gzip' } };
+  const metadata = { note: 'x'.repeat(4000) };
+  const long = `https://example.com/${'x'.repeat(1500)}`;
+  const directory = { json: { directory: { name: 'Long', metadata } } };
+  const made = await api.send('POST', '/directories', { ...directory, ...encoded });
+  const { id } = dataOf<{ id: string }>(made);
+  const answers = {
+    made,
+    shown: await api.send('GET', `/directories/${id}`, encoded),
+    changed: await api.send('PATCH', `/directories/${id}`, { ...directory, ...encoded }),
+    password: await api.send('POST', `/directories/${id}/password`, encoded),
+    'without its key': await api.send('DELETE', `/directories/${id}/public_key`, encoded),
+    'account webhook': await api.send('PUT', '/webhook', { json: { url: long }, ...encoded }),
+    'account webhook again': await api.send('GET', '/webhook', encoded),
+  };
+  for (const [name, { status, headers, text }] of Object.entries(answers)) {
+    assert.ok(status < 300 && text.length > 1024, name);
+    assert.match(text, /"(?:webhook_secret|secret)":/, name);
+    assert.deepEqual([headers['content-encoding'], headers['cache-control']], [undefined, 'no-store'], name);
+  }
 });

@@ -12,7 +12,7 @@ import { type RenewedSecret, SecretFields } from '../../directories/webhook-secr
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { askerOf } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse, SECRET } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccountWebhook as Shown, data, WebhookSecret } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
@@ -23,14 +23,15 @@ const EXAMPLE = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mr
 
 export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayReach): Route[] {
   const show: Endpoint = async (_c, { accountId }) =>
-    dataResponse(shown(await accountWebhook(rules.database.reads, accountId)));
+    dataResponse(shown(await accountWebhook(rules.database.reads, accountId)), 200, SECRET);
 
   const set: Endpoint = async (c, principal) => {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccountWebhookFields.entries, fields);
     const webhook = await setAccountWebhook(rules, askerOf(c, principal), fields);
-    return dataResponse(shown(webhook), 200, warning(unreachable({ webhook_url: webhook.url }, mayReach)));
+    const told = warning(unreachable({ webhook_url: webhook.url }, mayReach));
+    return dataResponse(shown(webhook), 200, { ...SECRET, ...told });
   };
 
   const renewSecret: Endpoint = async (c, principal, keep) => {
@@ -87,5 +88,5 @@ function shown({ url, secret }: AccountWebhook): string {
 }
 
 function secretResponse(renewed: RenewedSecret): Response {
-  return dataResponse(JSON.stringify(renewed), 200, { 'cache-control': 'no-store' });
+  return dataResponse(JSON.stringify(renewed), 200, SECRET);
 }

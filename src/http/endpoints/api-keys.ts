@@ -19,7 +19,7 @@ import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { askerOf } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse, SECRET } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
@@ -164,5 +164,5 @@ function shown({ id, name, role, read_only, directories, expires_at, inserted_at
 
 /** The only response with the key. */
 function issued(key: IssuedKey): Response {
-  return dataResponse(JSON.stringify({ ...shown(key), key: key.key }), 201, { 'cache-control': 'no-store' });
+  return dataResponse(JSON.stringify({ ...shown(key), key: key.key }), 201, SECRET);
 }

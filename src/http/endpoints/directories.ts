@@ -11,7 +11,7 @@ import { fullDirectory, listItem } from '../directory-json.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, type RequestedPage } from '../page.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse, SECRET } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
 import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../warnings.ts';
@@ -29,15 +29,14 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     const answer = ({ directory, password }: Created): Response =>
       dataResponse(fullDirectory(directory, password), 201, {
         location: `/api/v1/directories/${directory.id}`,
-        // The only response with the password.
-        'cache-control': 'no-store',
+        ...SECRET,
         ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
     return answer(await createDirectory(rules, principal.accountId, fields, askerOf(c, principal), keep(answer)));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>
-    dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))));
+    dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))), 200, SECRET);
 
   /** Auth settings in a request are applied alone and need the admin role (specification, PATCH). */
   const update: Endpoint<'/:id'> = async (c, principal) => {
@@ -50,7 +49,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     const found = isAuth
       ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
       : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
-    return dataResponse(fullDirectory(directory), 200, warning(...found));
+    return dataResponse(fullDirectory(directory), 200, { ...SECRET, ...warning(...found) });
   };
 
   const destroy: Endpoint<'/:id'> = async (c, principal) => {
@@ -61,7 +60,8 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
   const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    return dataResponse(fullDirectory(await removePublicKeys(rules, principal.accountId, id, askerOf(c, principal))));
+    const directory = await removePublicKeys(rules, principal.accountId, id, askerOf(c, principal));
+    return dataResponse(fullDirectory(directory), 200, SECRET);
   };
 
   const shown = { description: 'The directory', schema: data(Directory), example: DIRECTORY };

@@ -6,7 +6,7 @@ import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
 import { CREATED } from '../openapi/examples.ts';
 import { askerOf, ownDirectory } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse, SECRET } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data } from '../schemas.ts';
 import { passwordUnused, warning } from '../warnings.ts';
@@ -18,7 +18,7 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDepen
     const answer = ({ directory, password }: Renewed): Response =>
       dataResponse(fullDirectory(directory, password), 200, {
         // The only response with this password.
-        'cache-control': 'no-store',
+        ...SECRET,
         ...warning(passwordUnused(directory)),
       });
     return answer(await renewPassword(rules, principal.accountId, id, askerOf(c, principal), keep(answer)));

@@ -9,7 +9,7 @@ import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse, SECRET } from '../responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
 import type { Turn } from '../turns.ts';
@@ -119,5 +119,5 @@ export function webhookRoutes(
 }
 
 function secretResponse(renewed: RenewedSecret): Response {
-  return dataResponse(JSON.stringify(renewed), 200, { 'cache-control': 'no-store' });
+  return dataResponse(JSON.stringify(renewed), 200, SECRET);
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createLog } from '../../src/log.ts';
+import { watchJail } from '../../src/uploads/disk/jail-watcher.ts';
 import { Watcher } from '../../src/uploads/disk/watcher.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import { until } from '../support/poll.ts';
@@ -173,6 +174,35 @@ test('events that the kernel dropped are noticed, and a folder whose event was a
   await until('it is watched', () => {
     writeFileSync(join(root, 'dark', `seen-${files++}`), '');
     return at.reported.some((path) => path.startsWith('a/dark/seen-'));
+  });
+});
+
+test('a flood is heard no longer than it takes to notice it; then the jail is compared, and watched again', async () => {
+  using place = scratch();
+  const root = join(place.dir, 'a');
+  mkdirSync(root);
+  const [ignore, heard, compared, changed] = [() => undefined, [0], [0], new Set<string>()];
+  const counted = (count: number[]) => () => void (count[0] = (count[0] ?? 0) + 1);
+  const ready = Promise.withResolvers<void>();
+  const watch = watchJail(root, {
+    heard: counted(heard),
+    unclear: counted(compared),
+    changed: (path) => void changed.add(path),
+    missing: ignore,
+    newFolder: ignore,
+    ready: ready.resolve,
+    failed: assert.ifError,
+    crowded: ignore,
+  });
+  await using _closed = { [Symbol.asyncDispose]: () => watch.close() };
+  await ready.promise;
+  for (let i = 0; i < 5000; i += 1) writeFileSync(join(root, `flood-${i}`), 'data');
+  await until('it is compared', () => compared[0] === 1);
+  assert.ok((heard[0] ?? 0) <= 2100, `${heard[0]} events were heard, of 10,000`);
+  let files = 0;
+  await until('it is watched again', () => {
+    writeFileSync(join(root, `seen-${files++}`), '');
+    return [...changed].some((path) => path.startsWith('seen-'));
   });
 });
 

@@ -12,8 +12,6 @@ const QUEUE_LENGTH = 16_384;
 /** Events of one jail within a window that are followed one by one. */
 const FOLLOWED_EVENTS = 2000;
 const WINDOW_MS = 1000;
-/** Windows after which a flood that goes on is reported as one that has ended is. */
-const LONG_FLOOD_WINDOWS = 10;
 
 /**
  * Counts the events of all jails in one turn of the event loop. A turn reads the kernel's queue until it is empty, so
@@ -21,7 +19,7 @@ const LONG_FLOOD_WINDOWS = 10;
  */
 export class EventQueue {
   readonly #overflowed: (jails: readonly Jail[]) => void;
-  /** Half of the queue: events of folders that are no longer watched fill it too, but are not counted. */
+  /** Half of the queue, or a flood: events of folders that are no longer watched fill it too, but are not counted. */
   readonly #limit: number;
   #events = 0;
   readonly #jails = new Map<string, Jail>();
@@ -29,7 +27,7 @@ export class EventQueue {
   /** @param overflowed called with the jails that some of the events came from; any other may have lost its own. */
   constructor(overflowed: (jails: readonly Jail[]) => void, length = queueLength()) {
     this.#overflowed = overflowed;
-    this.#limit = length / 2;
+    this.#limit = Math.min(length / 2, FOLLOWED_EVENTS);
   }
 
   heard(jail: Jail): void {
@@ -48,46 +46,26 @@ export class EventQueue {
 }
 
 /**
- * Tells whether so much happens in a jail that a comparison of the whole directory, once it is calm, is cheaper than
- * following each hint, and cannot miss anything.
+ * Tells when so much happens in a jail that a comparison of the whole directory, once it is calm, is cheaper than following each
+ * hint, and cannot miss anything.
  */
 export class Flood {
-  readonly #ended: () => void;
+  readonly #began: () => void;
   #events = 0;
-  #windows = 0;
-  #isOn = false;
-  #timer: NodeJS.Timeout | undefined;
+  #since = Number.NEGATIVE_INFINITY;
 
-  constructor(ended: () => void) {
-    this.#ended = ended;
-  }
-
-  /** While true, hints need not be followed. */
-  get isOn(): boolean {
-    return this.#isOn;
+  constructor(began: () => void) {
+    this.#began = began;
   }
 
   heard(): void {
+    const now = performance.now();
+    if (now - this.#since > WINDOW_MS) {
+      this.#since = now;
+      this.#events = 0;
+    }
     this.#events += 1;
-    this.#isOn ||= this.#events > FOLLOWED_EVENTS;
-    this.#timer ??= setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #endWindow(): void {
-    this.#timer = undefined;
-    const isCalm = this.#events <= FOLLOWED_EVENTS;
-    this.#events = 0;
-    if (!this.#isOn) return;
-    this.#windows += 1;
-    if (isCalm || this.#windows % LONG_FLOOD_WINDOWS === 0) this.#ended();
-    if (isCalm) {
-      this.#isOn = false;
-      this.#windows = 0;
-    } else this.#timer = setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
+    if (this.#events === FOLLOWED_EVENTS + 1) this.#began();
   }
 }
 

@@ -1,6 +1,9 @@
 /**
  * Watches one jail with chokidar, for changes that no session explains. It only points at files.
  *
+ * Promise: a flood of events holds up the event loop for some 2,000 of them. chokidar takes up to 45 µs for each, and Node hands over all that
+ * the kernel has before anything else runs, so a jail that floods is not watched for a while, and compared with the disk.
+ *
  * Each folder costs one of the kernel's watches, which all jails share, and memory: a jail with very many is given up
  * (`crowded`), and scanned instead.
  */
@@ -23,6 +26,14 @@ const COUNT_AFTER_MS = 2000;
 
 /** How long a watch may take to end, in ms: folders that change places all the time can keep chokidar at it for ever. */
 const CLOSE_PATIENCE = 5000;
+
+/** How long a jail that floods is not watched, in ms: twice as long each time that it does so again soon. */
+const PAUSE_MS = 2000;
+const LONGEST_PAUSE_MS = 60_000;
+/** Nor shorter than so many times what it took to watch every folder, since chokidar looks at every file then. */
+const PAUSES_PER_START = 50;
+/** How often it is compared meanwhile, in ms. */
+const COMPARE_MS = 10_000;
 
 /** What chokidar makes of bytes that are not UTF-8. */
 const REPLACEMENT = '\u{fffd}';
@@ -52,15 +63,81 @@ export interface JailWatch {
   close(): Promise<void>;
 }
 
+/** Watches until it is closed, with a pause after each flood. */
 export function watchJail(root: string, events: JailEvents): JailWatch {
+  return new PausingWatch(root, events);
+}
+
+class PausingWatch implements JailWatch {
+  readonly #root: string;
+  readonly #events: JailEvents;
+  #watch: JailWatch | undefined;
+  #closed: Promise<void> = Promise.resolve();
+  #pauseMs = 0;
+  #resumedAt = Number.NEGATIVE_INFINITY;
+  /** How long it took until every folder was watched, in ms. */
+  #startMs = 0;
+  #resuming: NodeJS.Timeout | undefined;
+  #comparing: NodeJS.Timeout | undefined;
+
+  constructor(root: string, events: JailEvents) {
+    this.#root = root;
+    this.#events = events;
+    this.#start(events.ready);
+  }
+
+  folders(): number | undefined {
+    return this.#watch?.folders();
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#resuming);
+    clearInterval(this.#comparing);
+    await Promise.all([this.#closed, this.#watch?.close()]);
+  }
+
+  #start(ready: () => void): void {
+    const began = performance.now();
+    const flood = new Flood(() => this.#pause());
+    this.#watch = watchFolders(this.#root, {
+      ...this.#events,
+      heard: () => {
+        this.#events.heard();
+        flood.heard();
+      },
+      ready: () => {
+        this.#startMs = performance.now() - began;
+        ready();
+      },
+    });
+  }
+
+  #pause(): void {
+    const isAgain = performance.now() - this.#resumedAt < LONGEST_PAUSE_MS;
+    this.#pauseMs = isAgain ? Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS) : PAUSE_MS;
+    const ms = Math.max(this.#pauseMs, PAUSES_PER_START * this.#startMs);
+    const { unclear } = this.#events;
+    this.#closed = Promise.all([this.#closed, this.#watch?.close()]).then(() => undefined);
+    this.#watch = undefined;
+    this.#comparing = setInterval(unclear, COMPARE_MS).unref();
+    this.#resuming = setTimeout(() => {
+      clearInterval(this.#comparing);
+      this.#resumedAt = performance.now();
+      // What happened in the pause has no other sign.
+      this.#start(unclear);
+    }, ms).unref();
+  }
+}
+
+/** One watch of all folders. */
+function watchFolders(root: string, events: JailEvents): JailWatch {
   const folders = new Set<string>();
   let isCrowded = false;
   let countedFrom = Number.POSITIVE_INFINITY;
-  const flood = new Flood(events.unclear);
 
   const below = (path: string): FilePath => pathOf(Buffer.from(relative(root, path)));
   const report = (to: (path: FilePath) => void) => (path: string) => {
-    if (path !== root && !flood.isOn) to(below(path));
+    if (path !== root) to(below(path));
   };
   const foldersChange = (): void => void (countedFrom = performance.now() + COUNT_AFTER_MS);
   const isFile = (path: string): boolean => lstatBeneath(root, bytesOf(below(path)))?.isFile() ?? false;
@@ -98,7 +175,6 @@ export function watchJail(root: string, events: JailEvents): JailWatch {
   });
   watcher.on('raw', (_event, name: unknown) => {
     events.heard();
-    flood.heard();
     // chokidar cannot look at a name that is not UTF-8, and reports nothing else of it.
     if (typeof name === 'string' && name.includes(REPLACEMENT)) events.unclear();
   });
@@ -108,7 +184,6 @@ export function watchJail(root: string, events: JailEvents): JailWatch {
     async close() {
       isCrowded = true;
       hot.close();
-      flood.close();
       await Promise.race([watcher.close(), wait(CLOSE_PATIENCE, undefined, { ref: false })]);
     },
   };

@@ -291,6 +291,7 @@ async function openApi(
   const shared = {
     ...own,
     environment: config.environment,
+    followsLogins: config.dashboard.isOn,
     uploads: uploadList(database.reads),
     listTurn: turns({ atOnce: 1 }),
     fileTurn: turns({ atOnce: DOWNLOADS }),

@@ -25,6 +25,7 @@ import (
 )
 
 type event struct {
+	Event       string `json:"event"`
 	DirectoryID string `json:"directory_id"`
 	Filename    string `json:"filename"`
 	SizeBytes   int64  `json:"size_bytes"`
@@ -70,7 +71,7 @@ func main() {
 		}
 		// berth waits for 5 s, and then repeats the webhook.
 		w.WriteHeader(http.StatusNoContent)
-		if _, isKnown := taken.LoadOrStore(r.Header.Get("Webhook-Id"), true); !isKnown && !job.Test {
+		if _, isKnown := taken.LoadOrStore(r.Header.Get("Webhook-Id"), true); !isKnown && job.Event == "file.uploaded" && !job.Test {
 			jobs <- job
 		}
 	})

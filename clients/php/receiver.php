@@ -31,8 +31,8 @@ if (!is_array($event) || $secret === null || !isSigned($body, $id, signingKey($s
 $isNew = take($id);
 // berth waits for 5 s, and then repeats the webhook.
 answer(204);
-// There is no file behind a test.
-if ($isNew && !($event['test'] ?? false)) {
+// There is no file behind a test. Other events have to be asked for.
+if ($isNew && ($event['event'] ?? '') === 'file.uploaded' && !($event['test'] ?? false)) {
     work($event);
 }
 

@@ -47,8 +47,8 @@ class Receiver(BaseHTTPRequestHandler):
             taken.add(self.headers["webhook-id"])
         # berth waits for 5 s, and then repeats the webhook.
         self.answer(204)
-        # There is no file behind a test.
-        if is_new and not event.get("test"):
+        # There is no file behind a test. Other events have to be asked for.
+        if is_new and event.get("event") == "file.uploaded" and not event.get("test"):
             jobs.put(event)
 
     def answer(self, status):

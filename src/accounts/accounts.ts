@@ -31,6 +31,7 @@ export async function createAccount(
     deleted_at: null,
     deleted_by: null,
     second_factor_required_at: null,
+    events: null,
   };
   await database.db.insertInto('accounts').values(account).execute();
   return account;

@@ -5,12 +5,14 @@ import { OperatorError } from '../errors.ts';
 import { withDatabase } from './database.ts';
 import { table } from './directory/fields.ts';
 import { type Answer, asking } from './directory/service.ts';
+import { type Asked, eventLines, eventsBody } from './directory/webhook.ts';
 import type { Invocation } from './invocation.ts';
 
 const HELP = `
 Examples:
   berth account webhook 'Acme Corp'                                 show it
   berth account webhook 'Acme Corp' --url https://example.com/hook  set it; an empty one turns it off
+  berth account webhook 'Acme Corp' --events file.deleted,upload.failed   what to hear of beside uploads; none ends it
   berth account webhook 'Acme Corp' --new-secret                    a next secret: signatures carry both from now on
   berth account webhook 'Acme Corp' --activate                      and this ends the old one`;
 
@@ -18,6 +20,7 @@ interface Options {
   readonly url?: string;
   readonly newSecret?: true;
   readonly activate?: true;
+  readonly events?: string;
   readonly json?: true;
 }
 
@@ -29,13 +32,19 @@ export function accountWebhookCommand(invocation: Invocation): Command {
     .option('--url <url>', 'set the URL')
     .option('--new-secret', 'make a new secret, beside the old one')
     .option('--activate', 'end the old secret')
+    .option('--events <list>', 'choose the events beside file.uploaded, with commas between them; none for no more')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
-    .action(async (text: string, { url, newSecret, activate, json }: Options) => {
-      if ([url, newSecret, activate].filter((option) => option !== undefined).length > 1)
-        throw new OperatorError('--url, --new-secret and --activate are given one at a time');
+    .action(async (text: string, { url, newSecret, activate, events, json }: Options) => {
+      if ([url, newSecret, activate, events].filter((option) => option !== undefined).length > 1)
+        throw new OperatorError('--url, --new-secret, --activate and --events are given one at a time');
       const account = await withDatabase(invocation.config(), ({ reads }) => accountNamed(reads, text));
       const ask = asking(invocation, account);
+      if (events !== undefined) {
+        const chosen = await ask<Asked>('PUT', '/webhook/events', eventsBody(events.split(',')));
+        for (const words of chosen.warnings) stderr(`berth: ${words}\n`);
+        return print(json ? chosen.json : eventLines(chosen.data).join('\n'));
+      }
       const asked = (): Promise<Answer<Record<string, string | boolean | null>>> => {
         if (url !== undefined) return ask('PUT', '/webhook', { url: url === '' ? null : url });
         if (newSecret || activate) return ask('POST', '/webhook/secret', { activate: activate ?? false });

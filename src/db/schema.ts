@@ -19,6 +19,8 @@ export interface AccountsTable {
   deleted_by: string | null;
   /** Since when its users need a second factor for the dashboard; null while they do not. */
   second_factor_required_at: Micros | null;
+  /** As `directories.events`, for directories that say nothing; null for no events but uploads. */
+  events: string | null;
 }
 
 export interface ApiKeysTable {
@@ -85,6 +87,8 @@ export interface DirectoriesTable extends AtHome {
   expires_at: Micros | null;
   /** JSON text: CIDRs from which one gets in; an empty list means from everywhere. */
   allowed_networks: string;
+  /** JSON text: the events that it asks for beside `file.uploaded`; null means those of its account. */
+  events: string | null;
   /** What the kernel lets the directory's UID hold, in bytes; null for no limit. */
   quota_bytes: number | null;
   inserted_at: Micros;
@@ -157,6 +161,7 @@ export interface DeliveriesTable {
   /** `queued`: since when it is due. `waiting`: when it will be. `running`: when the lease ends. Else null. */
   due_at: Micros | null;
   finished_at: Micros | null;
+  event: EventKind;
   /** When a replay of it was asked for that is not in the outbox yet. */
   replay_at: Micros | null;
   /** The id of its latest replay: many are replayed at once, each at most once. */
@@ -221,6 +226,19 @@ export interface TransfersTable {
   reason: string | null;
 }
 
+/** What happens in directories and can be announced. `file.uploaded` always is, the others where somebody asks for them. */
+export const EVENT_KINDS = [
+  'file.uploaded',
+  'file.deleted',
+  'file.renamed',
+  'file.downloaded',
+  'file.rejected',
+  'upload.failed',
+  'login.refused',
+] as const;
+
+export type EventKind = (typeof EVENT_KINDS)[number];
+
 /** What an account can follow (`history/events.ts`). Complete in itself, as transfers are. */
 export interface EventsTable {
   id: Generated<number>;
@@ -228,8 +246,8 @@ export interface EventsTable {
   /** 1, 2, 3, … in its account; null until somebody reads. */
   sequence: number | null;
   at: Micros;
-  /** `file.uploaded`. */
-  event: string;
+  /** `erased`: its names were (`history/erase.ts`). */
+  event: EventKind | 'erased';
   directory_id: string;
   /** As `deliveries.upload_id`. */
   upload_id: string | null;
@@ -350,10 +368,10 @@ export interface KeptAnswerTotalsTable {
   bytes: number;
 }
 
-type WithDefault = keyof AtHome | 'uses_account_webhook';
+type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events';
 
 export interface Tables extends UserTables, NodeTables {
-  accounts: AccountsTable;
+  accounts: Omit<AccountsTable, 'events'> & { events: Generated<string | null> };
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
   /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
@@ -362,7 +380,7 @@ export interface Tables extends UserTables, NodeTables {
   } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };
   public_keys: PublicKeysTable;
   files: FilesTable;
-  deliveries: DeliveriesTable;
+  deliveries: Omit<DeliveriesTable, 'event'> & { event: Generated<EventKind> };
   attempts: AttemptsTable;
   transfers: TransfersTable;
   events: EventsTable;

@@ -78,6 +78,7 @@ export async function createDirectory(
         suspended: 0,
         expires_at: null,
         allowed_networks: '[]',
+        events: null,
         quota_bytes: null,
         inserted_at: now,
         updated_at: now,

@@ -74,6 +74,7 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return updatedUser(changes);
     case 'update-account':
       if (changes['webhook_url']) return 'changed the account’s webhook URL';
+      if (changes['events']) return 'changed the account’s events';
       if (changes['webhook_secret']) return 'changed the account’s webhook secret';
       return changes['second_factor_required']?.to === true
         ? 'required a second factor of everybody'
@@ -124,6 +125,10 @@ const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, ke
       to === true
         ? 'turned on the account’s webhook for the directory'
         : 'turned off the account’s webhook for the directory',
+    events: ({ to }) =>
+      Array.isArray(to)
+        ? `asked for the events ${['file.uploaded', ...to].map(text).join(', ')}`
+        : 'asked for the events of the account',
     webhook_secret: () => 'activated the new webhook secret',
     next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
     session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,

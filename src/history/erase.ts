@@ -13,7 +13,7 @@ import { removeInBatches } from './batches.ts';
 const BATCH = 500;
 
 /** What the feed calls an event whose names were erased. Clients ignore events that they do not know. */
-const ERASED_EVENT = 'erased';
+const ERASED_EVENT = 'erased' as const;
 
 /** One directory's history, or that of all directories and users that an account has or had. */
 export type Erased = { readonly directory: string } | { readonly account: string };
@@ -98,11 +98,28 @@ async function eraseEvents(tx: Transaction<Tables>, what: Erased): Promise<numbe
     .limit(BATCH)
     .execute();
   for (const { id, body } of some) {
-    const nameless = { ...(JSON.parse(body) as object), external_id: null, filename: '', directory: '' };
-    const erased = { event: ERASED_EVENT, body: JSON.stringify(nameless) };
+    const erased = { event: ERASED_EVENT, body: JSON.stringify(nameless(JSON.parse(body) as object)) };
     await tx.updateTable('events').set(erased).where('id', '=', id).execute();
   }
   return some.length;
+}
+
+/** What stands in the place of names in the bodies of events. */
+const NAMELESS: Readonly<Record<string, unknown>> = {
+  external_id: null,
+  filename: '',
+  previous_filename: '',
+  sftp_username: '',
+  address: null,
+  reason: '',
+  directory: '',
+};
+
+function nameless(body: object): object {
+  const fields = Object.entries(body);
+  return Object.fromEntries(
+    fields.map(([name, value]) => [name, name in NAMELESS ? NAMELESS[name] : (value as unknown)]),
+  );
 }
 
 async function eraseAudit(tx: Transaction<Tables>, what: Erased): Promise<number> {

@@ -29,6 +29,7 @@ import { passwordRoutes } from './endpoints/password.ts';
 import { publicKeyRoutes } from './endpoints/public-keys.ts';
 import { quotaRoutes } from './endpoints/quota.ts';
 import { uploadRoutes } from './endpoints/uploads.ts';
+import { wantedEventRoutes } from './endpoints/wanted-events.ts';
 import { webhookRoutes } from './endpoints/webhook.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
@@ -55,6 +56,8 @@ export interface AppDependencies {
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
+  /** Whether refused logins are known: the dashboard follows sshd's log. */
+  readonly followsLogins: boolean;
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
   readonly log: Log;
@@ -89,6 +92,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
     ...accountWebhookRoutes(rules, deps.mayReach),
+    ...wantedEventRoutes(queries, rules, deps.followsLogins),
     ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn, deps.mayReach),
     ...apiKeyRoutes({ ...rules, environment: deps.environment }),
   ];

@@ -3,6 +3,7 @@
  * a title is written once, among its components.
  */
 import * as v from 'valibot';
+import { EVENT_KINDS, type EventKind } from '../db/schema.ts';
 
 const Id = v.pipe(v.string(), v.uuid());
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp());
@@ -92,6 +93,86 @@ export const FileUploaded = v.pipe(
   v.title('FileUploaded'),
 );
 
+const Filename = v.pipe(v.string(), v.description('Its path below the directory.'));
+
+/** The body of a webhook that is sent where somebody asks for it: what all have, around its own fields. */
+function furtherEvent<const E extends Exclude<EventKind, 'file.uploaded'>, const F extends v.ObjectEntries>(
+  event: E,
+  fields: F,
+  title: string,
+) {
+  const whose = { event: v.literal(event), directory_id: Id, external_id: Text };
+  const directory = v.pipe(v.string(), v.description('The slug.'));
+  return v.pipe(v.strictObject({ ...whose, ...fields, directory }), v.title(title));
+}
+
+export const FileDeleted = furtherEvent(
+  'file.deleted',
+  { filename: Filename, size_bytes: Count, deleted_at: Timestamp },
+  'FileDeleted',
+);
+export const FileRenamed = furtherEvent(
+  'file.renamed',
+  { filename: Filename, previous_filename: v.string(), renamed_at: Timestamp },
+  'FileRenamed',
+);
+export const FileDownloaded = furtherEvent(
+  'file.downloaded',
+  {
+    filename: Filename,
+    sent_bytes: v.pipe(Count, v.description('How much the client has read; less than the file when it read a part.')),
+    downloaded_at: Timestamp,
+  },
+  'FileDownloaded',
+);
+export const FileRejected = furtherEvent(
+  'file.rejected',
+  {
+    filename: Filename,
+    size_bytes: Count,
+    reason: v.pipe(Text, v.description('What the checker said.')),
+    rejected_at: Timestamp,
+  },
+  'FileRejected',
+);
+export const UploadFailed = furtherEvent(
+  'upload.failed',
+  { filename: Filename, size_bytes: v.pipe(Count, v.description('What has arrived.')), failed_at: Timestamp },
+  'UploadFailed',
+);
+export const LoginRefused = furtherEvent(
+  'login.refused',
+  {
+    sftp_username: v.string(),
+    address: v.pipe(Text, v.description('Where the client is, if sshd says it.')),
+    reason: v.pipe(v.string(), v.description('Such as `wrong password`, `unknown key`, or `suspended`.')),
+    refused_at: Timestamp,
+  },
+  'LoginRefused',
+);
+
+const AnyEvent = v.variant('event', [
+  FileUploaded,
+  FileDeleted,
+  FileRenamed,
+  FileDownloaded,
+  FileRejected,
+  UploadFailed,
+  LoginRefused,
+]);
+
+/** Which events are asked for. */
+export const WantedEvents = v.pipe(
+  v.strictObject({
+    events: v.array(v.picklist(EVENT_KINDS)),
+    inherited: v.pipe(
+      v.boolean(),
+      v.description('Whether a directory asks for them because its account does. Of an account always `false`.'),
+    ),
+  }),
+  v.title('WantedEvents'),
+);
+
 /** What stands in the feed. */
 export const Event = v.pipe(
   v.strictObject({
@@ -99,13 +180,13 @@ export const Event = v.pipe(
     event: v.pipe(
       v.string(),
       v.description(
-        '`file.uploaded`, or `erased` when an operator has erased the names in `data`; later versions have more.',
+        '`file.uploaded`, another one that was asked for, or `erased` when an operator has erased the names in `data`; later versions have more.',
       ),
     ),
     at: Timestamp,
     directory_id: Id,
     upload_id: v.nullable(Id),
-    data: FileUploaded,
+    data: AnyEvent,
   }),
   v.title('Event'),
 );
@@ -132,7 +213,7 @@ export const HostKey = v.pipe(
 export const Delivery = v.pipe(
   v.strictObject({
     id: v.pipe(v.string(), v.uuid(), v.description('The `webhook-id` of its requests.')),
-    event: v.literal('file.uploaded'),
+    event: v.picklist(EVENT_KINDS),
     upload_id: v.nullable(Id),
     state: v.picklist(['pending', 'delivered', 'failed']),
     attempts: v.array(

@@ -9,6 +9,8 @@ import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { LoginLogTable } from '../db/schema-users.ts';
+import { enqueueDue } from '../webhooks/outbox.ts';
+import { announceFurther, type EventDirectory, wantedEvents, wants } from '../webhooks/further-events.ts';
 import { APART, attemptsIn, type LogLine, type LoginAttempt, type SshdLog, userIn } from './sshd-log.ts';
 
 /** In ms: between looks for a log, and between transactions; and after which silence all that there is has been read. */
@@ -54,7 +56,7 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
     if (until <= settled) return;
     const attempts = attemptsByUser(lines, settled, until);
     if (attempts.size > 0 || until - written > REMINDER) {
-      await write(database, attempts, { node, read_until: until });
+      await write({ database, clock }, attempts, { node, read_until: until });
       written = until;
     }
     settled = until;
@@ -120,9 +122,13 @@ function attemptsByUser(
   );
 }
 
-async function write(database: Database, attempts: Map<string, LoginAttempt[]>, log: LoginLogTable): Promise<void> {
+async function write(
+  { database, clock }: Pick<LoginLogOptions, 'database' | 'clock'>,
+  attempts: Map<string, LoginAttempt[]>,
+  log: LoginLogTable,
+): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
-    for (const [username, made] of attempts) await writeOf(tx, username, made);
+    for (const [username, made] of attempts) await writeOf(tx, username, made, clock);
     await tx
       .insertInto('login_log')
       .values(log)
@@ -131,15 +137,33 @@ async function write(database: Database, attempts: Map<string, LoginAttempt[]>, 
   });
 }
 
-async function writeOf(tx: Transaction<Tables>, username: string, attempts: readonly LoginAttempt[]): Promise<void> {
+async function writeOf(
+  tx: Transaction<Tables>,
+  username: string,
+  attempts: readonly LoginAttempt[],
+  clock: Clock,
+): Promise<void> {
   const directory = await tx
     .selectFrom('directories')
-    .select(['id', 'account_id'])
+    .select([
+      'id',
+      'account_id',
+      'slug',
+      'external_id',
+      'webhook_url',
+      'uses_account_webhook',
+      'sftp_username',
+      'deleted_at',
+    ])
+    .select(wantedEvents.as('wanted'))
     .where('sftp_username', '=', username)
     .executeTakeFirst();
   // A client may have made the name up.
   if (!directory) return;
   const { id: directory_id, account_id } = directory;
+  const refused = attempts.filter(({ kind }) => kind === 'refused');
+  // Before its rows are there.
+  if (directory.deleted_at === null) await announceRefusals(tx, directory, refused, clock);
   for (const { at, kind, address, text } of attempts.slice(-KEPT))
     await tx.insertInto('logins').values({ directory_id, at, kind, address, text }).execute();
   const newest = tx.selectFrom('logins').select('at').where('directory_id', '=', directory_id).orderBy('at', 'desc');
@@ -148,7 +172,6 @@ async function writeOf(tx: Transaction<Tables>, username: string, attempts: read
     .where('directory_id', '=', directory_id)
     .where('at', '<', newest.limit(1).offset(KEPT))
     .execute();
-  const refused = attempts.filter(({ kind }) => kind === 'refused');
   for (const [day, { length }] of Map.groupBy(refused, ({ at }) => at - (at % DAY)))
     await tx
       .insertInto('daily_refusals')
@@ -159,4 +182,39 @@ async function writeOf(tx: Transaction<Tables>, username: string, attempts: read
           .doUpdateSet((eb) => ({ refusals: eb('daily_refusals.refusals', '+', length) })),
       )
       .execute();
+}
+
+const MINUTE = 60 * SECOND;
+
+/** One for each reason and minute: what the log had before tells which were announced, so nothing else is remembered. */
+async function announceRefusals(
+  tx: Transaction<Tables>,
+  directory: EventDirectory & { readonly sftp_username: string },
+  refused: readonly LoginAttempt[],
+  clock: Clock,
+): Promise<void> {
+  const [first] = refused;
+  if (!first || !(await wants(tx, directory, 'login.refused'))) return;
+  const nameOf = ({ at, text }: Pick<LoginAttempt, 'at' | 'text'>) => `${at - (at % MINUTE)} ${reasonIn(text)}`;
+  const before = await tx
+    .selectFrom('logins')
+    .select(['at', 'text'])
+    .where('directory_id', '=', directory.id)
+    .where('at', '>=', first.at - (first.at % MINUTE))
+    .where('kind', '=', 'refused')
+    .execute();
+  const announced = new Set(before.map(nameOf));
+  for (const { at, address, text } of refused) {
+    const name = nameOf({ at, text });
+    if (announced.has(name)) continue;
+    announced.add(name);
+    const fields = { sftp_username: directory.sftp_username, address, reason: reasonIn(text) };
+    const event = { kind: 'login.refused', at, fields } as const;
+    await announceFurther(tx, directory, event, (_, delivery) => enqueueDue(tx, delivery, clock));
+  }
+}
+
+/** Without the key: a client offers as many as it likes. */
+function reasonIn(text: string): string {
+  return text.replace(/ SHA256:\S+ \(\S+\)/, '');
 }

@@ -14,7 +14,6 @@ import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import { BerthError } from '../errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import { insertTransfers } from '../history/transfers.ts';
 import { enqueue } from '../webhooks/outbox.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { type ArrivalState, arrivalState, arrive } from './arrival.ts';
@@ -24,7 +23,7 @@ import { displayName, type FilePath, type FilesRoot, pathOf } from './file-path.
 import type { Jail } from './jails.ts';
 import { Files } from './record/files.ts';
 import { type FileStat, fileStat, isSame } from './record/file-stat.ts';
-import type { HistoryRow } from './record/history.ts';
+import { type HistoryRow, recordHistory } from './record/history.ts';
 import type { UploadRow } from './upload-list.ts';
 
 /** A literal, so that the index of just these can be used. */
@@ -164,7 +163,7 @@ async function record(
   const upload = { ...(await files.update(row, { state, uploaded_at: at, session_pid: null })), state };
   const { history, uploads } = arrive({ directory, files, isChecked }, { path, at, bytes: row.size_bytes }, upload);
   await files.flush();
-  await insertTransfers(tx, [history.row]);
+  await recordHistory(tx, [history]);
   const filename = displayName(path);
   const details = { file: { from: filename, to: filename } };
   if (asker) await insertAudit(tx, asker, { action: 'announce-partial', at, directory, details });

@@ -16,7 +16,6 @@ import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../errors.ts';
 import { isFull } from '../directories/storage-full.ts';
 import { type Asker, insertAudit } from '../history/audit.ts';
-import { insertTransfers } from '../history/transfers.ts';
 import { syncAll } from '../sync.ts';
 import { completeFileOf, fileIfAny } from './complete-files.ts';
 import { changed, currentTag, gone, inUse } from './content.ts';
@@ -26,7 +25,7 @@ import type { Jail } from './jails.ts';
 import { type Precondition, requireAllowed } from './precondition.ts';
 import { Files } from './record/files.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
-import { type HistoryRow, historyRow } from './record/history.ts';
+import { type HistoryRow, historyRow, recordHistory } from './record/history.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
 import { checkingOf } from './checking-files.ts';
@@ -196,10 +195,7 @@ async function forget(
   const history = isRecorded ? [historyRow(directory, { event: 'removed', path, at, bytes: row.size_bytes })] : [];
   if (isRecorded) await files.remove(row);
   await files.flush();
-  await insertTransfers(
-    tx,
-    history.map((each) => each.row),
-  );
+  await recordHistory(tx, history, clock);
   const file = { from: displayName(path), to: null };
   if (asker) await insertAudit(tx, asker, { action: 'remove-file', at, directory, details: { file } });
   return history;

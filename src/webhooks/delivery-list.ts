@@ -8,7 +8,7 @@ import { BerthError } from '../errors.ts';
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type ShownState = (typeof DELIVERY_STATES)[number];
 
-export interface Delivery extends Pick<DeliveriesTable, 'id' | 'upload_id' | 'url' | 'inserted_at'> {
+export interface Delivery extends Pick<DeliveriesTable, 'id' | 'event' | 'upload_id' | 'url' | 'inserted_at'> {
   readonly state: ShownState;
   readonly attempts: readonly Pick<AttemptsTable, 'started_at' | 'status' | 'error' | 'latency_us'>[];
   /** Null while an attempt runs, and when there is none to come. */
@@ -31,6 +31,7 @@ export const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
 
 const COLUMNS = [
   'id',
+  'event',
   'upload_id',
   'url',
   'inserted_at',
@@ -84,13 +85,13 @@ async function withAttempts(reads: Kysely<Tables>, rows: readonly Row[]): Promis
 }
 
 export function deliveryOf(
-  { id, upload_id, url, inserted_at, state, due_at }: Row,
+  { id, event, upload_id, url, inserted_at, state, due_at }: Row,
   attempts: Delivery['attempts'] = [],
 ): Delivery {
   const shown = state === 'delivered' || state === 'failed' ? state : 'pending';
   // Of a running one it says when the lease ends.
   const next_attempt_at = state === 'running' ? null : due_at;
-  return { id, upload_id, url, inserted_at, state: shown, attempts, next_attempt_at };
+  return { id, event, upload_id, url, inserted_at, state: shown, attempts, next_attempt_at };
 }
 
 async function attemptsOf(reads: Kysely<Tables>, rows: readonly Row[]) {

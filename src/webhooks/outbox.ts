@@ -24,8 +24,7 @@ export interface UploadEvent {
   readonly uploadedAt: Micros;
 }
 
-/** The only one there is. */
-export const EVENT = 'file.uploaded';
+const EVENT = 'file.uploaded';
 
 const insert = compiledInsert('deliveries', [
   'id',
@@ -34,6 +33,7 @@ const insert = compiledInsert('deliveries', [
   'upload_id',
   'url',
   'destination',
+  'event',
   'body',
   'state',
   'attempts',
@@ -95,7 +95,12 @@ export function deliveryFor(event: UploadEvent, url: string, now = event.uploade
 }
 
 function deliveryOf({ directory, uploadId }: UploadEvent, body: Buffer, url: string, now: Micros): DeliveriesTable {
-  const of = { directory_id: directory.id, account_id: directory.account_id, upload_id: uploadId };
+  const of = {
+    directory_id: directory.id,
+    account_id: directory.account_id,
+    upload_id: uploadId,
+    event: EVENT,
+  } as const;
   return unsent({ ...of, body }, url, now);
 }
 
@@ -105,13 +110,14 @@ export function replayOf(old: DeliveriesTable, url: string, now: Micros): Delive
 }
 
 /** A delivery of those bytes that nobody has tried yet. */
-function unsent(
+export function unsent(
   {
     directory_id,
     account_id,
     upload_id,
+    event,
     body,
-  }: Pick<DeliveriesTable, 'directory_id' | 'account_id' | 'upload_id' | 'body'>,
+  }: Pick<DeliveriesTable, 'directory_id' | 'account_id' | 'upload_id' | 'event' | 'body'>,
   url: string,
   now: Micros,
 ): DeliveriesTable {
@@ -120,6 +126,7 @@ function unsent(
     directory_id,
     account_id,
     upload_id,
+    event,
     url,
     destination: destinationOf(account_id, url),
     body,

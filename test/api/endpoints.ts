@@ -124,6 +124,18 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
       { url: null },
     ],
   },
+  'GET /api/v1/directories/:id/webhook/events': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/directories/:id/webhook/events': {
+    role: 'any',
+    right: { events: ['file.deleted'] },
+    wrongBodies: [{}, { events: 'file.deleted' }, { events: ['file.moved'] }, { events: [7] }, { events: [], more: 1 }],
+  },
+  'GET /api/v1/webhook/events': { role: 'any', wrongBodies: [] },
+  'PUT /api/v1/webhook/events': {
+    role: 'admin',
+    right: { events: ['file.deleted'] },
+    wrongBodies: [{}, { events: 'file.deleted' }, { events: ['file.moved'] }, { events: [], more: 1 }],
+  },
   'GET /api/v1/webhook': { role: 'any', wrongBodies: [] },
   'PUT /api/v1/webhook': {
     role: 'admin',

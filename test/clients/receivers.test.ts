@@ -101,6 +101,12 @@ async function tellsDirectories(
   const trial = signedBy(OWN, own, { directory_id, filename: 'test.txt', test: true });
   {
     await using example = await start({ secret: NEW, secrets: JSON.stringify({ [directory_id]: OWN }) });
+    const other = signedBy(OWN, own, { directory_id, filename: 'other.txt', event: 'file.deleted' });
+    assert.equal(
+      await example.send({ ...other, headers: { ...other.headers } }),
+      204,
+      'an event that it does not know',
+    );
     const answers = [own, shared, forged, trial].map((request) => example.send(request));
     assert.deepEqual(
       await Promise.all(answers),
@@ -109,7 +115,7 @@ async function tellsDirectories(
     );
     await example.send(signedBy(OWN, own, { directory_id, filename: 'last.csv' }));
     await until('they are worked on', () => example.output().includes('last.csv'));
-    assert.doesNotMatch(example.output(), /test\.txt/, 'a test is no upload');
+    assert.doesNotMatch(example.output(), /test\.txt|other\.txt/, 'neither a test nor another event is an upload');
   }
   await using example = await start({ secret: '', secrets: JSON.stringify({ [directory_id]: OWN }) });
   assert.deepEqual([await example.send(own), await example.send(shared)], [204, 401], 'no secret for that directory');

@@ -199,3 +199,37 @@ test('without a journal nothing is known, and a journal without sshd says nothin
   const { knownUntil } = await refusalsByDay(api.database.reads, api.tenant.accountId, { now: clock.now(), days: 1 });
   assert.equal(knownUntil, undefined);
 });
+
+test('who asks hears of refused logins, one for each reason in a minute, whatever keys a client offers; a restart repeats none', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  using log = madeJournal(place);
+  const [{ id, sftp_username: user }, silent] = [await api.directory(), await api.directory()];
+  await api.send('PUT', `/directories/${id}/webhook/events`, { json: { events: ['login.refused'] } });
+  const minute = clock.now() - (clock.now() % (60 * SECOND)) - 600 * SECOND;
+  const offered = (at: number, pid: number): Entry => ({
+    at,
+    pid,
+    message: `Failed publickey for ${user} from 192.0.2.1 port ${pid} ssh2: ED25519 SHA256:${String(pid).padEnd(43, 'x')}`,
+  });
+  log.write([
+    ...Array.from({ length: 20 }, (_, i) => wrong(user, minute + i * SECOND, 100 + i)),
+    ...Array.from({ length: 20 }, (_, i) => offered(minute + (20 + i) * SECOND, 200 + i)),
+    wrong(silent.sftp_username, minute + 41 * SECOND, 300),
+    wrong(user, minute + 61 * SECOND, 400),
+  ]);
+  const heard = async () =>
+    ((await api.send('GET', '/events')).json as { data: { data: Record<string, unknown> }[] }).data.map(
+      ({ data }) => data,
+    );
+  for (const expected of [3, 3]) {
+    const logins = follow(api);
+    await until('they are in rows', async () => (await rowsOf(api)).length === 42);
+    await logins.close();
+    assert.equal((await heard()).length, expected);
+  }
+  assert.deepEqual(
+    (await heard()).map(({ event, sftp_username, address, reason }) => [event, sftp_username, address, reason]),
+    ['wrong password', 'unknown key', 'wrong password'].map((reason) => ['login.refused', user, '192.0.2.1', reason]),
+  );
+});

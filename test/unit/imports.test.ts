@@ -65,7 +65,14 @@ const ALLOWED: Record<string, readonly string[]> = {
     'uploads/directory-files.ts',
     'uploads/settling.ts',
   ],
-  reports: ['history/audit-in-words.ts', 'history/audit-sentences.ts', 'uploads/file-path.ts', 'uploads/partial.ts'],
+  reports: [
+    'history/audit-in-words.ts',
+    'history/audit-sentences.ts',
+    'uploads/file-path.ts',
+    'uploads/partial.ts',
+    'webhooks/further-events.ts',
+    'webhooks/outbox.ts',
+  ],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
   webhooks: [
@@ -85,6 +92,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/transfers.ts',
     'webhooks/delivery-list.ts',
     'webhooks/dispatcher.ts',
+    'webhooks/further-events.ts',
     'webhooks/outbox.ts',
     'webhooks/receiver-of.ts',
   ],

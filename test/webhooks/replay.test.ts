@@ -78,7 +78,15 @@ test('transfers are lines with directory and external_id: what was cut off at in
   };
   const recorded = (['uploaded', 'upload-dropped'] as const).map((event) => ({
     row: { ...row, event },
-    externalId: 'order-1',
+    directory: {
+      id: 'd',
+      account_id: 'a',
+      slug: 's',
+      external_id: 'order-1',
+      webhook_url: null,
+      uses_account_webhook: 1 as const,
+      sftp_username: 'u',
+    },
   }));
   const said = (level: 'info' | 'debug'): unknown[] => {
     const lines: Line[] = [];

@@ -50,7 +50,7 @@ async function take(request: IncomingMessage, response: ServerResponse): Promise
     // Answer first: berth waits for 5 s.
     response.writeHead(204).end();
     const uploadId = request.headers['webhook-upload-id'];
-    if (event.test || typeof uploadId !== 'string') return;
+    if (event.event !== 'file.uploaded' || event.test || typeof uploadId !== 'string') return;
     waiting.add(uploadId);
     void fetchAll();
   } catch (problem) {

@@ -7,7 +7,7 @@
  * JSON: {"<directory id>": "<secret>"}.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { verifyWebhook, WebhookError, type WebhookEvent } from 'berth-client';
+import { verifyWebhook, WebhookError } from 'berth-client';
 
 const { WEBHOOK_SECRET: shared = '', WEBHOOK_SECRETS: listed = '{}', PORT: port = '9000' } = process.env;
 const secrets = new Map(Object.entries(JSON.parse(listed) as Record<string, string>));
@@ -30,8 +30,8 @@ async function take(request: IncomingMessage, response: ServerResponse): Promise
     taken.add(id);
     // berth waits for 5 s, and repeats what was not answered by then.
     response.writeHead(204).end();
-    // A test tells of a file that is not there.
-    if (isNew && !event.test) setImmediate(work, event);
+    // A test tells of a file that is not there; other events are for those who ask for them.
+    if (isNew && event.event === 'file.uploaded' && !event.test) setImmediate(work, event.filename);
   } catch (error) {
     if (!(error instanceof WebhookError)) console.error(error);
     response.writeHead(error instanceof WebhookError ? 401 : 400).end();
@@ -49,6 +49,6 @@ async function rawBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-function work(event: WebhookEvent): void {
-  console.log(`uploaded ${event.filename}`);
+function work(filename: string): void {
+  console.log(`uploaded ${filename}`);
 }

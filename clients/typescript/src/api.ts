@@ -480,6 +480,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/webhook/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show which events a directory asks for */
+        get: operations["getEvents"];
+        /**
+         * Ask for more events than uploads
+         * @description `file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know. `null`: what the account asks for, which is how a directory begins.
+         */
+        put: operations["setEvents"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show which events the account asks for */
+        get: operations["getAccountEvents"];
+        /**
+         * Ask for more events of all directories that have no list of their own
+         * @description `file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know. `null` asks for no more.
+         *
+         *     Needs a key with the admin role.
+         */
+        put: operations["setAccountEvents"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/directories/{id}/webhook": {
         parameters: {
             query?: never;
@@ -651,6 +695,102 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    fileDeleted: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    fileRenamed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    fileDownloaded: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    fileRejected: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    uploadFailed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    loginRefused: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface components {
     schemas: {
@@ -786,8 +926,8 @@ export interface components {
              * @description The `webhook-id` of its requests.
              */
             id: string;
-            /** @constant */
-            event: "file.uploaded";
+            /** @enum {string} */
+            event: "file.uploaded" | "file.deleted" | "file.renamed" | "file.downloaded" | "file.rejected" | "upload.failed" | "login.refused";
             /** Format: uuid */
             upload_id: string | null;
             /** @enum {string} */
@@ -839,7 +979,7 @@ export interface components {
         Event: {
             /** @description Its number in the account: 1, 2, 3, … */
             sequence: number;
-            /** @description `file.uploaded`, or `erased` when an operator has erased the names in `data`; later versions have more. */
+            /** @description `file.uploaded`, another one that was asked for, or `erased` when an operator has erased the names in `data`; later versions have more. */
             event: string;
             /** Format: date-time */
             at: string;
@@ -847,7 +987,69 @@ export interface components {
             directory_id: string;
             /** Format: uuid */
             upload_id: string | null;
-            data: components["schemas"]["FileUploaded"];
+            data: components["schemas"]["FileUploaded"] | components["schemas"]["FileDeleted"] | components["schemas"]["FileRenamed"] | components["schemas"]["FileDownloaded"] | components["schemas"]["FileRejected"] | components["schemas"]["UploadFailed"] | components["schemas"]["LoginRefused"];
+        };
+        EventsFields: {
+            events: ("file.uploaded" | "file.deleted" | "file.renamed" | "file.downloaded" | "file.rejected" | "upload.failed" | "login.refused")[] | null;
+        };
+        FileDeleted: {
+            /** @constant */
+            event: "file.deleted";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            /** @description Its path below the directory. */
+            filename: string;
+            size_bytes: number;
+            /** Format: date-time */
+            deleted_at: string;
+            /** @description The slug. */
+            directory: string;
+        };
+        FileDownloaded: {
+            /** @constant */
+            event: "file.downloaded";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            /** @description Its path below the directory. */
+            filename: string;
+            /** @description How much the client has read; less than the file when it read a part. */
+            sent_bytes: number;
+            /** Format: date-time */
+            downloaded_at: string;
+            /** @description The slug. */
+            directory: string;
+        };
+        FileRejected: {
+            /** @constant */
+            event: "file.rejected";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            /** @description Its path below the directory. */
+            filename: string;
+            size_bytes: number;
+            /** @description What the checker said. */
+            reason: string | null;
+            /** Format: date-time */
+            rejected_at: string;
+            /** @description The slug. */
+            directory: string;
+        };
+        FileRenamed: {
+            /** @constant */
+            event: "file.renamed";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            /** @description Its path below the directory. */
+            filename: string;
+            previous_filename: string;
+            /** Format: date-time */
+            renamed_at: string;
+            /** @description The slug. */
+            directory: string;
         };
         FileUploaded: {
             /** @constant */
@@ -921,6 +1123,22 @@ export interface components {
             /** Format: date-time */
             modified_at: string;
         };
+        LoginRefused: {
+            /** @constant */
+            event: "login.refused";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            sftp_username: string;
+            /** @description Where the client is, if sshd says it. */
+            address: string | null;
+            /** @description Such as `wrong password`, `unknown key`, or `suspended`. */
+            reason: string;
+            /** Format: date-time */
+            refused_at: string;
+            /** @description The slug. */
+            directory: string;
+        };
         NewApiKey: {
             name: string;
             /** @enum {string} */
@@ -963,10 +1181,30 @@ export interface components {
             /** Format: date-time */
             uploaded_at: string;
         };
+        UploadFailed: {
+            /** @constant */
+            event: "upload.failed";
+            /** Format: uuid */
+            directory_id: string;
+            external_id: string | null;
+            /** @description Its path below the directory. */
+            filename: string;
+            /** @description What has arrived. */
+            size_bytes: number;
+            /** Format: date-time */
+            failed_at: string;
+            /** @description The slug. */
+            directory: string;
+        };
         ValidationProblems: {
             errors: {
                 [key: string]: string[];
             };
+        };
+        WantedEvents: {
+            events: ("file.uploaded" | "file.deleted" | "file.renamed" | "file.downloaded" | "file.rejected" | "upload.failed" | "login.refused")[];
+            /** @description Whether a directory asks for them because its account does. Of an account always `false`. */
+            inherited: boolean;
         };
         WebhookFields: {
             /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
@@ -1232,6 +1470,138 @@ export interface components {
              *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: an attacker who has one request can send it again. |
              */
             post: operations["fileUploaded"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        fileDeleted: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * A file has gone
+             * @description Removed by the customer, through the API or the dashboard, by an administrator, or by `retention_days`.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["fileDeleted"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        fileRenamed: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * A file or a folder has another name
+             * @description A folder that is renamed with files in it has one event with its own names. The last step of an upload under a temporary name is `file.uploaded` alone.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["fileRenamed"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        fileDownloaded: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * A customer has fetched a file by SFTP
+             * @description Each handle that was read and closed is one. Downloads by HTTPS are not announced.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["fileDownloaded"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        fileRejected: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * The checker has rejected a file
+             * @description Where the operator has uploads checked: the file never was an upload, and is in quarantine.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["fileRejected"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        uploadFailed: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * An upload was cut off
+             * @description The connection died before the file was closed. A client that resumes it makes it an upload.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["uploadFailed"];
+            delete?: never;
+            options?: never;
+            head?: never;
+            patch?: never;
+            trace?: never;
+        };
+        loginRefused: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            get?: never;
+            put?: never;
+            /**
+             * A login was refused
+             * @description At most one for each user and reason in a minute of the clock, some minutes later at the latest. Needs the dashboard to be on, whose log of logins it is taken from.
+             *
+             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             */
+            post: operations["loginRefused"];
             delete?: never;
             options?: never;
             head?: never;
@@ -3265,6 +3635,220 @@ export interface operations {
             507: components["responses"]["StorageFull"];
         };
     };
+    getEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "events": [
+                     *           "file.uploaded"
+                     *         ],
+                     *         "inherited": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WantedEvents"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "events": [
+                 *         "file.deleted",
+                 *         "upload.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["EventsFields"];
+            };
+        };
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "events": [
+                     *           "file.uploaded",
+                     *           "file.deleted",
+                     *           "upload.failed"
+                     *         ],
+                     *         "inherited": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WantedEvents"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    getAccountEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "events": [
+                     *           "file.uploaded",
+                     *           "file.deleted",
+                     *           "upload.failed"
+                     *         ],
+                     *         "inherited": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WantedEvents"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setAccountEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "events": [
+                 *         "file.deleted",
+                 *         "upload.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["EventsFields"];
+            };
+        };
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    Warning: components["headers"]["Warning"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "events": [
+                     *           "file.uploaded",
+                     *           "file.deleted",
+                     *           "upload.failed"
+                     *         ],
+                     *         "inherited": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WantedEvents"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
     getWebhook: {
         parameters: {
             query?: never;
@@ -3771,6 +4355,206 @@ export interface operations {
         };
         responses: {
             /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    fileDeleted: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "file.deleted",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "filename": "in/orders.csv",
+                 *       "size_bytes": 12,
+                 *       "deleted_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FileDeleted"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    fileRenamed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "file.renamed",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "filename": "done/orders.csv",
+                 *       "previous_filename": "in/orders.csv",
+                 *       "renamed_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FileRenamed"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    fileDownloaded: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "file.downloaded",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "filename": "in/orders.csv",
+                 *       "sent_bytes": 12,
+                 *       "downloaded_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FileDownloaded"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    fileRejected: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "file.rejected",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "filename": "in/orders.csv",
+                 *       "size_bytes": 12,
+                 *       "reason": "Eicar-Test-Signature",
+                 *       "rejected_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FileRejected"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    uploadFailed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "upload.failed",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "filename": "in/orders.csv",
+                 *       "size_bytes": 12,
+                 *       "failed_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UploadFailed"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    loginRefused: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "login.refused",
+                 *       "directory_id": "18db3dc8-bfa8-4427-9a27-af3b079ff5b8",
+                 *       "external_id": "order-7",
+                 *       "sftp_username": "acme-corp-bh5rirmw",
+                 *       "address": "203.0.113.7",
+                 *       "reason": "wrong password",
+                 *       "refused_at": "2026-11-20T20:50:00.123456Z",
+                 *       "directory": "acme-corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LoginRefused"];
+            };
+        };
+        responses: {
+            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

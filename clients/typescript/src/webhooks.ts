@@ -2,7 +2,17 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './api.ts';
 
-export type WebhookEvent = components['schemas']['FileUploaded'];
+type Schemas = components['schemas'];
+
+/** Told apart by `event`. Later versions of berth have more: ignore those that you do not know. */
+export type WebhookEvent =
+  | Schemas['FileUploaded']
+  | Schemas['FileDeleted']
+  | Schemas['FileRenamed']
+  | Schemas['FileDownloaded']
+  | Schemas['FileRejected']
+  | Schemas['UploadFailed']
+  | Schemas['LoginRefused'];
 
 /** Those of node:http, of fetch, or a plain object. */
 type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;

@@ -1,6 +1,7 @@
 /** `berth directory webhook …` and `berth directory replay`. */
 import { Command } from 'commander';
 import { formatMicros, type Micros } from '../../clock.ts';
+import { EVENT_KINDS } from '../../db/schema.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { since } from '../options.ts';
@@ -14,6 +15,7 @@ Examples:
   berth directory webhook off acme-corp                  no webhooks, even if the account has a URL
   berth directory webhook account acme-corp              use the account's URL
   berth directory webhook test acme-corp
+  berth directory webhook events acme-corp file.deleted  what to hear of beside uploads
   berth directory webhook secret acme-corp               a next secret: signatures carry both from now on
   berth directory webhook secret acme-corp --activate    and this ends the old one`;
 
@@ -29,6 +31,25 @@ interface Tested {
   readonly status: number | null;
   readonly error: string | null;
   readonly duration_ms: number;
+}
+
+const FURTHER = EVENT_KINDS.filter((kind) => kind !== 'file.uploaded');
+
+/** Which events are asked for, as the API has it. */
+export interface Asked {
+  readonly events: readonly string[];
+  readonly inherited: boolean;
+}
+
+/** What the words of a command ask for. */
+export function eventsBody(kinds: readonly string[]): { readonly events: readonly string[] | null } {
+  const [word] = kinds;
+  if (kinds.length === 1 && word === 'account') return { events: null };
+  return { events: kinds.length === 1 && word === 'none' ? [] : kinds };
+}
+
+export function eventLines({ events, inherited }: Asked): string[] {
+  return inherited ? [...events, '(asked for by the account)'] : [...events];
 }
 
 export function webhookCommand(invocation: Invocation): Command {
@@ -76,6 +97,19 @@ export function webhookCommand(invocation: Invocation): Command {
       const answer = await ask<Tested>('POST', '/webhook/test');
       show(invocation, options, answer, (tested) => table({ ...tested }));
       if (!answer.data.delivered) throw new OperatorError('the receiver did not take it');
+    });
+
+  onDirectory(command.command('events').description('Show or choose the events beside file.uploaded'))
+    .argument('[event...]', `${FURTHER.join(', ')}; none for no more, account for those of the account`)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  berth directory webhook events acme-corp\n  berth directory webhook events acme-corp file.deleted upload.failed',
+    )
+    .action(async (text: string, kinds: string[], options: CommonOptions) => {
+      const { ask } = await named(invocation, text, options);
+      const path = '/webhook/events';
+      const answer = await (kinds.length === 0 ? ask<Asked>('GET', path) : ask<Asked>('PUT', path, eventsBody(kinds)));
+      show(invocation, options, answer, eventLines);
     });
 
   secretCommand(invocation, command.command('secret'));

@@ -43,7 +43,7 @@ const COUNTED = 100_000;
 
 type Row = Pick<
   DeliveriesTable,
-  'id' | 'directory_id' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at' | 'body' | 'replayed_as'
+  'id' | 'directory_id' | 'event' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at' | 'body' | 'replayed_as'
 >;
 
 function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since, until }: DeliveriesFilter) {
@@ -69,7 +69,18 @@ async function* rowsOf(
   for (let place = after; ;) {
     const { at, id } = place ?? { at: Number.MAX_SAFE_INTEGER, id: '' };
     const rows = await matching(reads, filter)
-      .select(['id', 'directory_id', 'upload_id', 'url', 'inserted_at', 'state', 'due_at', 'body', 'replayed_as'])
+      .select([
+        'id',
+        'directory_id',
+        'event',
+        'upload_id',
+        'url',
+        'inserted_at',
+        'state',
+        'due_at',
+        'body',
+        'replayed_as',
+      ])
       .where('inserted_at', '<=', at)
       .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)))
       .orderBy('inserted_at', 'desc')

@@ -45,7 +45,7 @@ export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'bo
 export async function wholeDelivery(reads: Kysely<Tables>, directoryId: string, id: string): Promise<WholeDelivery> {
   const row = await reads
     .selectFrom('deliveries')
-    .select(['id', 'upload_id', 'url', 'body', 'state', 'inserted_at', 'due_at', 'replayed_as'])
+    .select(['id', 'event', 'upload_id', 'url', 'body', 'state', 'inserted_at', 'due_at', 'replayed_as'])
     .where('id', '=', id)
     .where('directory_id', '=', directoryId)
     .executeTakeFirst();
@@ -77,6 +77,8 @@ export async function replaysToCome(reads: Kysely<Tables>, directoryId: string):
   return count === 0 ? undefined : count === COUNTED ? '1,000 or more' : String(count);
 }
 
+/** What a delivery is about: a file that was uploaded, or another event with its file, if it has one. */
 export function filenameOf(body: Buffer): string {
-  return (JSON.parse(body.toString()) as { readonly filename: string }).filename;
+  const { event, filename = '' } = JSON.parse(body.toString()) as { event?: string; filename?: string };
+  return event === undefined || event === 'file.uploaded' ? filename : `${event} ${filename}`.trim();
 }

@@ -13,6 +13,7 @@ import * as dashboardPages from './012-dashboard.ts';
 import * as checks from './013-checks.ts';
 import * as links from './014-links.ts';
 import * as moreApi from './016-api2.ts';
+import * as wantedEvents from './019-events.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -28,4 +29,5 @@ export const migrations: Record<string, Migration> = {
   '013-checks': checks,
   '014-links': links,
   '016-api2': moreApi,
+  '019-events': wantedEvents,
 };

@@ -4,7 +4,6 @@ import { formatMicros, parseMicros } from '../../clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { announce } from '../../uploads/announce.ts';
 import { type Delivery, DELIVERY_STATES, deliveryById, listDeliveries } from '../../webhooks/delivery-list.ts';
-import { EVENT } from '../../webhooks/outbox.ts';
 import { checked, INVALID, orBlank } from '../../validation.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../webhooks/replay.ts';
@@ -36,7 +35,7 @@ const Since = v.object(
 
 const EXAMPLE = {
   id: 'fdde0852-7e73-4ab5-959b-884007b21082',
-  event: EVENT,
+  event: 'file.uploaded',
   upload_id: '0b8f2f5e-6f0e-4f39-9f0e-7a3a0f3f6c55',
   state: 'failed',
   attempts: [{ at: '2026-11-20T22:16:39.401220Z', status: 503, error: null, duration_ms: 12.41 }],
@@ -153,10 +152,10 @@ function accepted(delivery: Delivery): Response {
   return dataResponse(JSON.stringify(shown(delivery)), 202);
 }
 
-function shown({ id, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
+function shown({ id, event, upload_id, state, attempts, next_attempt_at, url, inserted_at }: Delivery) {
   return {
     id,
-    event: EVENT,
+    event,
     upload_id,
     state,
     attempts: attempts.map(({ started_at, status, error, latency_us }) => ({

@@ -1,19 +1,28 @@
 /** What goes into the history of transfers: rows, and a line of the log for each. */
 import type { Transaction } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Clock, Micros } from '../../clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts';
-import { isRecorded, type Transfer } from '../../history/transfers.ts';
+import { insertTransfers, isRecorded, type Transfer } from '../../history/transfers.ts';
 import type { Log } from '../../log.ts';
+import {
+  announceInOrder,
+  type EventDirectory,
+  type Further,
+  type FurtherKind,
+  wantedEvents,
+  wants,
+} from '../../webhooks/further-events.ts';
+import { enqueueDue } from '../../webhooks/outbox.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement, BySession } from '../story/operations.ts';
 
 /** A row of the history, and what else its log line says. */
 export interface HistoryRow {
   readonly row: Transfer;
-  readonly externalId: string | null;
+  readonly directory: Whose;
 }
 
-type Whose = Pick<DirectoriesTable, 'id' | 'account_id' | 'external_id' | 'sftp_username'>;
+type Whose = EventDirectory & Pick<DirectoriesTable, 'sftp_username'>;
 
 type Happening = Partial<Omit<Announcement, 'at'>> & {
   readonly event: TransferEvent;
@@ -53,7 +62,44 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
     began_at: openedAt ?? null,
     reason: reason ?? null,
   };
-  return { row, externalId: directory.external_id };
+  return { row, directory };
+}
+
+/** What some rows announce, where their directory asks for it, and the fields of that event. */
+const ANNOUNCED: Partial<Record<TransferEvent, readonly [FurtherKind, (row: Transfer) => Record<string, unknown>]>> = {
+  removed: ['file.deleted', ({ path, bytes }) => ({ filename: path, size_bytes: bytes })],
+  renamed: ['file.renamed', ({ path, from_path }) => ({ filename: path, previous_filename: from_path })],
+  downloaded: ['file.downloaded', ({ path, bytes }) => ({ filename: path, sent_bytes: bytes })],
+  rejected: ['file.rejected', ({ path, bytes, reason }) => ({ filename: path, size_bytes: bytes, reason })],
+  'upload-dropped': ['upload.failed', ({ path, bytes }) => ({ filename: path, size_bytes: bytes })],
+};
+
+/** What rows of the history announce, where their directory asks for it. Uploads are announced by what records them. */
+export async function furtherIn(tx: Transaction<Tables>, rows: readonly HistoryRow[]): Promise<Further[]> {
+  const found: Further[] = [];
+  for (const { row, directory } of rows) {
+    const [kind, fieldsOf] = ANNOUNCED[row.event] ?? [];
+    if (!kind || !fieldsOf || !(await wants(tx, directory, kind))) continue;
+    found.push({ directory, event: { kind, at: row.at, fields: fieldsOf(row) } });
+  }
+  return found;
+}
+
+/**
+ * Puts rows into the history, with what they announce.
+ * @param clock for a transaction that the dispatcher does not know of.
+ * @returns the destinations of the webhooks, for one that it does.
+ */
+export async function recordHistory(
+  tx: Transaction<Tables>,
+  rows: readonly HistoryRow[],
+  clock?: Clock,
+): Promise<string[]> {
+  await insertTransfers(
+    tx,
+    rows.map(({ row }) => row),
+  );
+  return announceInOrder(tx, [], await furtherIn(tx, rows), clock && ((_, each) => enqueueDue(tx, each, clock)));
 }
 
 /** Those of one directory that are not recorded yet: all, unless an earlier process or attempt may have recorded some. */
@@ -79,7 +125,16 @@ export async function noteRows(
   if (notes.length === 0) return [];
   const found = await tx
     .selectFrom('directories')
-    .select(['id', 'account_id', 'external_id', 'sftp_username'])
+    .select([
+      'id',
+      'account_id',
+      'slug',
+      'external_id',
+      'webhook_url',
+      'uses_account_webhook',
+      'sftp_username',
+      wantedEvents.as('wanted'),
+    ])
     .where('id', 'in', [...new Set(notes.map(({ directoryId }) => directoryId))])
     .execute();
   const directories = new Map(found.map((directory) => [directory.id, directory]));
@@ -98,13 +153,13 @@ export async function noteRows(
  */
 export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
   if (!log.isLevelEnabled('info')) return;
-  for (const { row, externalId } of rows) {
+  for (const { row, directory } of rows) {
     const level = row.event === 'upload-dropped' || row.event === 'rejected' ? 'info' : 'debug';
     if (!log.isLevelEnabled(level)) continue;
     log[level](
       {
         directory: row.directory_id,
-        external_id: externalId,
+        external_id: directory.external_id,
         username: row.username,
         address: row.address ?? undefined,
         session: row.session_pid ?? undefined,

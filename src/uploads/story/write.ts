@@ -6,11 +6,12 @@ import type { Tables } from '../../db/schema.ts';
 import { insertTransfers } from '../../history/transfers.ts';
 import { errorCode } from '../../errors.ts';
 import type { Enqueued } from '../../webhooks/dispatcher.ts';
-import { enqueue, type UploadEvent } from '../../webhooks/outbox.ts';
+import { announceInOrder, wantedEvents } from '../../webhooks/further-events.ts';
+import type { UploadEvent } from '../../webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import type { FileRow } from '../record/files.ts';
-import { type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
+import { furtherIn, type HistoryRow, noteRows, type Repeating, type SessionNote } from '../record/history.ts';
 import type { Look, Task } from './agenda.ts';
 import { apply, type Outcome } from './apply.ts';
 import { DirectoryInTransaction, type Requests, type WorldOfDirectory } from './directory.ts';
@@ -23,6 +24,7 @@ const live = compiled<{ id: string; node: string }>()((db, p) =>
   db
     .selectFrom('directories')
     .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'uses_account_webhook', 'sftp_username'])
+    .select(wantedEvents.as('wanted'))
     .where('id', '=', p('id'))
     .where('node', '=', p('node'))
     .where('deleted_at', 'is', null),
@@ -86,9 +88,12 @@ export async function write<W extends { readonly jail: Jail }>(
     uploads.push(...directory.uploads);
   }
   history.push(...(await noteRows(tx, notes, repeating)));
-  const transfers = history.map(({ row }) => row);
-  await insertTransfers(tx, transfers);
-  return { value: { applied, history }, destinations: await enqueue(tx, ...uploads) };
+  await insertTransfers(
+    tx,
+    history.map(({ row }) => row),
+  );
+  const destinations = await announceInOrder(tx, uploads, await furtherIn(tx, history));
+  return { value: { applied, history }, destinations };
 }
 
 /** The directory has been deleted, or moved to another node, and nothing in it matters any more. */

@@ -1,0 +1,105 @@
+/** …/webhook/events: what a directory or the account asks to hear of beside uploads. */
+import type { Clock } from '../../clock.ts';
+import type { Database } from '../../db/open.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import {
+  accountEvents,
+  EventsFields,
+  eventsOf,
+  setAccountEvents,
+  setEvents,
+  type WantedEvents,
+} from '../../directories/wanted-events.ts';
+import { type Endpoint, requireAdmin } from '../access.ts';
+import { readFields } from '../body.ts';
+import { askerOf, ownTarget } from '../own-directory.ts';
+import { dataResponse } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, WantedEvents as Shown } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+import { warning } from '../warnings.ts';
+
+const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
+const OF_ACCOUNT = '/api/v1/webhook/events';
+const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
+
+const WORDS =
+  '`file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know.';
+
+interface Rules {
+  readonly database: Database;
+  readonly clock: Clock;
+}
+
+/** @param followsLogins whether refused logins are known here. */
+export function wantedEventRoutes(directories: DirectoryQueries, rules: Rules, followsLogins: boolean): Route[] {
+  const shown = (wanted: WantedEvents): Response => {
+    const isUnknown = wanted.events.includes('login.refused') && !followsLogins;
+    const said = isUnknown ? 'login.refused does not come while the dashboard is off (BERTH_DASHBOARD)' : undefined;
+    return dataResponse(JSON.stringify(wanted), 200, warning(said));
+  };
+
+  const show: Endpoint<'/:id'> = async (c, { accountId }) =>
+    shown(await eventsOf(rules.database.reads, { accountId, id: c.req.param('id') }));
+
+  const set: Endpoint<'/:id'> = async (c, principal) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(EventsFields.entries, fields);
+    return shown(await setEvents(rules, target, fields));
+  };
+
+  const showAccount: Endpoint = async (_c, { accountId }) =>
+    shown(await accountEvents(rules.database.reads, accountId));
+
+  const setAccount: Endpoint = async (c, principal) => {
+    requireAdmin(principal);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(EventsFields.entries, fields);
+    return shown(await setAccountEvents(rules, askerOf(c, principal), fields));
+  };
+
+  const answer = (inherited: boolean) => ({
+    status: 200,
+    description: 'The events',
+    schema: data(Shown),
+    example: { data: { events: inherited ? ['file.uploaded'] : [...EVENTS], inherited } },
+    headers: ['Warning'] as const,
+  });
+  const body = { schema: EventsFields, example: { events: EVENTS.slice(1) } };
+  return [
+    route('GET', OF_DIRECTORY, show, {
+      id: 'getEvents',
+      tag: 'Webhooks',
+      summary: 'Show which events a directory asks for',
+      answer: answer(true),
+      refusals: [404],
+    }),
+    route('PUT', OF_DIRECTORY, set, {
+      id: 'setEvents',
+      tag: 'Webhooks',
+      summary: 'Ask for more events than uploads',
+      description: `${WORDS} \`null\`: what the account asks for, which is how a directory begins.`,
+      body,
+      answer: answer(false),
+      refusals: [404, 507],
+    }),
+    route('GET', OF_ACCOUNT, showAccount, {
+      id: 'getAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Show which events the account asks for',
+      answer: answer(false),
+      refusals: [],
+    }),
+    route('PUT', OF_ACCOUNT, setAccount, {
+      id: 'setAccountEvents',
+      tag: 'Webhooks',
+      summary: 'Ask for more events of all directories that have no list of their own',
+      description: `${WORDS} \`null\` asks for no more.`,
+      role: 'admin',
+      body,
+      answer: answer(false),
+      refusals: [507],
+    }),
+  ];
+}

@@ -1,0 +1,164 @@
+/** What a directory or its account asks for beside uploads, over real sessions: each event once, and nothing unasked. */
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
+import { EVENT_KINDS } from '../../src/db/schema.ts';
+import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
+import { dataOf } from '../support/field-sets.ts';
+import { problems } from '../support/openapi.ts';
+import { sftp } from '../support/openssh-client.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+import { onDatabase } from '../support/users.ts';
+
+type Said = Readonly<Record<string, unknown>> & { readonly event: string };
+
+const OPERATIONS: Readonly<Record<string, string>> = {
+  'file.uploaded': 'fileUploaded',
+  'file.deleted': 'fileDeleted',
+  'file.renamed': 'fileRenamed',
+  'file.downloaded': 'fileDownloaded',
+  'upload.failed': 'uploadFailed',
+};
+
+const ask = (berth: TestBerth, path: string, events: readonly string[] | null) =>
+  berth.send('PUT', path, { json: { events } });
+
+/** Uploads, downloads, renames, removes, and is cut off in an upload. */
+async function busy(dir: string, berth: TestBerth, directory: TestDirectory): Promise<void> {
+  writeFileSync(join(dir, 'f'), 'content');
+  const commands = ['put f a.csv', 'put f b.csv', 'put f c.csv', 'get a.csv got', 'rename a.csv z.csv', 'rm z.csv'];
+  const { code, output } = await sftp(dir, directory.login, [
+    'mkdir in',
+    'put f in/d.csv',
+    'rename in out',
+    ...commands,
+  ]);
+  assert.equal(code, 0, output);
+  const connection = await berth.connect(directory);
+  const channel = await connection.sftp();
+  const { promise: opened, resolve } = Promise.withResolvers<Buffer>();
+  channel.open('cut.csv', 'w', (_, file) => resolve(file));
+  const handle = await opened;
+  await new Promise<unknown>((done) => channel.write(handle, Buffer.from('half'), 0, 4, 0, done));
+  connection.drop();
+  await until('the cut upload is in the history', async () => (await historyOf(berth)).includes('upload-dropped'));
+  const [c] = dataOf<{ id: string }[]>(await berth.send('GET', `/directories/${directory.id}/uploads?filename=c.csv`));
+  assert.equal((await berth.send('DELETE', `/directories/${directory.id}/uploads/${c?.id}`)).status, 204);
+}
+
+const historyOf = (berth: TestBerth): Promise<string[]> =>
+  onDatabase(berth, async ({ db }) =>
+    (await db.selectFrom('transfers').select('event').execute()).map(({ event }) => event),
+  );
+
+const feedOf = async (berth: TestBerth): Promise<Said[]> =>
+  dataOf<{ data: Said }[]>(await berth.send('GET', '/events?limit=1000')).map(({ data }) => data);
+
+/** Names and what happened to them. */
+const summary = (events: readonly Said[]): string[] =>
+  events
+    .map(({ event, filename, previous_filename: before, size_bytes, sent_bytes }) =>
+      [event, before, filename, size_bytes ?? sent_bytes].filter((each) => each !== undefined).join(' '),
+    )
+    .toSorted();
+
+const UPLOADS = ['a', 'b', 'c', 'in/d'].map((name) => `file.uploaded ${name}.csv 7`);
+
+test('nobody hears of more than uploads who has not asked', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const path = `/directories/${directory.id}/webhook/events`;
+  assert.deepEqual(dataOf(await berth.send('GET', path)), { events: ['file.uploaded'], inherited: true });
+  await busy(place.dir, berth, directory);
+  assert.deepEqual(summary(await feedOf(berth)), UPLOADS);
+  const deliveries = dataOf<Said[]>(await berth.send('GET', `/directories/${directory.id}/deliveries`));
+  assert.deepEqual(new Set(deliveries.map(({ event }) => event)), new Set(['file.uploaded']));
+});
+
+test('who asks hears of each once: signed, in the feed, in the log of deliveries; a replay is the same', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const path = `/directories/${directory.id}/webhook/events`;
+  const asked = await ask(berth, path, EVENT_KINDS);
+  assert.deepEqual(dataOf(asked), { events: EVENT_KINDS, inherited: false });
+  assert.match(String(asked.headers['warning']), /login\.refused does not come while the dashboard is off/);
+  await busy(place.dir, berth, directory);
+  const expected = [
+    ...UPLOADS,
+    'file.deleted c.csv 7',
+    'file.deleted z.csv 7',
+    'file.downloaded a.csv 7',
+    'file.renamed a.csv z.csv',
+    'file.renamed in out',
+    'upload.failed cut.csv 4',
+  ].toSorted();
+  await until('all are in the feed', async () => (await feedOf(berth)).length >= expected.length);
+  assert.deepEqual(summary(await feedOf(berth)), expected);
+  const received = () => berth.receiver.requests.map(({ body }) => JSON.parse(body.toString()) as Said);
+  await until('all are delivered', () => received().length >= expected.length);
+  assert.deepEqual(summary(received()), expected);
+  for (const { body, headers } of berth.receiver.requests) {
+    const event = verifyWebhook(body, headers, directory.secret);
+    const pointer = `webhooks/${OPERATIONS[event.event]}/post/requestBody/content/application~1json/schema`;
+    assert.deepEqual(problems(pointer, event), []);
+    assert.equal(headers['webhook-upload-id'] === undefined, event.event !== 'file.uploaded');
+  }
+  const deliveries = dataOf<Said[]>(await berth.send('GET', `/directories/${directory.id}/deliveries`));
+  assert.deepEqual(
+    deliveries.map(({ event }) => event).toSorted(),
+    expected.map((each) => each.split(' ')[0]),
+  );
+  const renamed = deliveries.find(({ event }) => event === 'file.renamed');
+  const replay = await berth.send('POST', `/directories/${directory.id}/deliveries/${String(renamed?.['id'])}/replay`);
+  assert.equal(dataOf<Said>(replay).event, 'file.renamed');
+  await until('it has come again', () => received().length > expected.length);
+  assert.equal(received().at(-1)?.event, 'file.renamed');
+});
+
+test('a directory without a list asks for what its account does; its own list stands in its place', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const [follows, own] = [await berth.directory({ name: 'Follows' }), await berth.directory({ name: 'Own' })];
+  assert.equal((await ask(berth, '/webhook/events', ['file.deleted', 'file.uploaded'])).status, 200);
+  assert.equal((await ask(berth, `/directories/${own.id}/webhook/events`, [])).status, 200);
+  const show = async ({ id }: TestDirectory) => dataOf(await berth.send('GET', `/directories/${id}/webhook/events`));
+  assert.deepEqual(await show(follows), { events: ['file.uploaded', 'file.deleted'], inherited: true });
+  assert.deepEqual(await show(own), { events: ['file.uploaded'], inherited: false });
+  for (const directory of [follows, own]) {
+    mkdirSync(join(place.dir, directory.username));
+    writeFileSync(join(place.dir, directory.username, 'f'), 'content');
+    await sftp(join(place.dir, directory.username), directory.login, ['put f', 'rename f g', 'rm g']);
+  }
+  await until(
+    'both have removed',
+    async () => (await historyOf(berth)).filter((each) => each === 'removed').length === 2,
+  );
+  const deleted = (await feedOf(berth)).filter(({ event }) => event !== 'file.uploaded');
+  assert.deepEqual(
+    deleted.map(({ event, directory_id }) => [event, directory_id]),
+    [['file.deleted', follows.id]],
+  );
+  assert.equal((await ask(berth, '/webhook/events', null)).status, 200);
+  assert.deepEqual(await show(follows), { events: ['file.uploaded'], inherited: true });
+});
+
+test('each is announced once across a crash of berth', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await ask(berth, '/webhook/events', EVENT_KINDS);
+  await busy(place.dir, berth, directory);
+  const before = summary(await feedOf(berth));
+  await berth.stop();
+  await berth.start();
+  writeFileSync(join(place.dir, 'f'), 'content');
+  await sftp(place.dir, directory.login, ['put f last.csv', 'rm last.csv']);
+  await until('the last is announced', async () => (await feedOf(berth)).length >= before.length + 2);
+  const after = [...before, 'file.uploaded last.csv 7', 'file.deleted last.csv 7'].toSorted();
+  assert.deepEqual(summary(await feedOf(berth)), after);
+});

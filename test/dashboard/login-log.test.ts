@@ -206,7 +206,8 @@ test('who asks hears of refused logins, one for each reason in a minute, whateve
   using log = madeJournal(place);
   const [{ id, sftp_username: user }, silent] = [await api.directory(), await api.directory()];
   await api.send('PUT', `/directories/${id}/webhook/events`, { json: { events: ['login.refused'] } });
-  const minute = clock.now() - (clock.now() % (60 * SECOND)) - 600 * SECOND;
+  const now = clock.now();
+  const minute = now - (now % (60 * SECOND)) - 600 * SECOND;
   const offered = (at: number, pid: number): Entry => ({
     at,
     pid,

@@ -9,10 +9,6 @@ const EVENT = JSON.stringify({
   event: 'file.uploaded',
   directory_id: '18db3dc8-bfa8-4427-9a27-af3b079ff5b8',
   external_id: 'ann',
-  previous_filename: 'ann-before.csv',
-  sftp_username: 'ann',
-  address: 'ann',
-  reason: 'ann',
   filename: 'ann.csv',
   size_bytes: 1,
   uploaded_at: '2026-11-20T20:50:00.123456Z',
@@ -151,4 +147,27 @@ test('names, addresses and usernames go from the history of one directory, then 
   );
   assert.deepEqual(await db.selectFrom('user_networks').selectAll().execute(), []);
   assert.deepEqual(await db.selectFrom('users').select('signed_in_from').execute(), [{ signed_in_from: null }]);
+});
+
+test('names in events that somebody asked for go as well, and what is left is such an event', async () => {
+  using place = scratch();
+  await using api = await hosted(place);
+  const { id: directory_id, sftp_username } = await api.directory();
+  const { accountId: account_id } = api.tenant;
+  const whose = { directory_id, external_id: 'ann', directory: 'ann' };
+  const at = '2026-11-20T20:50:00.123456Z';
+  const bodies = [
+    { event: 'file.renamed', ...whose, filename: 'ann.csv', previous_filename: 'ann-before.csv', renamed_at: at },
+    { event: 'login.refused', ...whose, sftp_username: 'ann', address: '192.0.2.7', reason: 'ann', refused_at: at },
+  ] as const;
+  for (const body of bodies)
+    await api.database.db
+      .insertInto('events')
+      .values({ account_id, at: 1, event: body.event, directory_id, upload_id: null, body: JSON.stringify(body) })
+      .execute();
+  const { status, stderr } = await runCommand(place.environment, 'erase', sftp_username, '--yes');
+  assert.equal(status, 0, stderr);
+  const { text } = await api.send('GET', '/events');
+  assert.equal(text.match(/"event":"erased"/g)?.length, 2);
+  assert.doesNotMatch(text, /ann|192\.0\.2\.7/);
 });

@@ -104,7 +104,7 @@ test('who asks hears of each once: signed, in the feed, in the log of deliveries
   assert.deepEqual(summary(received()), expected);
   for (const { body, headers } of berth.receiver.requests) {
     const event = verifyWebhook(body, headers, directory.secret);
-    const pointer = `webhooks/${OPERATIONS[event.event]}/post/requestBody/content/application~1json/schema`;
+    const pointer = `components/pathItems/${OPERATIONS[event.event]}/post/requestBody/content/application~1json/schema`;
     assert.deepEqual(problems(pointer, event), []);
     assert.equal(headers['webhook-upload-id'] === undefined, event.event !== 'file.uploaded');
   }

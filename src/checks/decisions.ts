@@ -22,7 +22,7 @@ import { changed, currentTag, inUse } from '../uploads/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
-import { type HistoryRow, historyRow } from '../uploads/record/history.ts';
+import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
 import { takingOut } from '../uploads/removal.ts';
 import type { Hands } from '../uploads/start.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
@@ -113,8 +113,7 @@ export function decisions(options: DecisionOptions): Decisions {
         await files.flush();
         const about = { event: 'rejected', path: pathOf(path), at, bytes: size_bytes, reason, ...sender } as const;
         const entry = historyRow(directory, about);
-        await insertTransfers(tx, [entry.row]);
-        return { value: entry, destinations: [] };
+        return { value: entry, destinations: await recordHistory(tx, [entry]) };
       });
     });
     const place = placeOf(of.id, file.id);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { verifyWebhook } from '../../clients/typescript/src/webhooks.ts';
 import { EVENT_KINDS } from '../../src/db/schema.ts';
+import { checkedScratch, checkPlace, fakeClamd } from '../checks/check-place.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { problems } from '../support/openapi.ts';
@@ -20,6 +21,7 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   'file.deleted': 'fileDeleted',
   'file.renamed': 'fileRenamed',
   'file.downloaded': 'fileDownloaded',
+  'file.rejected': 'fileRejected',
   'upload.failed': 'uploadFailed',
 };
 
@@ -161,4 +163,24 @@ test('each is announced once across a crash of berth', async () => {
   await until('the last is announced', async () => (await feedOf(berth)).length >= before.length + 2);
   const after = [...before, 'file.uploaded last.csv 7', 'file.deleted last.csv 7'].toSorted();
   assert.deepEqual(summary(await feedOf(berth)), after);
+});
+
+test('a rejected file is announced with the reason, and never as uploaded', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  await using _clamd = await fakeClamd(socket);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await ask(berth, `/directories/${directory.id}/webhook/events`, ['file.rejected']);
+  await at.put('evil', 'bad bytes');
+  const { body, headers } = await berth.receiver.next();
+  const event = verifyWebhook(body, headers, directory.secret);
+  const pointer = 'components/pathItems/fileRejected/post/requestBody/content/application~1json/schema';
+  assert.deepEqual(problems(pointer, event), []);
+  assert.ok(event.event === 'file.rejected');
+  assert.deepEqual([event.filename, event.size_bytes, event.reason], ['evil', 9, 'Bad-Signature']);
+  assert.deepEqual(
+    (await feedOf(berth)).map((each) => each.event),
+    ['file.rejected'],
+  );
 });

@@ -102,8 +102,8 @@ function furtherEvent<const E extends Exclude<EventKind, 'file.uploaded'>, const
   title: string,
 ) {
   const whose = { event: v.literal(event), directory_id: Id, external_id: Text };
-  const directory = v.pipe(v.string(), v.description('The slug.'));
-  return v.pipe(v.strictObject({ ...whose, ...fields, directory }), v.title(title));
+  const slug = { directory: v.pipe(v.string(), v.description('The slug.')) };
+  return v.pipe(v.strictObject({ ...whose, ...fields, ...slug }), v.title(title));
 }
 
 export const FileDeleted = furtherEvent(

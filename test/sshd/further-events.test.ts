@@ -63,7 +63,9 @@ const feedOf = async (berth: TestBerth): Promise<Said[]> =>
 const summary = (events: readonly Said[]): string[] =>
   events
     .map(({ event, filename, previous_filename: before, size_bytes, sent_bytes }) =>
-      [event, before, filename, size_bytes ?? sent_bytes].filter((each) => each !== undefined).join(' '),
+      [event, before, filename, size_bytes ?? sent_bytes]
+        .flatMap((each) => (typeof each === 'string' || typeof each === 'number' ? each : []))
+        .join(' '),
     )
     .toSorted();
 

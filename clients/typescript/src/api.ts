@@ -4387,7 +4387,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4420,7 +4420,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4453,7 +4453,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4487,7 +4487,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4520,7 +4520,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4554,7 +4554,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken; any other answer, or none within 5 seconds, is a failure */
+            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

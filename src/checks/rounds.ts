@@ -93,6 +93,8 @@ export class Rounds {
   /** Directories that may have something to check, in turn. */
   readonly #queue = new Set<string>();
   readonly #busy = new Map<string, Promise<void>>();
+  /** Whose directories those in the queue are, as far as they had a turn; and how many places each account has. */
+  readonly #accountOf = new Map<string, string>();
   readonly #accounts = new Map<string, number>();
   readonly #retries = new Map<string, Retry>();
   readonly #stop = new AbortController();
@@ -159,7 +161,7 @@ export class Rounds {
     if (performance.now() < this.#pausedUntil) return;
     for (const id of Array.from(this.#queue)) {
       if (this.#busy.size >= AT_ONCE || this.#stop.signal.aborted) return;
-      if (this.#busy.has(id)) continue;
+      if (this.#busy.has(id) || this.#isFull(this.#accountOf.get(id))) continue;
       this.#queue.delete(id);
       const work = this.#turnOf(id)
         .catch((error: unknown) => this.#troubled(error))
@@ -183,16 +185,19 @@ export class Rounds {
       .executeTakeFirst();
     if (!directory) return;
     const { account_id: account } = directory;
-    const own = this.#accounts.get(account) ?? 0;
-    if (own >= OF_ACCOUNT) {
-      // The next tick looks again.
-      setImmediate(() => this.#queue.add(id));
+    this.#accountOf.set(id, account);
+    if (this.#isFull(account)) {
+      // From now on it is passed over, until one of the account's places is free.
+      this.#queue.add(id);
       return;
     }
-    this.#accounts.set(account, own + 1);
+    this.#accounts.set(account, (this.#accounts.get(account) ?? 0) + 1);
     try {
       const file = await this.#dueFileOf(id);
-      if (!file) return;
+      if (!file) {
+        this.#accountOf.delete(id);
+        return;
+      }
       await this.#decide(directory, file);
       this.#queue.add(id);
     } finally {
@@ -200,6 +205,10 @@ export class Rounds {
       if (left === 0) this.#accounts.delete(account);
       else this.#accounts.set(account, left);
     }
+  }
+
+  #isFull(account: string | undefined): boolean {
+    return account !== undefined && (this.#accounts.get(account) ?? 0) >= OF_ACCOUNT;
   }
 
   /** The oldest that is not to wait. One that nobody has seen waits for the look that finds it. */

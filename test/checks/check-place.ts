@@ -1,12 +1,15 @@
 /** A berth whose uploads are checked, with a checker that does as it is told. */
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { pathsOf } from '../../src/sftp/paths.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
+import { until } from '../support/poll.ts';
 import { ROOT, type Scratch, scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
@@ -160,3 +163,24 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
     [Symbol.asyncDispose]: () => berth[Symbol.asyncDispose](),
   };
 }
+
+/** Questions that wait until the test answers them. */
+export function questions() {
+  const waiting: Asked[] = [];
+  return {
+    decide: (asked: Asked) => void waiting.push(asked),
+    async next(): Promise<Asked> {
+      await until('a file is checked', async () => waiting.length > 0);
+      const [first] = waiting.splice(0, 1);
+      assert.ok(first);
+      return first;
+    },
+    waiting,
+  };
+}
+
+/** The files that are in the quarantine of the place's directory. */
+export const quarantineOf = ({ berth, directory }: CheckPlace): string[] => {
+  const folder = join(pathsOf(berth.config).quarantine, directory.id);
+  return existsSync(folder) ? readdirSync(folder) : [];
+};

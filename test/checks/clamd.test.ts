@@ -1,35 +1,14 @@
 /** Uploads that ClamAV's protocol decides about: nothing is announced before it has been checked. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { startService } from '../../src/service.ts';
-import { pathsOf } from '../../src/sftp/paths.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
-import { type Asked, type CheckPlace, checkedScratch, checkPlace, fakeClamd } from './check-place.ts';
-
-/** Questions that wait until the test answers them. */
-function questions() {
-  const waiting: Asked[] = [];
-  return {
-    decide: (asked: Asked) => void waiting.push(asked),
-    async next(): Promise<Asked> {
-      await until('a file is checked', async () => waiting.length > 0);
-      const [first] = waiting.splice(0, 1);
-      assert.ok(first);
-      return first;
-    },
-    waiting,
-  };
-}
-
-const quarantineOf = ({ berth, directory }: CheckPlace): string[] => {
-  const folder = join(pathsOf(berth.config).quarantine, directory.id);
-  return existsSync(folder) ? readdirSync(folder) : [];
-};
+import { checkedScratch, checkPlace, fakeClamd, quarantineOf, questions } from './check-place.ts';
 
 test('a clean file is announced once it has passed, and is nowhere before', async () => {
   const { place, socket } = checkedScratch();
@@ -255,77 +234,6 @@ test('what an administrator copies there and what waits under a temporary name a
   assert.equal(berth.receiver.requests.length, 1);
 });
 
-test('while there is no checker files wait, and are checked when it is there', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
-  await using at = await checkPlace(place);
-  const { berth } = at;
-  await at.put('report', 'patience');
-  await until('it waits', async () => (await at.held()).length === 1);
-  await using clamd = await fakeClamd(socket);
-  assert.equal(webhookOf(await berth.receiver.next()).filename, 'report');
-  assert.equal(clamd.asked.length, 1);
-});
-
-test('with BERTH_CHECK_UNAVAILABLE=pass what cannot be checked is announced, and what is found still is not', async () => {
-  const { place, socket } = checkedScratch({ BERTH_CHECK_UNAVAILABLE: 'pass' });
-  using _ = place;
-  await using at = await checkPlace(place);
-  const { berth } = at;
-  await at.put('first', 'a bad one');
-  assert.equal(webhookOf(await berth.receiver.next()).filename, 'first');
-  await using _clamd = await fakeClamd(socket);
-  await at.put('second', 'a bad one');
-  await until('it is rejected', async () => quarantineOf(at).length === 1);
-  assert.equal(berth.receiver.requests.length, 1);
-});
-
-for (const [how, misbehave] of Object.entries<(asked: Asked) => void>({
-  hangs: () => undefined,
-  dies: (asked) => void asked.socket.destroy(),
-  'says nonsense': ({ answer }) => answer('it is raining'),
-  'says the stream is too long': ({ answer }) => answer('INSTREAM size limit exceeded. ERROR'),
-})) {
-  test(`a checker that ${how} about one file holds up that one alone, which is tried again`, async () => {
-    const { place, socket } = checkedScratch({ BERTH_CHECK_SECONDS: '2', BERTH_LOG_LEVEL: 'silent' });
-    using _ = place;
-    let isWell = false;
-    await using clamd = await fakeClamd(socket, (asked) => {
-      if (asked.content.includes('odd') && !isWell) misbehave(asked);
-      else asked.answer('stream: OK');
-    });
-    await using at = await checkPlace(place);
-    const { berth } = at;
-    const other = await berth.directory();
-    await at.put('odd', 'an odd one');
-    await at.put('other', 'of another customer', other);
-    assert.equal(webhookOf(await berth.receiver.next()).filename, 'other');
-    // And those behind it, of the same directory.
-    await at.put('next', 'an even one');
-    assert.equal(webhookOf(await berth.receiver.next()).filename, 'next');
-    assert.ok((await at.states()).includes('odd checking'));
-    isWell = true;
-    await berth.stop();
-    await berth.start();
-    assert.equal(webhookOf(await berth.receiver.next()).filename, 'odd');
-    assert.equal(clamd.asked.filter((content) => content.includes('odd')).length >= 2, true);
-  });
-}
-
-test('a restart goes on with what was in check, once', async () => {
-  const { place, socket } = checkedScratch();
-  using _ = place;
-  await using at = await checkPlace(place);
-  await at.put('one', 'one');
-  await until('it waits', async () => (await at.held()).length === 1);
-  const { berth } = at;
-  await berth.stop();
-  await using clamd = await fakeClamd(socket);
-  await berth.start();
-  assert.equal(webhookOf(await berth.receiver.next()).filename, 'one');
-  assert.equal(clamd.asked.length, 1);
-});
-
 test('when BERTH_CHECK is removed, what was in check is announced at the next start, and rejected files can be released', async () => {
   const { place, socket } = checkedScratch();
   using _ = place;
@@ -369,17 +277,4 @@ test('a partial file that an operator announces is checked like any other', asyn
   assert.deepEqual([status, stdout], [0, `Sent to the check: evil (8 bytes) of ${directory.username}\n`]);
   await until('it is rejected', async () => quarantineOf(at).length === 1);
   assert.equal(berth.receiver.requests.length, 0);
-});
-
-test('files larger than BERTH_CHECK_MAX_MIB are not streamed, and wait', async () => {
-  const { place, socket } = checkedScratch({ BERTH_CHECK_MAX_MIB: '1', BERTH_LOG_LEVEL: 'silent' });
-  using _ = place;
-  await using clamd = await fakeClamd(socket);
-  await using at = await checkPlace(place);
-  await at.put('large', Buffer.alloc(1024 * 1024 + 1));
-  await at.put('small', Buffer.alloc(1024 * 1024));
-  assert.equal(webhookOf(await at.berth.receiver.next()).filename, 'small');
-  assert.equal(clamd.asked.length, 1);
-  assert.deepEqual(await at.states(), ['large checking', 'small uploaded']);
-  unlinkSync(join(at.directory.files, 'large'));
 });

@@ -125,7 +125,8 @@ listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # A receiver of webhooks that outlives the step, and what it has got.
 start_receiver() {
-  systemctl is-active --quiet receiver ||
+  # One that ended with a failure may still be known to systemd.
+  systemctl is-active --quiet receiver || systemctl start receiver 2>/dev/null ||
     systemd-run --quiet --collect --unit receiver berth listen --port $receiver_port
   until_so 'the receiver listens' listens "$receiver_port"
 }

@@ -68,6 +68,7 @@ long_trials() {
   inside "$third" sh -c 'scripts=/root/berth/scripts; $scripts/uninstall --purge; echo one >/root/kept/one.csv; ssh-keygen -q -t ed25519 -N "" -f /root/kept/id'
   make_machine "$third/root/base" "$(sed -n 's/^FROM node:[0-9]*-\([a-z]*\)-slim$/\1/p' "$project/Dockerfile")"
   step "$third" 9-container
+  step "$third" 9a-examples rootless
   step "$third" long/image-upgrade
   end_machine "$third"
 

@@ -97,6 +97,8 @@ export interface CheckPlace extends AsyncDisposable {
   put(name: string, data: string | Buffer, directory?: TestDirectory): Promise<void>;
   /** Of each row its name and state. */
   states(): Promise<string[]>;
+  /** Of each row its file's time, in µs. */
+  mtimes(): Promise<number[]>;
   /** Of each row of the history since the first, sessions aside, its event and path. */
   history(): Promise<string[]>;
   /** `berth quarantine …` */
@@ -139,6 +141,8 @@ export async function checkPlace(place: Scratch): Promise<CheckPlace> {
         const found = await db.selectFrom('files').select(['path', 'state']).orderBy('path').execute();
         return found.map(({ path, state }) => `${path.toString()} ${state}`);
       }),
+    mtimes: () =>
+      rows(async ({ db }) => (await db.selectFrom('files').select('mtime').execute()).map(({ mtime }) => mtime)),
     history: () =>
       rows(async ({ db }) => {
         const query = db.selectFrom('transfers').select(['event', 'path']).where('path', 'is not', null);

@@ -9,6 +9,7 @@ import { manyDirectories } from './many-directories.ts';
 import { manyFiles } from './many-files.ts';
 import { smallUploads } from './small-uploads.ts';
 import { start } from './start.ts';
+import { temporaryNames } from './temporary-names.ts';
 
 export const benches: readonly Bench[] = [
   create,
@@ -20,4 +21,5 @@ export const benches: readonly Bench[] = [
   manyDirectories,
   manyFiles,
   start,
+  temporaryNames,
 ];

@@ -1,5 +1,6 @@
 /** A disk in memory: names, inodes and open handles, with the rules of POSIX that matter to uploads. */
 import type { Found } from '../../src/uploads/story/directory.ts';
+import type { Random } from './random.ts';
 
 export interface Inode {
   readonly ino: number;
@@ -14,6 +15,13 @@ export interface Inode {
   closedAt: number;
   /** How many names it has. */
   links: number;
+  /** How often it was written, and that when it was synced last. */
+  writes: number;
+  syncedWrites: number;
+  /** Its number was another's before. */
+  isReused: boolean;
+  /** A power cut has taken its data and left its size. */
+  isZeros?: true;
 }
 
 export class ModelDisk {
@@ -23,6 +31,8 @@ export class ModelDisk {
   #last = 100;
   /** Whether somebody was told. */
   changed: (path: string) => void = () => undefined;
+  /** The names after each change since the last sync: a power cut leaves one of these. */
+  #commits: Map<string, Inode>[] = [new Map()];
 
   at(path: string): Inode | undefined {
     return this.#names.get(path);
@@ -44,6 +54,7 @@ export class ModelDisk {
   makeFolder(path: string, now: number): boolean {
     if (this.#names.has(path) || !this.#hasParent(path)) return false;
     this.#names.set(path, this.#inode(true, now));
+    this.#commit();
     return true;
   }
 
@@ -52,7 +63,10 @@ export class ModelDisk {
     const there = this.#names.get(path);
     if (there?.isFolder || (!there && (!how.create || !this.#hasParent(path)))) return undefined;
     const inode = there ?? this.#inode(false, now);
-    if (!there) this.#names.set(path, inode);
+    if (!there) {
+      this.#names.set(path, inode);
+      this.#commit();
+    }
     if (how.truncate) this.write(inode, 0, now);
     inode.writers += 1;
     this.changed(path);
@@ -60,7 +74,8 @@ export class ModelDisk {
   }
 
   write(inode: Inode, size: number, now: number): void {
-    Object.assign(inode, { size, mtime: now, ctime: now });
+    Object.assign(inode, { size, mtime: now, ctime: now, writes: inode.writes + 1 });
+    delete inode.isZeros;
   }
 
   close(inode: Inode): void {
@@ -81,6 +96,7 @@ export class ModelDisk {
       this.#names.set(to + path.slice(from.length), each);
     }
     inode.ctime = now;
+    this.#commit();
     this.changed(from);
     this.changed(to);
     return true;
@@ -90,8 +106,43 @@ export class ModelDisk {
     const inode = this.#names.get(path);
     if (!inode || inode.isFolder) return false;
     this.#unlink(path, inode);
+    this.#commit();
     this.changed(path);
     return true;
+  }
+
+  /** As fsync(2) of the file and of the folders above it: one commit of the file system's journal has all changes of names. */
+  sync(path: string): void {
+    const inode = this.#names.get(path);
+    if (inode) inode.syncedWrites = inode.writes;
+    this.#commits = [new Map(this.#names)];
+  }
+
+  isSynced({ writes, syncedWrites }: Inode): boolean {
+    return writes === syncedWrites;
+  }
+
+  /**
+   * The power goes: changes of names are lost from some moment on, and a file that was not synced is whole, empty, or has its size
+   * and no data.
+   */
+  cutPower(random: Random): void {
+    const names = this.#commits[random(this.#commits.length)] ?? new Map<string, Inode>();
+    this.#names.clear();
+    for (const [path, inode] of names) this.#names.set(path, inode);
+    for (const [, inode] of names) {
+      inode.writers = 0;
+      inode.links = 1;
+      const what = inode.isFolder || this.isSynced(inode) ? 0 : random(3);
+      if (what === 1) inode.size = 0;
+      if (what === 2) inode.isZeros = true;
+    }
+    this.#commits = [new Map(this.#names)];
+  }
+
+  #commit(): void {
+    this.#commits.push(new Map(this.#names));
+    if (this.#commits.length > 50) this.#commits.shift();
   }
 
   #unlink(path: string, inode: Inode): void {
@@ -105,8 +156,22 @@ export class ModelDisk {
   }
 
   #inode(isFolder: boolean, now: number): Inode {
-    const ino = this.#free.pop() ?? (this.#last += 1);
-    return { ino, isFolder, size: 0, mtime: now, ctime: now, writers: 0, closedAt: 0, links: 1 };
+    const freed = this.#free.pop();
+    const ino = freed ?? (this.#last += 1);
+    const isReused = freed !== undefined;
+    return {
+      ino,
+      isFolder,
+      isReused,
+      size: 0,
+      mtime: now,
+      ctime: now,
+      writers: 0,
+      closedAt: 0,
+      links: 1,
+      writes: 1,
+      syncedWrites: 0,
+    };
   }
 
   #hasParent(path: string): boolean {

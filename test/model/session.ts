@@ -35,6 +35,7 @@ interface OpenFile {
 export class ModelSession {
   readonly options: SessionOptions;
   readonly #open = new Set<OpenFile>();
+  #isDead = false;
 
   constructor(options: SessionOptions) {
     this.options = options;
@@ -46,25 +47,38 @@ export class ModelSession {
     this.#next([...steps], end);
   }
 
+  /** The machine went down. */
+  die(): void {
+    for (const { inode } of this.#open) this.options.truth.dropped(inode);
+    this.#open.clear();
+    this.#isDead = true;
+  }
+
   /** The files that it has open for writing. */
   writing(): readonly OpenFile[] {
     return [...this.#open];
   }
 
   #next(steps: Step[], end: 'quit' | 'cut' | 'killed'): void {
-    const { time, between } = this.options;
+    const { between } = this.options;
     const step = steps.shift();
-    time.in(between(0, 5) < 3 ? between(5, 60) : between(60, 4000), () => {
+    this.#in(between(0, 5) < 3 ? between(5, 60) : between(60, 4000), () => {
       if (!step) return this.#end(end);
       this.#do(step, () => this.#next(steps, end));
     });
   }
 
+  #in(us: number, run: () => void): void {
+    this.options.time.in(us, () => {
+      if (!this.#isDead) run();
+    });
+  }
+
   /** Logs a request, tries it a little later, and logs a refusal. */
   #request(text: string | undefined, act: () => boolean, then: () => void, refusal = 'No such file'): void {
-    const { time, between, log } = this.options;
+    const { between, log } = this.options;
     if (text !== undefined) log(text);
-    time.in(between(10, 160), () => {
+    this.#in(between(10, 160), () => {
       if (!act()) log(`sent status ${refusal}`);
       then();
     });
@@ -152,7 +166,7 @@ export class ModelSession {
     this.#request(`open "${path}" flags ${flags} mode 0666`, open, () => {
       const opened = file;
       if (!opened) return then();
-      time.in(hold, () => {
+      this.#in(hold, () => {
         const size = nextSize();
         opened.written = isAppend ? Math.max(0, size - opened.inode.size) : size;
         disk.write(opened.inode, Math.max(size, isAppend ? opened.inode.size : 0), time.now);

@@ -10,10 +10,13 @@ export class Truth {
   readonly promised = new Map<number, string>();
   /** Every name that a file of that size has had since it was closed: sessions overtake each other. */
   readonly names = new Map<number, Set<string>>();
+  /** Sizes that may be announced once: nobody can tell whether the file was whole, or was there for long enough. */
+  readonly allowed = new Set<number>();
   /** Sizes that must never be announced. */
   readonly forbidden = new Map<number, string>();
   /** Inodes of which several handles wrote at once, or whose size was set: their sizes prove nothing. */
   readonly #unclear = new WeakSet<Inode>();
+  readonly #copies = new WeakSet<Inode>();
   readonly #fates = new Map<Inode, Fate>();
 
   isUnclear(inode: Inode): boolean {
@@ -35,8 +38,36 @@ export class Truth {
     else this.promised.set(inode.size, path);
   }
 
+  /** An administrator has copied it there: it is announced when it has been at rest. */
+  copied(inode: Inode, path: string): void {
+    this.names.set(inode.size, new Set([path]));
+    this.promised.set(inode.size, path);
+    this.#copies.add(inode);
+  }
+
+  /** Somebody moved or removed it without SFTP. A copy may not have been found before that. */
+  disturbed(inode: Inode): void {
+    const fate = this.#fates.get(inode);
+    if (fate?.kind === 'waiting') this.allowed.add(fate.size);
+    this.#fates.delete(inode);
+    if (this.#copies.has(inode)) this.allow(inode.size);
+  }
+
   dropped(inode: Inode): void {
     if (!this.isUnclear(inode)) this.forbidden.set(inode.size, 'dropped');
+  }
+
+  /** The power has gone. What had not been announced may be lost with it, and need not be announced any more. */
+  powerCut(announced: ReadonlySet<number>): void {
+    for (const { size } of [...this.#fates.values()].filter((fate) => fate.kind === 'waiting')) this.allowed.add(size);
+    this.#fates.clear();
+    for (const size of this.promised.keys()) if (!announced.has(size)) this.allow(size);
+  }
+
+  /** It may be announced once, and need not. */
+  allow(size: number): void {
+    this.promised.delete(size);
+    this.allowed.add(size);
   }
 
   /** Somebody writes it again, or removed it: what waited is not announced any more. */

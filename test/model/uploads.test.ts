@@ -12,6 +12,8 @@ import { fill } from '../bench/filled.ts';
 import { firstAccount } from '../bench/served.ts';
 import { rounds } from '../support/long.ts';
 import { scratch } from '../support/scratch.ts';
+import type { ApiStep } from './api.ts';
+import type { HandStep } from './hands.ts';
 import { type Random, randomOf } from './random.ts';
 import type { Step } from './session.ts';
 import { playStory, type Story } from './world.ts';
@@ -69,6 +71,43 @@ function stepsIn(base: string, random: Random): Step[] {
   }
 }
 
+function handSteps(base: string, random: Random): HandStep[] {
+  return Array.from({ length: 1 + random(5) }, () => {
+    const at = 1 + random(4_000_000);
+    const path = pathIn(base, random);
+    const kind = (['copy', 'copy', 'move', 'delete', 'makeFolder'] as const)[random(5)] ?? 'copy';
+    if (kind === 'move') return { kind, at, path, to: pathIn(base, random) };
+    return { kind, at, path: kind === 'makeFolder' ? `${base}d` : path };
+  });
+}
+
+function apiSteps(base: string, random: Random): ApiStep[] {
+  return Array.from({ length: 1 + random(5) }, () => {
+    const kind = (['put', 'put', 'delete'] as const)[random(3)] ?? 'put';
+    return { kind, at: 1 + random(4_000_000), path: pathIn(base, random) };
+  });
+}
+
+function endsIn(random: Random): Story['ends'] {
+  const serve = Array.from({ length: 1 + random(2) }, () => {
+    return {
+      at: 1 + random(random(2) === 0 ? 30_000 : 3_000_000),
+      away: 1 + random(3_000_000),
+      what: 'serve' as const,
+    };
+  });
+  const power = { at: 1 + random(random(2) === 0 ? 30_000 : 3_000_000), away: 5_000_000, what: 'power' as const };
+  return random(3) === 0 ? [...serve, power] : serve;
+}
+
+/**
+ * An open that a refusal follows looks refused, also when it was another request's, which is not logged. While the session lives, the
+ * kernel knows better; when it dies without a word, nobody knows that it was writing. So in orderly stories none asks so.
+ */
+function isTold(step: Step, index: number, steps: readonly Step[]): boolean {
+  return step.kind !== 'stat' || steps[index - 1]?.kind !== 'drop';
+}
+
 /** Every second story is orderly. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
@@ -76,14 +115,20 @@ function storyOf(seed: number): Story {
   const sessions = Array.from({ length: 1 + random(MOST.sessions) }, (_, index) => {
     const base = isOrderly ? `s${index + 1}/` : '';
     const first: Step[] = isOrderly ? [{ kind: 'makeFolder', path: `s${index + 1}` }] : [];
-    return {
-      begins: random(3000),
-      steps: [...first, ...Array.from({ length: 1 + random(MOST.steps) }, () => stepsIn(base, random)).flat()],
-      end: (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit',
-    };
+    const begins = random(random(3) === 0 ? 4_000_000 : 3000);
+    const steps = [...first, ...Array.from({ length: 1 + random(MOST.steps) }, () => stepsIn(base, random)).flat()];
+    const end = (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit';
+    return { begins, steps: isOrderly && end === 'killed' ? steps.filter(isTold) : steps, end };
   });
+  const handFolder = isOrderly ? 'hand/' : '';
+  const apiFolder = isOrderly ? 'api/' : '';
+  const has = (one: number): boolean => random(one) === 0;
+  const byHand: HandStep[] = has(2) ? handSteps(handFolder, random) : [];
+  const byApi: ApiStep[] = has(2) ? apiSteps(apiFolder, random) : [];
+  if (isOrderly) byHand.unshift(...['hand', 'api'].map((path) => ({ kind: 'makeFolder' as const, at: 0, path })));
+  const ends = has(2) ? endsIn(random) : [];
   const lags = isOrderly ? [1000, 20_000] : [1000, 20_000, 500_000];
-  return { sessions, lag: lags[random(lags.length)] ?? 1000, isOrderly };
+  return { sessions, lag: lags[random(lags.length)] ?? 1000, isOrderly, ends, byHand, byApi };
 }
 
 test(

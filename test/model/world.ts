@@ -1,13 +1,21 @@
 /** One story: sessions on a model's disk, a reader that lags, and the real recorder on a real database. */
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../src/db/open.ts';
+import type { Transfer } from '../../src/history/transfers.ts';
 import { createLog } from '../../src/log.ts';
-import { pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
+import { type FilePath, pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
-import { fileStat, isSame } from '../../src/uploads/record/file-stat.ts';
+import type { Sighting } from '../../src/uploads/log/journal-record.ts';
+import { pathsToLookAt } from '../../src/uploads/log/line-owners.ts';
+import { readEvent } from '../../src/uploads/log/log-line.ts';
+import { fileStat, isSame, LOG_LAG } from '../../src/uploads/record/file-stat.ts';
 import { Recorder } from '../../src/uploads/story/recorder.ts';
+import type { KeptSession } from '../../src/uploads/story/sessions.ts';
 import type { World } from '../../src/uploads/story/world.ts';
-import { ModelDisk } from './disk.ts';
+import { WaitingFiles } from '../../src/uploads/waiting-files.ts';
+import { Api, type ApiStep } from './api.ts';
+import { type Inode, ModelDisk } from './disk.ts';
+import { Hands, type HandStep } from './hands.ts';
 import type { Random } from './random.ts';
 import { ModelSession, type Step } from './session.ts';
 import { ModelTime } from './time.ts';
@@ -30,12 +38,27 @@ export interface Story {
   readonly lag: number;
   /** Sessions do not meet: each has names of its own, so that the order of the log is that of what happened. */
   readonly isOrderly: boolean;
+  /** When `serve` is killed, and how long it is away; or the machine, with all that was not synced. */
+  readonly ends: readonly { readonly at: number; readonly away: number; readonly what: 'serve' | 'power' }[];
+  /** What an administrator does without SFTP. */
+  readonly byHand: readonly HandStep[];
+  /** What the API does. */
+  readonly byApi: readonly ApiStep[];
 }
 
 interface LogLine {
   readonly pid: number;
   readonly text: string;
+  /** When it can be read at the earliest. */
+  readonly due: number;
+}
+
+/** A line that has been read, as the journal keeps it. */
+interface JournalLine {
+  readonly pid: number;
+  readonly text: string;
   readonly at: number;
+  readonly seen: readonly (Sighting | null)[] | undefined;
 }
 
 const isTemporary = temporaryNames(['*.part']);
@@ -44,16 +67,31 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   const time = new ModelTime(BEGINNING);
   const disk = new ModelDisk();
   const truth = new Truth();
-  const seen: string[] = [];
-  const trace = (text: string): void => void seen.push(`${((time.now - BEGINNING) / 1000).toFixed(2)} ${text}`);
+  const traced: string[] = [];
+  const trace = (text: string): void => void traced.push(`${((time.now - BEGINNING) / 1000).toFixed(2)} ${text}`);
   let size = 0;
   let isWoken = false;
 
-  // The log: what was written, and how much of it has been read.
+  // The log: what sshd has written, how much of it has been read, and the journal, which begins with what a compaction has left.
   const written: LogLine[] = [];
   let read = 0;
-  const heard: { readonly upTo: number; readonly resolve: () => void }[] = [];
-  let lastRead = 0;
+  let journal: JournalLine[] = [];
+  let base: readonly KeptSession[] = [];
+  const asked = new Map<number, { asked: readonly FilePath[] }>();
+  let heard: { readonly upTo: number; readonly resolve: () => void }[] = [];
+  let lastDue = 0;
+  let lastAt = 0;
+
+  // `serve`: another life after each kill, in which nothing of the one before is heard.
+  let life = 0;
+  let isAway = false;
+  /** The power has gone, and `serve` has not been started since. */
+  let isDark = false;
+  let boot: number | undefined;
+  const announced = new Set<number>();
+  const faults: string[] = [];
+  const jobs = new Set<Promise<void>>();
+  const inDatabase = (job: Promise<void>): void => void jobs.add(job.finally(() => jobs.delete(job)));
 
   const sessions = new Map<number, ModelSession>();
   const holds = (pid: number, ino: number): boolean =>
@@ -67,6 +105,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     isHeldByAny: async (pids, inode) => pids.some((pid) => holds(pid, inode)),
     async sync(_jail, path) {
       const found = disk.lstat(path);
+      disk.sync(path);
       return found?.isFile() ? fileStat(found) : undefined;
     },
     heard: () =>
@@ -77,27 +116,127 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     isDiskThere: () => true,
     monotonic: () => time.now / 1000,
   };
-  let isComparing = false;
-  const recorder = new Recorder({
-    world,
-    clock: { now: () => time.now },
-    log: createLog('silent'),
-    node: '',
-    isTemporary,
-    transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
-    recorded: (rows) => rows.forEach(({ row }) => trace(`  = ${row.event} ${row.path ?? ''} ${row.bytes ?? ''}`)),
-    doubts: { has: () => false },
-    compare() {
-      if (isComparing) return;
-      isComparing = true;
-      time.in(1_000_000, () => {
-        isComparing = false;
-        comparing = compare();
-      });
-    },
-    wake: () => void (isWoken = true),
-  });
+  let recorder = begin();
   let comparing: Promise<void> | undefined;
+
+  function begin(): Recorder {
+    life += 1;
+    const own = life;
+    let isComparing = false;
+    return new Recorder({
+      world,
+      clock: { now: () => time.now },
+      log: createLog('silent'),
+      node: '',
+      isTemporary,
+      transact: (work) => database.db.transaction().execute(async (tx) => (await work(tx)).value),
+      recorded: (rows) => rows.forEach(({ row }) => recorded(row)),
+      provenFrom: boot,
+      doubts: { has: (_id, changedAt) => boot !== undefined && changedAt <= boot },
+      compare() {
+        if (isComparing) return;
+        isComparing = true;
+        time.in(1_000_000, () => {
+          isComparing = false;
+          if (own === life) comparing = compare();
+        });
+      },
+      wake: () => void (isWoken = true),
+    });
+  }
+
+  function recorded({ event, path, bytes }: Transfer): void {
+    trace(`  = ${event} ${path ?? ''} ${bytes ?? ''}`);
+    if (event !== 'uploaded' || typeof path !== 'string') return;
+    announced.add(bytes ?? 0);
+    const inode = disk.at(path);
+    if (inode === undefined || inode.size !== bytes || inode.writers > 0) return;
+    if (inode.isZeros) faults.push(`${path} ${bytes} was announced, and its data is lost`);
+    else if (!disk.isSynced(inode)) faults.push(`${path} ${bytes} was announced before it was synced`);
+  }
+
+  /**
+   * While `serve` is away, a copy may get the number of a file that a session has cut off meanwhile. Before the first start after a
+   * power cut it is like what the cut has left.
+   */
+  function mayBePartial({ isReused }: Inode): boolean {
+    return isAway && (isReused || isDark);
+  }
+
+  /** `serve` is killed: its memory is gone, and nobody reads the log. */
+  function kill(): void {
+    trace('serve is killed');
+    life += 1;
+    isAway = true;
+    heard = [];
+    // What was looked up for a look is not used any more.
+    isWoken = false;
+    due = undefined;
+  }
+
+  /** The power goes: the sessions with it, what was not synced, and the last moments of the journal. */
+  function cutPower(): void {
+    kill();
+    trace('the power goes');
+    for (const session of sessions.values()) session.die();
+    live -= sessions.size;
+    sessions.clear();
+    disk.cutPower(random);
+    truth.powerCut(announced);
+    const syncedAt = time.now - random(1_000_000);
+    const isKept = random(2) === 0;
+    journal = journal.filter(({ at }) => isKept || at <= syncedAt);
+    written.length = read;
+    isDark = true;
+  }
+
+  /** Follows what an earlier process has left, then what waits. */
+  function start(): void {
+    trace('serve is started');
+    // As berth notes the boot: when it is started, before sshd is.
+    if (isDark) boot = time.now;
+    isDark = false;
+    recorder = begin();
+    isAway = false;
+    if (base.length > 0) recorder.storyOf(jail).restore(base);
+    for (const line of journal) {
+      recorder.repeated(line.at);
+      follow(line);
+    }
+    deliver();
+    const before = recorder.known(jail.id)?.sessions() ?? [];
+    const own = life;
+    const checkSessions = async (): Promise<void> => {
+      await world.heard(jail);
+      await recorder.read(jail.id);
+      if (own !== life) return;
+      for (const session of before) {
+        const known = recorder.known(jail.id);
+        const { pid } = session.by;
+        if (!known?.isLive(session)) continue;
+        const writing = sessions.get(pid)?.writing();
+        if (!writing) known.end(pid, time.now, 'died');
+        else known.checkHandles(pid, writing.flatMap(heldPath), true);
+      }
+      isWoken = true;
+    };
+    void checkSessions();
+    time.in(500_000, () => {
+      if (own === life) comparing = compare();
+    });
+  }
+
+  function heldPath({ inode }: { inode: Inode }): { path: string; inode: number }[] {
+    const path = disk.files().find(([, each]) => each === inode)?.[0];
+    return path === undefined ? [] : [{ path, inode: inode.ino }];
+  }
+
+  /** When all is decided, the journal begins with the sessions that are live. */
+  function compact(): void {
+    if (isAway || journal.length === 0 || !recorder.isDecided(jail.id, false)) return;
+    base = JSON.parse(JSON.stringify(recorder.known(jail.id)?.kept() ?? [])) as readonly KeptSession[];
+    journal = [];
+  }
 
   async function compare(): Promise<void> {
     const rows = await database.db.selectFrom('files').selectAll().where('directory_id', '=', jail.id).execute();
@@ -112,33 +251,91 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   }
 
   disk.changed = (path) => {
-    if (random(10) < SEEN_OF_TEN) recorder.look(jail, path, 2000);
+    if (!isAway && random(10) < SEEN_OF_TEN) recorder.look(jail, path, 2000);
   };
 
   function deliver(): void {
-    const line = written[read];
-    if (!line) return;
-    read += 1;
-    const opened = /^session opened .* from \[(.*)\]$/.exec(line.text);
-    trace(`  < ${line.pid} ${line.text}`);
-    const { pid, text, at } = line;
-    if (opened) recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
-    else recorder.add(jail, { pid, text, at, isFresh: true });
-    for (const waiter of heard.splice(0)) {
-      if (waiter.upTo <= read) waiter.resolve();
-      else heard.push(waiter);
+    if (isAway) return;
+    for (let line = written[read]; line && line.due <= time.now; line = written[read]) {
+      read += 1;
+      trace(`  < ${line.pid} ${line.text}`);
+      const { pid, text } = line;
+      lastAt = Math.max(lastAt + 1, time.now);
+      const owner = asked.get(pid) ?? { asked: [] };
+      asked.set(pid, owner);
+      const paths = pathsToLookAt(owner, readEvent(text));
+      const seen = paths.map((path) => {
+        const found = disk.lstat(path);
+        return found ? { ino: found.ino, size: found.size, mtimeMs: found.mtimeMs } : null;
+      });
+      const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
+      journal.push(record);
+      follow(record);
+      for (const waiter of heard.splice(0)) {
+        if (waiter.upTo <= read) waiter.resolve();
+        else heard.push(waiter);
+      }
     }
+  }
+
+  function follow({ pid, text, at, seen }: JournalLine): void {
+    const opened = /^session opened .* from \[(.*)\]$/.exec(text);
+    if (opened) recorder.storyOf(jail).begin({ by: { pid, address: opened[1] ?? '' }, openedAt: at, born: undefined });
+    else recorder.add(jail, { pid, text, at, seen, isFresh: time.now - at < LOG_LAG });
   }
 
   function log(pid: number, text: string): void {
     trace(`${pid} ${text}`);
     // The listener notes the time when it takes the line from the socket.
     const late = random(4) === 0 ? random(story.lag + 1) : random(300);
-    lastRead = Math.max(lastRead, time.now + late);
-    const line = { pid, text, at: lastRead };
-    written.push(line);
-    time.in(lastRead - time.now, deliver);
+    lastDue = Math.max(lastDue, time.now + late);
+    written.push({ pid, text, due: lastDue });
+    time.in(lastDue - time.now, deliver);
   }
+
+  const hands = new Hands({ disk, time, truth, trace, nextSize: () => (size += 1), mayBePartial });
+  for (const step of story.byHand) time.in(step.at, () => hands.do(step));
+  const api = new Api({
+    disk,
+    time,
+    truth,
+    trace,
+    database,
+    jail,
+    nextSize: () => (size += 1),
+    look: (path) => !isAway && recorder.look(jail, path, 0),
+    isAway: () => isAway,
+    isHeld: (ino) => [...sessions.keys()].some((pid) => holds(pid, ino)),
+    inDatabase,
+  });
+  for (const step of story.byApi) time.in(step.at, () => api.do(step));
+  for (const { at, away, what } of story.ends) {
+    time.in(at, () => {
+      if (isAway) return;
+      if (what === 'power') cutPower();
+      else kill();
+      time.in(away, start);
+    });
+  }
+  // A round finds what no hint has told.
+  const rounds = [...story.byHand, ...story.byApi].map(({ at }) => at);
+  if (rounds.length > 0) {
+    time.in(Math.max(...rounds) + 4_000_000, () => {
+      if (!isAway) comparing = compare();
+    });
+  }
+  const waiting = new WaitingFiles({
+    reads: database.reads,
+    node: '',
+    livePids: () => recorder.known(jail.id)?.pids() ?? [],
+    isRestoring: () => false,
+    abandoned: ({ id }, path) => id === jail.id && recorder.look(jail, path, 0),
+  });
+  const sweep = (): void => {
+    if (!isAway) inDatabase(waiting.sweep());
+  };
+  if (story.ends.length > 0) for (let at = 6_000_000; at < 20_000_000; at += 3_000_000) time.in(at, sweep);
+  for (let at = 500_000; at < 6_000_000; at += 500_000) time.in(at, compact);
 
   let live = story.sessions.length;
   story.sessions.forEach(({ begins, steps, end }, index) => {
@@ -158,7 +355,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
         if (!noticed) return;
         time.in(5_000_000, () => {
           noticed();
-          void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'died'));
+          if (!isAway) void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, time.now, 'died'));
         });
       },
     });
@@ -179,18 +376,18 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
     if (isWoken || (due !== undefined && due <= time.now)) {
       isWoken = false;
       turns += 1;
-      const nextMs = await recorder.turn();
+      const nextMs = isAway ? undefined : await recorder.turn();
       due = nextMs === undefined ? undefined : Math.max(nextMs * 1000, time.now + 300);
     }
     await setImmediate();
     await comparing;
-    if (turns > 20_000) return ['it never ends', ...seen];
+    await Promise.all(jobs);
+    if (turns > 20_000) return ['it never ends', ...traced];
   }
   const found = await check();
-  return found.length === 0 ? [] : [...found, ...seen];
+  return found.length === 0 ? [] : [...found, ...traced];
 
   async function check(): Promise<string[]> {
-    const faults: string[] = [];
     const rows = await database.db.selectFrom('files').selectAll().where('directory_id', '=', jail.id).execute();
     const byPath = new Map(rows.map((row) => [pathOf(row.path), row]));
     for (const [path, inode] of disk.files()) {
@@ -240,6 +437,10 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
           name === path || (truth.names.get(bytes)?.has(name) === true && (isTemporary(path) || !isTemporary(name)));
         if (!isOwn) wrong.push(`${path} ${bytes} was announced as ${name}`);
       }
+    }
+    for (const bytes of truth.allowed) {
+      const count = times.get(bytes)?.length ?? 0;
+      if (count > 1) wrong.push(`${bytes} was announced ${count} times`);
     }
     for (const [bytes, why] of truth.forbidden) {
       if (times.has(bytes) && !truth.promised.has(bytes)) wrong.push(`${bytes} was announced, though it was ${why}`);

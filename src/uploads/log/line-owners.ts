@@ -100,8 +100,8 @@ export class LineOwners {
   }
 }
 
-/** Only what may have changed a file is worth a look. */
-function pathsToLookAt(owner: Owner, event: LogEvent): readonly FilePath[] {
+/** Only what may have changed a file is worth a look. Keeps in `owner` what the next line of its process may be about. */
+export function pathsToLookAt(owner: Pick<Owner, 'asked'>, event: LogEvent): readonly FilePath[] {
   const { asked } = owner;
   if (event.kind === 'complaint' || event.kind === 'write-refused') return [];
   owner.asked = [];

@@ -84,7 +84,8 @@ async function isAnother({ end, file }: Put, stat: FileStat, directory: Director
   const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) return !isLike(end, stat);
   if (expected === stat.size_bytes && inode !== undefined) return false;
-  const isOlder = openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
+  // Of what was cut off no size is known for certain: two handles of one name may have been taken for each other.
+  const isOlder = end.isComplete && openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
   return isPlaced(stat, undefined, directory);
 }
@@ -126,6 +127,8 @@ async function byTheLog(operation: Put, row: FileRow | undefined, directory: Dir
   if (end.isUnwritten && row) return 'done';
   if (!end.isComplete || end.isUnproven) {
     directory.world.lost.addEnding(directory.row.id, end);
+    // What is there may be that very file, however late the log was.
+    directory.requests.look(path, SOON_MS);
     return 'done';
   }
   const size = sizeByTheLog(end, row);
@@ -219,7 +222,9 @@ async function moveFile(
   const isKnown = row.inode >= 0 && row.mtime !== UNSEEN;
   const isOther = !isCertain && isKnown && inode !== undefined && inode !== row.inode;
   const isStillThere = left !== undefined && isSame(row, left) && !(arrived && isFileOf(row, arrived));
-  if (isOther || isStillThere) {
+  // It was moved for certain, and back again since, unless the row is of an upload that came later.
+  const isBack = isCertain && row.uploaded_at <= operation.at;
+  if (isOther || (isStillThere && !isBack)) {
     requests.look(from, SOON_MS);
     requests.look(to, SOON_MS);
     return 'done';
@@ -282,15 +287,22 @@ async function applyRemove({ path, ...removal }: Remove, directory: DirectoryInT
 async function endSession(operation: End, directory: DirectoryInTransaction): Promise<Outcome> {
   const { files, requests } = directory;
   const rows = await files.waitingFor(operation.by.pid, STEP);
+  let announced = 0;
   for (const row of rows) {
     const path = pathOf(row.path);
+    // Recorded by the word of the log: the look that follows puts it on the disk, and announces it.
+    if (row.mtime === UNSEEN && directory.fileAt(path)) {
+      requests.look(path, SOON_MS);
+      continue;
+    }
+    announced += 1;
     const values = { state: directory.arrivalState, uploaded_at: operation.at, session_pid: null };
     const about = { ...by(operation), path, bytes: row.size_bytes };
     await directory.arrived(about, await files.update(row, values));
     const stat = directory.fileAt(path);
     if (!stat || !isSame(row, stat)) requests.look(path, SOON_MS);
   }
-  return rows.length === STEP ? { again: '' } : 'done';
+  return rows.length === STEP && announced > 0 ? { again: '' } : 'done';
 }
 
 function announcement(path: FilePath, { at, by: session, openedAt }: Ending, bytes: number) {

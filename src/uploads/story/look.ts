@@ -41,6 +41,7 @@ export async function lookAt(
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
   if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
   if (row && isUnseen(row, stat, true)) {
+    if (row.state === 'waiting' && !isSynced(look, stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }

@@ -47,7 +47,7 @@ export class Lost {
   ): Ending | undefined {
     const endings = (this.#endings.get(directoryId) ?? []).filter(({ end }) => !matched.includes(end));
     const found =
-      endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG)) ??
+      endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
       endings.find(({ end }) => isLike(end, stat)) ??
       cutOffAt(endings, path, stat, changedAt);
     return found?.end;
@@ -108,6 +108,11 @@ function cutOffAt(endings: readonly LostEnding[], path: FilePath, { mtime }: Fil
 /** Whether the file may have been written through that handle, by its time; its open may have been heard so late. */
 function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
   return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
+}
+
+/** A handle that began with an empty file leaves no more than it wrote: a larger file got the inode later. */
+function mayBe({ bytes }: Ending, { size_bytes }: FileStat): boolean {
+  return bytes === undefined || size_bytes <= bytes;
 }
 
 /** Whether the file was written through that handle, by its size and time. */

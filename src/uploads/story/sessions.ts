@@ -58,6 +58,8 @@ type KeptHandle = Omit<Handle, 'file' | 'session' | 'order'> & {
 /** A session as it was when the journal was compacted. */
 export interface KeptSession extends SessionStart {
   readonly isDoubted: boolean;
+  /** An earlier berth did not keep it. */
+  readonly lastAt?: Micros | undefined;
   readonly handles: readonly KeptHandle[];
 }
 
@@ -67,6 +69,8 @@ export class Session {
   readonly born: string | undefined;
   /** What it asked for last, which a refusal may answer: a handle, something else, or nothing that is logged. */
   last: Handle | 'other' | undefined;
+  /** When its last line was read. */
+  lastAt: Micros | undefined;
   /** sshd has said why it will refuse the request that it refuses next. */
   isComplaining = false;
   /** A rename or a removal seems to have been refused: names may be wrong. */
@@ -84,6 +88,7 @@ export class Session {
   constructor({ by, openedAt, born }: SessionStart) {
     this.by = by;
     this.openedAt = openedAt;
+    this.lastAt = openedAt;
     this.born = born;
   }
 
@@ -92,8 +97,8 @@ export class Session {
     const handles = this.all().map(({ file, session: _session, order: _order, ...handle }): KeptHandle => {
       return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
     });
-    const { by, openedAt, born } = this;
-    return { by, openedAt, born, isDoubted: this.doubtedUpTo > 0, handles };
+    const { by, openedAt, born, lastAt } = this;
+    return { by, openedAt, born, lastAt, isDoubted: this.doubtedUpTo > 0, handles };
   }
 
   add(handle: Handle): void {

@@ -107,8 +107,9 @@ export class Story {
 
   /** Takes up sessions as an earlier process has kept them. */
   restore(kept: readonly KeptSession[]): void {
-    for (const { handles, isDoubted, ...start } of kept) {
+    for (const { handles, isDoubted, lastAt, ...start } of kept) {
       const session = new Session(start);
+      session.lastAt = lastAt ?? start.openedAt;
       session.hasTemporary = true; // it may have
       this.#sessions.set(start.by.pid, session);
       for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
@@ -222,7 +223,9 @@ export class Story {
       if (!isDropped && path !== undefined) look(path, 0);
     }
     session.reads.end().forEach(note);
-    if (session.hasTemporary) happened({ kind: 'end', by, at });
+    // Whenever its death is noticed, also by a later process: what it left is announced once, so the time has to be the same.
+    const endedAt = how === 'said' ? at : (session.lastAt ?? at);
+    if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt });
     if (session.isDoubtful) this.#options.compare();
     note({ event: 'session-closed', directoryId, at, by, openedAt: session.openedAt });
   }
@@ -277,6 +280,7 @@ export class Story {
     if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined });
     const session = this.#sessions.get(pid);
     if (!session) return;
+    session.lastAt = at;
     switch (event.kind) {
       case 'open':
         session.last = this.#handles.open(session, event, at);

@@ -1,6 +1,6 @@
 /** Uploads that ClamAV's protocol decides about: nothing is announced before it has been checked. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createLog } from '../../src/log.ts';
@@ -277,6 +277,33 @@ test('a partial file that an operator announces is checked like any other', asyn
   const id = await at.partial();
   const { status, stdout } = await at.command('partial', 'announce', id);
   assert.deepEqual([status, stdout], [0, `Sent to the check: evil (8 bytes) of ${directory.username}\n`]);
+  await until('it is rejected', async () => quarantineOf(at).length === 1);
+  assert.equal(berth.receiver.requests.length, 0);
+});
+
+test('bytes that change behind a time that does not are noticed by the kernel’s change time', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next } = questions();
+  await using _clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  await using connection = await berth.connect(directory);
+  const session = await sftpSession(connection);
+  await session.put('report', 'good');
+  await session.set('report', { atime: 1_700_000_000, mtime: 1_700_000_000 });
+  await until('the row has the time', async () => (await at.mtimes()).join() === '1700000000000000');
+  const first = await next();
+  // An administrator writes it in place: the log knows nothing of that.
+  const file = join(directory.files, 'report');
+  writeFileSync(file, 'evil');
+  utimesSync(file, 1_700_000_000, 1_700_000_000);
+  first.answer('stream: OK');
+  for (let isEvil = false; !isEvil;) {
+    const asked = await next();
+    isEvil = asked.content.toString() === 'evil';
+    asked.answer(isEvil ? 'stream: Evil FOUND' : 'stream: OK');
+  }
   await until('it is rejected', async () => quarantineOf(at).length === 1);
   assert.equal(berth.receiver.requests.length, 0);
 });

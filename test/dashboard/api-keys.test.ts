@@ -59,7 +59,7 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
 
   const again = await admin.get(PATH);
   assert.doesNotMatch(again.text, /data-secret/);
-  assert.match(again.text, /nightly import.*member.*by.*@example\.com/s);
+  assert.match(again.text, /nightly import.*member.*No limits.*by.*@example\.com/s);
   const [, id = ''] = new RegExp(`${PATH}/([^/]+)/revoke`).exec(again.text) ?? [];
   const question = await admin.get(`${PATH}/${id}/revoke`);
   assert.match(question.text, /nightly import.*<button class="danger solid">Revoke<\/button>/s);
@@ -214,7 +214,7 @@ test('a key is limited to reading, to directories and to a time, in the browser 
   const limits = { access: 'reads', directories: `${mine.username}\r\n`, expires_at: '2030-01-02T03:04' };
   const page = await admin.submit(PATH, { name: 'narrow', role: 'member', ...limits });
   const [, made = ''] = /data-secret="api-key"[^>]*>([^<]+)</.exec(page.text) ?? [];
-  assert.match(page.text, new RegExp(`narrow.*reading, ${mine.username}.*expires`, 's'));
+  assert.match(page.text, new RegExp(`narrow.*read only, ${mine.username}.*expires`, 's'));
   const wrong = await admin.post(PATH, {
     name: 'x',
     role: 'member',

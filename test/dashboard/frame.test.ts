@@ -74,3 +74,42 @@ test('the API is where it was, with the dashboard beside it, without it, and wit
     assert.equal((await visitor.get('/dashboard/directories')).status, isBeside ? 303 : 404);
   }
 });
+
+test('pages have titles of their own and the mark as icon; forms that one comes for have the focus', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signIn(berth);
+  using nobody = visitorOf(place(berth));
+  const family = '👨‍👩‍👧';
+  const { id } = await berth.directory({ name: `Acme ${family}` });
+  const titles = new Set<string>();
+  const pages = ['', '/files', '/webhook', '/webhook/deliveries', '/activity', '/connect', '/settings'];
+  const addresses = [
+    '/dashboard',
+    ...['directories', 'deliveries', 'sessions', 'api-keys', 'team', 'account', 'profile'].map(
+      (each) => `/dashboard/${each}`,
+    ),
+    ...pages.map((each) => `/dashboard/directories/${id}${each}`),
+  ];
+  for (const address of addresses) {
+    const { status, text } = await user.get(address);
+    assert.equal(status, 200, address);
+    titles.add(/<title>([^<]*)<\/title>/.exec(text)?.[1] ?? '');
+    assert.match(text, /<link rel="icon" href="\/dashboard\/static\/mark\.svg" type="image\/svg\+xml"/);
+    if (address.includes(id)) assert.ok(text.includes(`<h1>Acme ${family}</h1>`), address);
+    assert.doesNotMatch(text, /U\+200D/);
+  }
+  assert.equal(titles.size, addresses.length, [...titles].join('\n'));
+  const icon = await nobody.get('/dashboard/static/mark.svg');
+  assert.equal(icon.status, 200);
+  assert.match(String(icon.headers['content-type']), /image\/svg\+xml/);
+  assert.match((await nobody.get('/dashboard/sign-in')).text, /<input type="email"[^>]* autofocus/);
+});
+
+test('a joiner within an emoji stays, and each other one is shown by its code point', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  using user = await signIn(berth);
+  const { id } = await berth.directory({ name: 'Ac\u200dme' });
+  assert.match((await user.get(`/dashboard/directories/${id}`)).text, /<h1>AcU\+200Dme<\/h1>/);
+});

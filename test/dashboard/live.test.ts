@@ -99,6 +99,32 @@ test('a file that comes, is renamed or goes is sent to those who look at its dir
   assert.equal(others.lists(), 1, 'nothing is sent of another directory');
 });
 
+test('the deliveries, the activity and the sessions of an open page change with an upload and a login', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  const directory = await berth.directory({ name: 'Acme' });
+  using user = await signedIn(place(berth), berth.accountId);
+  const of = `/dashboard/directories/${directory.id}`;
+  const pages = [`${of}/webhook/deliveries`, `${of}/activity`, '/dashboard/deliveries'];
+  await using streams = new AsyncDisposableStack();
+  const open: Stream[] = [];
+  for (const path of [...pages, '/dashboard/sessions']) {
+    const address = /data-live="([^"]+)"/.exec((await user.get(path)).text)?.[1] ?? '';
+    assert.equal(address.split('?')[0], `${path}/events`);
+    const stream = await follow(berth, user, address);
+    streams.defer(() => stream[Symbol.dispose]());
+    open.push(stream);
+  }
+  await until('each is listed once', () => open.every(({ lists }) => lists() === 1));
+  assert.ok(open.every(({ text }) => !text().includes('report.csv')));
+  const sessions = open.pop();
+  await put(files.dir, directory, 'report.csv');
+  await until('the upload is on each', () => open.every(({ text }) => text().includes('report.csv')));
+  await using connection = await berth.connect(directory);
+  await connection.sftp();
+  await until('the session is listed', () => sessions?.text().includes('name="session"') ?? false);
+});
+
 test('a stream ends with its session, at the next change or beat, and does not keep the session alive', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);

@@ -57,7 +57,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         </Secret>
         <Table
           caption="Newest first"
-          columns={['Name', 'Role', 'Limited to', 'Created', 'Last used', 'State']}
+          columns={['Name', 'Role', 'Limits', 'Created', 'Last used', 'State']}
           rows={shownKeys.map((key) => cellsOf(key, { names, mayRevoke: mayChange, now }))}
         >
           <Empty title="No keys yet">Your programs need one to call the API.</Empty>
@@ -143,7 +143,7 @@ function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
   const more = known.length > SHOWN_NAMES ? [`${known.length - SHOWN_NAMES} more`] : [];
   const which =
     directories && (known.length === 0 ? ['deleted directories'] : [...known.slice(0, SHOWN_NAMES), ...more]);
-  return [...(isReadOnly ? ['reading'] : []), ...(which ?? [])].join(', ') || 'nothing';
+  return [...(isReadOnly ? ['read only'] : []), ...(which ?? [])].join(', ') || 'No limits';
 }
 
 interface Beside {

@@ -63,7 +63,8 @@ function why({ state, reason }: HeldFile): string {
 const ACTIONS = {
   release: {
     title: 'Release this file?',
-    about: 'It is announced, back at its path, whatever the checker says: receivers will take it for checked.',
+    about:
+      'The file goes back to its path and is announced, although the checker did not accept it. Receivers will treat it as checked.',
     label: 'Release file',
     kind: 'danger',
   },

@@ -64,7 +64,8 @@ interface Action {
 const ACTIONS = {
   announce: {
     title: 'Announce this file?',
-    about: 'It becomes an upload, as if it had arrived now, with its size as it is: receivers will take it for whole.',
+    about:
+      'It is announced as an upload that has just arrived, with its current size. Receivers will treat it as complete.',
     label: 'Announce file',
     kind: undefined,
   },

@@ -61,3 +61,33 @@ test('a long file name beside a long name of a directory leaves every column of 
   );
   assert.ok(sizes.length > 0 && sizes.every((beyond) => beyond <= 0), String(sizes));
 });
+
+test('on a phone each tab is in the window; a time has its zone beside it; printed, the content is there alone', async () => {
+  using files = scratch({ BERTH_DASHBOARD: 'on' });
+  await using berth = await startBerth(files);
+  await using browser = await startBrowser();
+  const { id } = await berth.directory();
+  await using visit = await openSignedIn(browser, berth, { viewport: PHONE });
+  const { page } = visit;
+  await page.goto(`/dashboard/directories/${id}/activity`);
+  const ends = await page.evaluate<number[]>(
+    `[...document.querySelectorAll('.tabs a, .views a')].map((link) => link.getBoundingClientRect().right)`,
+  );
+  assert.ok(ends.length > 6 && ends.every((end) => end <= PHONE.width), ends.join(' '));
+
+  for (const address of ['/dashboard/deliveries', `/dashboard/directories/${id}/settings`, '/dashboard/api-keys']) {
+    await page.goto(address);
+    const zones = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('input[type=datetime-local]')].map(({ labels }) => labels[0].textContent)`,
+    );
+    assert.ok(
+      zones.length > 0 && zones.every((zone) => zone.endsWith('(Europe/Berlin)')),
+      `${address}: ${zones.join()}`,
+    );
+  }
+
+  await page.emulateMedia({ media: 'print' });
+  assert.ok(await page.getByRole('heading', { name: 'API keys' }).isVisible());
+  assert.equal(await page.locator('header').isVisible(), false);
+  assert.equal(await page.getByRole('button', { name: 'Create key' }).isVisible(), false);
+});

@@ -2,7 +2,7 @@
  * The transfer log of a `berth serve`. It is opened once, with the first attempt to start, and outlives attempts that fail while
  * PostgreSQL is away: what sshd logs meanwhile is kept in the journal.
  */
-import { readdirSync, renameSync, existsSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from './config.ts';
@@ -14,6 +14,7 @@ import type { Log } from './log.ts';
 import { linkLog } from './sftp/log-socket.ts';
 import { ensureFolder } from './sftp/files.ts';
 import { type Paths, pathsOf } from './sftp/paths.ts';
+import { noteFirstStart } from './uploads/log/journal-start.ts';
 import { openTransferLog, type TransferLog } from './uploads/log/transfer-log.ts';
 
 export class LogKeeper implements AsyncDisposable {
@@ -32,6 +33,7 @@ export class LogKeeper implements AsyncDisposable {
   async open(): Promise<TransferLog> {
     if (this.#opened?.listening()) return this.#opened;
     const { corner, journal, spool } = this.#paths;
+    noteFirstStart(journal);
     ensureFolder(journal, 0o700);
     takeOver(spool, journal);
     const { jailDir, logSockets: inherited } = this.#config;
@@ -67,4 +69,5 @@ function takeOver(spool: string, journal: string): void {
   for (const user of readdirSync(spool)) {
     if (!existsSync(join(journal, user))) renameSync(join(spool, user), join(journal, user));
   }
+  if (readdirSync(spool).length === 0) rmdirSync(spool);
 }

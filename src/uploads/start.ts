@@ -19,6 +19,7 @@ import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
 import { type Jail, JailQueries, untilAnswered } from './jails.ts';
 import { JournalReader } from './log/journal-reader.ts';
+import { JournalStart } from './log/journal-start.ts';
 import type { TransferLog } from './log/transfer-log.ts';
 import { WriteBarrier } from './log/write-barrier.ts';
 import { filesHeldBy, HeldInodes, isAlive } from './processes.ts';
@@ -105,7 +106,10 @@ export interface Uploads extends Settling {
   readonly hands: Hands;
   /** Takes up live sessions; call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
-  /** Looks at every directory and watches it from then on, then applies retention. In the background. */
+  /**
+   * Looks at every directory and watches it from then on, then applies retention. In the background.
+   * Call it when every jail is linked to the transfer log.
+   */
   coverAll(): Promise<void>;
   /** A directory has become live. */
   watch(jail: Jail): void;
@@ -133,7 +137,8 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const durable = new Durable({ isOn: options.sync });
   const transit = createTransit(options.paths.transit);
   const filesRoot = jailFiles(options.jailDir);
-  const doubts = new Doubts(options.uncleanBoot);
+  const journalStart = new JournalStart(options.paths.journal);
+  const doubts = new Doubts({ boot: options.uncleanBoot, journal: journalStart });
   const barrier = new WriteBarrier();
   const loop = new Loop(log);
   const compare = (id: string): void => scanner.request(id);
@@ -207,15 +212,14 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isGapless: () => transferLog.isInherited,
     live: (jail) => watcher.use(jail),
     ended: ({ sftp_username: username }) => reader.revisit(username),
-    lost({ id }, until) {
-      doubts.add(id, until);
-      compare(id);
-    },
+    doubts,
     compare,
   });
   const journal = { folder: options.paths.journal, transferLog, consumer: follower, signal: closing.signal };
   const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
+  // Without directories there is no file to doubt.
+  if (journalStart.at === Infinity && (await jails.count()) === 0) journalStart.linked(clock.now());
   await settleTransit(transit, { ...options, reads: database.reads, filesRoot });
   const waiting = new WaitingFiles({
     reads: database.reads,
@@ -261,6 +265,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     hands,
     adoptSessions: () => follower.adoptAll(),
     async coverAll() {
+      journalStart.linked(clock.now());
       await reader.allRestored(); // it explains what a scan finds
       await scanner.coverAll();
       await loops.retention.run();

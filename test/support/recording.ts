@@ -58,7 +58,7 @@ export function recording(options: RecordingOptions) {
       options.committed?.();
       return written;
     },
-    doubts: new Doubts(undefined),
+    doubts: new Doubts({ journal: { at: -Infinity } }),
     recorded: () => undefined,
     compare: (id) => void compared.push(id),
     wake: () => loop.wake(),

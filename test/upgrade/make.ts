@@ -66,6 +66,10 @@ const late = sqlite.prepare<[], { id: string; attempts: number }>(
 await until('the first attempt of the last has failed', () => late.get()?.attempts === 1);
 const partial = sqlite.prepare("select 1 from files where state = 'partial'");
 await until('the half file is recorded', () => partial.get() !== undefined);
+const living = await connect(byPassword.login);
+await (await rawSftp(living)).put('waits.part', 'waits');
+const waiting = sqlite.prepare("select 1 from files where state = 'waiting'");
+await until('it waits for its session', () => waiting.get() !== undefined);
 
 const account = sqlite.prepare<[], string>('select account_id from directories').pluck().get() ?? '';
 const database = await openDatabase(berth.config.database);
@@ -85,7 +89,8 @@ const directories = await Promise.all(
 const delivery = late.get()?.id;
 sqlite.close();
 await berth.stop();
-const kept = { key, privateKey: readFileSync(file, 'utf8'), delivery, directories };
+living.drop();
+const kept = { waiting: ['waits.part'], key, privateKey: readFileSync(file, 'utf8'), delivery, directories };
 writeFileSync(join(folder, 'expected.json'), `${JSON.stringify(kept, undefined, 2)}\n`);
 const names = [berth.config.stateDir, berth.config.jailDir].map((path) => path.slice(place.dir.length + 1));
 // Times to the nanosecond, and no socket.

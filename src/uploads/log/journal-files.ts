@@ -25,7 +25,7 @@ import {
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Micros } from '../../clock.ts';
-import { type Base, type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
 
 /** All files together, in bytes: some five million lines. Never more than half of the free space, besides. */
 const LIMIT = 2 ** 30;
@@ -133,12 +133,12 @@ export class JournalFiles {
     return written;
   }
 
-  /** Removes what comes before that position; `state` stands for it. Without a state and records the file goes. */
-  compact(user: string, position: Position, state: Base['state']): void {
+  /** Removes what comes before that position; `known` stands for it. With nothing known and no records the file goes. */
+  compact(user: string, position: Position, known: Known | undefined): void {
     const file = this.#files.get(user);
     if (!file || position > endOf(file)) return;
     const path = this.#path(user);
-    if (state === undefined && position === endOf(file) && file.memory.length === 0) {
+    if (known === undefined && position === endOf(file) && file.memory.length === 0) {
       rmSync(path, { force: true });
       this.#resize(file, 0);
       this.#files.delete(user);
@@ -146,7 +146,7 @@ export class JournalFiles {
     }
     const from = position - file.base + file.baseLength;
     const tail = readFileSync(path).subarray(from);
-    const head = Buffer.from(`${JSON.stringify({ base: position, state })}\n`);
+    const head = Buffer.from(`${JSON.stringify({ base: position, ...known })}\n`);
     const fresh = `${path}.new`;
     writeFileSync(fresh, Buffer.concat([head, tail]), { mode: 0o600 });
     renameSync(fresh, path);

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../event-loop.ts';
 import type { Jail } from '../jails.ts';
-import { type Base, type JournalRecord, type Position, readBase, readRecord } from './journal-record.ts';
+import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -37,7 +37,7 @@ export interface RecordConsumer {
   /** The directory of a user, undefined when there is none. Waits until the database answers. */
   jailOf(user: string): Promise<Jail | undefined>;
   /** A journal begins with what was known at its start; called before any of its records. */
-  restore(jail: Jail, state: NonNullable<Base['state']>): void;
+  restore(jail: Jail, known: Known): void;
   /**
    * Returns something to wait for before the next record.
    * @param isRepeated whether an earlier process may have followed it.
@@ -50,12 +50,12 @@ export interface RecordConsumer {
   /** Whether the directory's records should come slowly. */
   isBusy(directoryId: string): boolean;
   /**
-   * Whether everything that was followed is decided and written, but for what `state` tells of.
+   * Whether everything that was followed is decided and written, but for what `known` tells of.
    * @param isUrgent the disk has no room: what would only be good to know later is not worth it.
    */
   isDecided(directoryId: string, isUrgent?: boolean): boolean;
   /** What a later process needs to go on from here; undefined for nothing. */
-  state(jail: Jail): Base['state'];
+  known(jail: Jail): Known | undefined;
   /** A record could not be followed. */
   failed(error: unknown): void;
 }
@@ -127,7 +127,7 @@ export class JournalReader implements JournalFollower {
     const part = this.#parts.get(user);
     if (!part) return;
     part.isCompacting = false;
-    if (part.end === part.followed && !this.#stateOf(part)) this.#forget(part);
+    if (part.end === part.followed && !this.#isKnown(part)) this.#forget(part);
     else this.#reopen(part);
   }
 
@@ -253,13 +253,13 @@ export class JournalReader implements JournalFollower {
 
   /** The file begins elsewhere now. */
   #reopen(part: Part, isNew = false): void {
-    const { base, state, length } = this.#baseOf(part.user);
+    const { base, length, ...known } = this.#baseOf(part.user);
     part.base = base;
     part.baseLength = length;
     if (isNew) {
       part.next = base;
       part.followed = base;
-      if (part.jail && state !== undefined) this.#consumer.restore(part.jail, state);
+      if (part.jail) this.#consumer.restore(part.jail, known);
     }
     this.#goOn(part);
   }
@@ -350,18 +350,18 @@ export class JournalReader implements JournalFollower {
     if (!jail || part.isCompacting || part.next === undefined || this.#parts.get(user) !== part) return true;
     if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id, this.#options.transferLog.isFull()))
       return false;
-    const state = this.#consumer.state(jail);
+    const known = this.#consumer.known(jail);
     // There is little to gain.
-    if (part.followed === part.base && (state !== undefined || part.followed < part.end)) return true;
+    if (part.followed === part.base && (known !== undefined || part.followed < part.end)) return true;
     part.isCompacting = true;
     part.next = part.followed;
     part.ready.length = 0;
-    this.#options.transferLog.compact(user, part.followed, state);
+    this.#options.transferLog.compact(user, part.followed, known);
     return true;
   }
 
-  #stateOf({ jail }: Part): boolean {
-    return jail !== undefined && this.#consumer.state(jail) !== undefined;
+  #isKnown({ jail }: Part): boolean {
+    return jail !== undefined && this.#consumer.known(jail) !== undefined;
   }
 
   #forget(part: Part): void {

@@ -35,12 +35,18 @@ export interface BaseSession {
   readonly by: { readonly pid: number; readonly address: string };
 }
 
-/** What is known at a position of all that came before it. */
-export interface Base {
+/** What is known of all that came before a position, as far as a later process needs it. */
+export interface Known {
+  /** The sessions that were live, as whoever follows the journal knows them; undefined for none. */
+  readonly state?: readonly BaseSession[] | undefined;
+  /** Until when lines were lost, if any were. */
+  readonly doubtedUntil?: Micros | undefined;
+}
+
+/** What a compaction leaves of the records before a position. */
+export interface Base extends Known {
   /** How many bytes came before, since the user's first line. */
   readonly base: number;
-  /** The sessions that were live, as whoever follows the journal knows them; undefined for none. */
-  readonly state: readonly BaseSession[] | undefined;
 }
 
 /** A position counts the bytes of all records since the user's first line, also of those that a compaction removed. */
@@ -48,7 +54,7 @@ export type Position = number;
 
 /** The base of a file, and how long its line is. */
 export function readBase(text: string): Base & { readonly length: number } {
-  const none = { base: 0, state: undefined, length: 0 };
+  const none = { base: 0, length: 0 };
   if (!text.startsWith('{"base":')) return none;
   const end = text.indexOf('\n') + 1;
   const found = parsed(text.slice(0, end)) as Base | undefined;

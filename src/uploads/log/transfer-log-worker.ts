@@ -13,7 +13,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../clock.ts';
 import { errorMessage } from '../../errors.ts';
 import { JournalFiles } from './journal-files.ts';
-import type { Base, JournalRecord, Position } from './journal-record.ts';
+import type { Known, JournalRecord, Position } from './journal-record.ts';
 import { type Line, LineOwners } from './line-owners.ts';
 import { MARK, readFrame } from './log-line.ts';
 
@@ -41,7 +41,7 @@ export type FromWorker =
   | { readonly kind: 'no room'; readonly reason: string };
 
 export type ToWorker =
-  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly state: Base['state'] }
+  | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly known: Known | undefined }
   | { readonly kind: 'close' };
 
 /** As long as the kernel allows (`net.core.somaxconn`): what sshd says while this thread is stopped waits there. */
@@ -94,7 +94,7 @@ let syncing: Promise<void> | undefined;
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'close') return void close();
-  journal.compact(message.user, message.position, message.state);
+  journal.compact(message.user, message.position, message.known);
   post({ kind: 'compacted', user: message.user });
 });
 void listenAll();

@@ -11,7 +11,7 @@ import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { Base, Position } from './journal-record.ts';
+import type { Known, Position } from './journal-record.ts';
 import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
 
 /** The longest socket path that unix(7) takes, without its NUL. */
@@ -53,8 +53,8 @@ export interface TransferLog {
   socketOf(username: string): string | undefined;
   /** Hands on from here on, beginning with where every journal ends now. One at a time. */
   follow(follower: JournalFollower | undefined): void;
-  /** Removes what comes before that position, which `state` stands for; the journal itself when it is undefined and nothing is left. */
-  compact(user: string, position: Position, state: Base['state']): void;
+  /** Removes what comes before that position, which `known` stands for; the journal itself when it is undefined and nothing is left. */
+  compact(user: string, position: Position, known: Known | undefined): void;
   /** Whether the disk does not take all of the journal now. */
   isFull(): boolean;
   /** Whether the thread runs. */
@@ -137,9 +137,9 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
       follower = given;
       given?.news([...ends]);
     },
-    compact(user, position, state) {
-      if (state === undefined && ends.get(user) === position) ends.delete(user);
-      send({ kind: 'compact', user, position, state });
+    compact(user, position, known) {
+      if (known === undefined && ends.get(user) === position) ends.delete(user);
+      send({ kind: 'compact', user, position, known });
     },
     isFull: () => isFull,
     listening: () => running,

@@ -1,5 +1,5 @@
 /** Follows the journal: hands each record to the story of its directory, in order, and knows which sessions are there. */
-import type { Clock, Micros } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import type { Log } from '../../log.ts';
 import { type FilesRoot, pathOf } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
@@ -7,6 +7,7 @@ import type { RecordConsumer } from '../log/journal-reader.ts';
 import type { JournalRecord } from '../log/journal-record.ts';
 import { readEvent } from '../log/log-line.ts';
 import { filesHeldBy, isAlive, isJailedWith, processesFrom, servesSftp, startTimeOf, uidOf } from '../processes.ts';
+import type { Doubts } from '../record/doubts.ts';
 import { LOG_LAG } from '../record/file-stat.ts';
 import type { Recorder } from './recorder.ts';
 import type { KeptSession, SessionOf } from './sessions.ts';
@@ -35,8 +36,8 @@ export interface FollowerOptions {
   live(jail: Jail): void;
   /** A session of that directory is over. */
   ended(jail: Jail): void;
-  /** Lines about that directory are missing until then. */
-  lost(jail: Jail, until: Micros): void;
+  /** Learns of lines that are missing, and keeps it. */
+  readonly doubts: Doubts;
   compare(directoryId: string): void;
 }
 
@@ -48,7 +49,7 @@ export interface Follower extends RecordConsumer {
 }
 
 export function createFollower(options: FollowerOptions): Follower {
-  const { clock, compare, filesRoot, heard, jails, live, log, recorder } = options;
+  const { clock, compare, doubts, filesRoot, heard, jails, live, log, recorder } = options;
 
   const has = ({ id }: Jail, pid: number): boolean => recorder.known(id)?.has(pid) ?? false;
   const sessionsOf = (jail: Jail): SessionOf[] =>
@@ -123,7 +124,9 @@ export function createFollower(options: FollowerOptions): Follower {
   return {
     jailOf: (user) => jails.byUsername(user),
     follow,
-    restore(jail, state) {
+    restore(jail, { state, doubtedUntil }) {
+      if (doubtedUntil !== undefined) doubts.add(jail.id, doubtedUntil);
+      if (!state) return;
       live(jail);
       recorder.storyOf(jail).restore(state as readonly KeptSession[]);
     },
@@ -134,13 +137,16 @@ export function createFollower(options: FollowerOptions): Follower {
       for (const session of sessionsOf(jail)) {
         if (isAliveStill(session)) recorder.storyOf(jail).begin(session, writtenBy(session.by.pid, jail));
       }
-      options.lost(jail, until);
+      doubts.add(jail.id, until);
+      compare(jail.id);
     },
     isBusy: (id) => recorder.pending(id) > BACKLOG,
     isDecided: (id, isUrgent) => recorder.isDecided(id, isUrgent === true),
-    state(jail) {
+    known(jail) {
       const kept = recorder.known(jail.id)?.kept() ?? [];
-      return kept.length > 0 ? kept : undefined;
+      const doubtedUntil = doubts.of(jail.id);
+      if (kept.length === 0 && doubtedUntil === undefined) return undefined;
+      return { ...(kept.length > 0 && { state: kept }), doubtedUntil };
     },
     failed: (error) => log.error({ err: error }, 'cannot follow a line of the transfer log'),
 

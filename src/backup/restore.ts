@@ -134,8 +134,10 @@ async function adapt(
 
 /** Gives the unpacked files their final modes, makes the folders they go to, and copies an SQLite database beside the one in use. */
 function makeReady(config: Config, folder: string, names: readonly string[]): void {
-  const { hostKeys } = pathsOf(config);
+  const { hostKeys, journal } = pathsOf(config);
   mkdirSync(hostKeys, { recursive: true, mode: 0o700 });
+  // Files that are newer than the backup are announced: a start without this folder would doubt them (uploads/log/journal-start.ts).
+  mkdirSync(journal, { recursive: true, mode: 0o700 });
   mkdirSync(dirname(config.tls.key), { recursive: true, mode: 0o755 });
   for (const name of names) {
     const isPublic = name.endsWith('.pub') || name === PARTS.certificate;

@@ -1,0 +1,28 @@
+/** Lines of the log that were lost: what changed until then is partial, also when it is found by a later `serve`. */
+import assert from 'node:assert/strict';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startBerth, webhookOf } from '../support/berth.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+test('a stump from a gap of the log is no copy after the journal was compacted and berth started again', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const journal = join(berth.config.stateDir, 'journal', directory.username);
+  const read = (): string => (existsSync(journal) ? readFileSync(journal, 'utf8') : '');
+  await berth.stop();
+  // It ends later than now, so that the file of below comes within it.
+  const gapEnd = Date.now() * 1000 + 3_600_000_000;
+  appendFileSync(journal, `${JSON.stringify({ at: gapEnd, pid: 0, text: '', address: '', isGap: true })}\n`);
+  await berth.start();
+  await until('the journal is compacted', () => !read().includes('isGap'));
+  await berth.stop();
+  writeFileSync(join(directory.files, 'stump'), 'a part');
+  await berth.start();
+  await until('it is counted', async () => (await berth.storage(directory)) === 6);
+  assert.deepEqual(await berth.uploads(directory), []);
+  assert.deepEqual(berth.receiver.requests.map(webhookOf), []);
+});

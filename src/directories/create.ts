@@ -25,7 +25,13 @@ import { markUnapplied } from './unapplied.ts';
 export const FIRST_UID = 1_879_048_192;
 
 /** Defaults, which the audit leaves out. */
-const BLANK = { metadata: '{}', retention_days: 0, suspended: 0, allowed_networks: '[]' } as const;
+const BLANK = {
+  metadata: '{}',
+  retention_days: 0,
+  suspended: 0,
+  allowed_networks: '[]',
+  uses_account_webhook: 1,
+} as const;
 
 export type CreateDependencies = DeleteDependencies;
 

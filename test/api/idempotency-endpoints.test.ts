@@ -14,6 +14,7 @@ interface Post {
 }
 
 const POSTS: Readonly<Record<string, Post>> = {
+  '/api/v1/api_keys': { json: { name: 'A program', role: 'member' } },
   '/api/v1/directories': { json: { directory: { name: 'New' } } },
   '/api/v1/directories/{id}/password': {},
   '/api/v1/directories/{id}/public_keys': { json: { public_key: madeKeys(3)[0].line } },
@@ -53,6 +54,7 @@ async function place(path: string) {
     /** All that the database holds, but for what time alone moves. */
     async state(): Promise<unknown> {
       const tables = [
+        'api_keys',
         'directories',
         'public_keys',
         'account_webhooks',

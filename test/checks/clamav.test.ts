@@ -74,6 +74,7 @@ test('clamd that is killed and comes back, and a file over its StreamMaxLength',
     assert.equal(webhookOf(await berth.receiver.next()).filename, 'first');
   }
   await at.put('second', EICAR);
+  await until('the second waits', async () => (await at.states()).includes('second checking'));
   assert.deepEqual(await at.states(), ['first uploaded', 'second checking', 'too-large checking']);
   const doctor = await runCommand(place.environment, 'doctor');
   assert.match(doctor.stdout, /fail\s+checks\s.*the checker cannot be reached/);

@@ -38,8 +38,12 @@ export interface PartialFile {
   readonly size_bytes: number;
   /** When its writing ended, as far as that is known. */
   readonly since: Micros;
-  /** Of the upload that was cut off; null when none is known. */
-  readonly cut_off: { readonly address: string | null; readonly pid: number | null } | null;
+  /** Of the upload that was cut off, or closed and is in doubt for that reason; null when none is known. */
+  readonly cut_off: {
+    readonly address: string | null;
+    readonly pid: number | null;
+    readonly reason: string | null;
+  } | null;
 }
 
 export interface PartialFilter {
@@ -74,13 +78,13 @@ export async function partialFiles(
         .on('transfers.event', '=', 'upload-dropped'),
     )
     .select(['some.id', 'some.directory_id', 'some.account_id', 'sftp_username', 'some.path', 'some.size_bytes'])
-    .select(['uploaded_at', 'transfers.at', 'address', 'session_pid'])
+    .select(['uploaded_at', 'transfers.at', 'address', 'session_pid', 'reason'])
     .execute();
-  const found = rows.map(({ sftp_username, uploaded_at, at, address, session_pid, ...row }) => ({
+  const found = rows.map(({ sftp_username, uploaded_at, at, address, session_pid, reason, ...row }) => ({
     ...row,
     username: sftp_username,
     since: uploaded_at,
-    cut_off: at === null ? null : { address, pid: session_pid },
+    cut_off: at === null ? null : { address, pid: session_pid, reason },
   }));
   // Several uploads may have been cut off in one moment.
   return [...new Map(found.map((file) => [file.id, file])).values()].toSorted((a, b) => b.since - a.since);
@@ -88,8 +92,9 @@ export async function partialFiles(
 
 /** Why a file is partial. */
 export function reasonOf({ cut_off }: Pick<PartialFile, 'cut_off'>): string {
-  if (!cut_off) return 'nobody saw its upload end';
+  if (cut_off === null || cut_off.pid === null) return 'nobody saw its upload end';
   const who = cut_off.address === null ? 'its session' : `the session from ${cut_off.address}`;
+  if (cut_off.reason !== null) return `${who} closed it, and ${cut_off.reason}`;
   return `${who} was cut off while writing it`;
 }
 

@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { issueKey, webhookOf } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
@@ -59,6 +60,7 @@ async function stumpPlace() {
   const owned = parts.move();
   return {
     username,
+    environment,
     files: join(config.jailDir, username, 'files'),
     journal: join(config.stateDir, 'journal', username),
     async session() {
@@ -193,4 +195,13 @@ test('after a power cut a complete close does not count, since a file may have i
   await wait(LONG);
   assert.deepEqual(place.announced(), ['empty 0']);
   assert.deepEqual(await place.listed(), ['empty 0']);
+  const { stdout, stderr } = await runCommand(place.environment, 'partial', 'list', '--json');
+  assert.notEqual(stdout, '', stderr);
+  const partial = JSON.parse(stdout) as { filename: string; reason: string }[];
+  const closed = 'closed it, and the machine went down before the file was known to be on the disk';
+  assert.deepEqual(partial.map(({ filename, reason }) => `${filename}: ${reason}`).toSorted(), [
+    `cut: the session from 192.0.2.7 ${closed}`,
+    'held: the session from 192.0.2.7 was cut off while writing it',
+    `zeros: the session from 192.0.2.7 ${closed}`,
+  ]);
 });

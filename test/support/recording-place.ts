@@ -61,9 +61,12 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     return all.map(({ path, size_bytes, state }) => `${path.toString()} ${size_bytes} ${state}`);
   }
 
+  /** It comes to that; what is not so in time is shown. */
   async function comes(webhooks: string[], recorded: string[]): Promise<void> {
     const isSo = async () => isDeepStrictEqual([await announced(), await rows()], [webhooks, recorded]);
-    await until('all is recorded', isSo).catch(() => undefined); // what is not so is shown by the comparison that follows
+    await until('all is recorded', isSo).catch(async () =>
+      assert.deepEqual([await announced(), await rows()], [webhooks, recorded]),
+    );
   }
 
   return {

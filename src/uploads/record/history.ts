@@ -27,7 +27,7 @@ type Whose = EventDirectory & Pick<DirectoriesTable, 'sftp_username'>;
 type Happening = Partial<Omit<Announcement, 'at'>> & {
   readonly event: TransferEvent;
   readonly at: Micros;
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 };
 
 /** What may be recorded already. */

@@ -19,6 +19,9 @@ const SOON_MS = 5;
 /** Times that a put waits for the log because its file keeps changing. */
 const MOST_WAITS = 5;
 
+/** Why a file is partial whose session has closed it. */
+const UNPROVEN = 'the machine went down before the file was known to be on the disk';
+
 /** What became of an operation. */
 export type Outcome =
   | 'done'
@@ -66,7 +69,8 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   // A size proves nothing after a power cut: ext4 may have it on the disk before the data, and then reads zeros.
   const isUnproven = end.isUnproven && (stat.size_bytes > 0 || end.written > 0);
   const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
-  if (!end.isComplete || task.isLost || isUnproven || isShort) return drop(operation, stat, row, directory);
+  if (!end.isComplete || task.isLost || isUnproven || isShort)
+    return drop(operation, stat, row, directory, end.isComplete && isUnproven ? UNPROVEN : undefined);
   if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
@@ -164,12 +168,13 @@ async function putUpload(
   if (!isWaiting) await directory.arrived(announcement(path, end, stat.size_bytes), written);
 }
 
-/** The connection died, or the server refused a write. */
+/** The connection died, the server refused a write, or what was written may be lost. */
 async function drop(
   operation: Put,
   stat: FileStat,
   row: FileRow | undefined,
   directory: DirectoryInTransaction,
+  reason: string | undefined,
 ): Promise<Outcome> {
   const { path, end } = operation;
   // Nothing had been written.
@@ -179,7 +184,7 @@ async function drop(
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
   const bytes = isRewritten ? (end.bytes ?? stat.size_bytes) : stat.size_bytes;
-  await directory.record({ ...announcement(path, end, bytes), event: 'upload-dropped' });
+  await directory.record({ ...announcement(path, end, bytes), event: 'upload-dropped', reason });
   if (isRewritten) directory.requests.look(path, SOON_MS);
   return 'done';
 }

@@ -108,7 +108,12 @@ export class DirectoryInTransaction {
     this.uploads.push(...uploads);
   }
 
-  async record(event: Announcement & { readonly event: 'upload-dropped' | 'renamed' | 'removed' }): Promise<void> {
+  async record(
+    event: Announcement & {
+      readonly event: 'upload-dropped' | 'renamed' | 'removed';
+      readonly reason?: string | undefined;
+    },
+  ): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [event], this.#repeating);
     if (news) this.history.push(historyRow(this.row, news));
   }

@@ -87,8 +87,9 @@ export class ModelDisk {
   rename(from: string, to: string, isCareful: boolean, now: number): boolean {
     const inode = this.#names.get(from);
     const there = this.#names.get(to);
-    if (!inode || from === to || to.startsWith(`${from}/`) || from.startsWith(`${to}/`)) return false;
-    if (!this.#hasParent(to) || (there && (isCareful || there.isFolder || inode.isFolder))) return false;
+    if (!inode || from === to || to.startsWith(`${from}/`)) return false;
+    if (!this.#hasParent(to) || (there && (isCareful || there.isFolder !== inode.isFolder))) return false;
+    if (there?.isFolder && [...this.#names.keys()].some((path) => path.startsWith(`${to}/`))) return false;
     if (there) this.#unlink(to, there);
     for (const [path, each] of Array.from(this.#names)) {
       if (path !== from && !path.startsWith(`${from}/`)) continue;

@@ -21,13 +21,20 @@ import { playStory, type Story } from './world.ts';
 const STORIES = Number(process.env['STORIES'] ?? rounds(300, 20_000));
 /** The same stories in every run; another `SEED` plays others. */
 const FIRST = Number(process.env['SEED'] ?? 1);
-const MOST = { sessions: 3, steps: 12 };
+const MOST = { sessions: 3, steps: 12, stepsTogether: 40 };
 const FOLDERS = ['', '', 'd/', 'e/'];
 const NAMES = ['a', 'b', 'x.part'];
 
-/** @param base the folder that the session works in, with a slash; '' for the one that all share. */
-function pathIn(base: string, random: Random): string {
-  return base + (FOLDERS[random(FOLDERS.length)] ?? '') + (NAMES[random(NAMES.length)] ?? 'a');
+/** Where a session works. */
+interface Place {
+  /** The folder, with a slash; '' for the one that all share. */
+  readonly base: string;
+  /** How its names begin. */
+  readonly prefix: string;
+}
+
+function pathIn({ base, prefix }: Place, random: Random): string {
+  return base + (FOLDERS[random(FOLDERS.length)] ?? '') + prefix + (NAMES[random(NAMES.length)] ?? 'a');
 }
 
 const KINDS = [
@@ -35,11 +42,12 @@ const KINDS = [
   'makeFolder', 'moveFolder', 'stat', 'badHandle', 'resize', 'touch', 'putAndRename', 'putAndRename',
 ] as const; // prettier-ignore
 
-function stepsIn(base: string, random: Random): Step[] {
+function stepsIn(place: Place, random: Random): Step[] {
+  const { base, prefix } = place;
   const drawn = KINDS[random(KINDS.length)] ?? 'put';
   // After a rename its refusal cannot be told from that of the rename, and no client asks so.
-  const kind = drawn === 'badHandle' && base !== '' ? 'stat' : drawn;
-  const path = pathIn(base, random);
+  const kind = drawn === 'badHandle' && base + prefix !== '' ? 'stat' : drawn;
+  const path = pathIn(place, random);
   const hold = random(3) === 0 ? random(20_000) : random(200);
   switch (kind) {
     case 'put':
@@ -47,7 +55,7 @@ function stepsIn(base: string, random: Random): Step[] {
     case 'drop':
       return [{ kind, path, hold }];
     case 'putAndRename': {
-      const to = pathIn(base, random);
+      const to = pathIn(place, random);
       return [
         { kind: 'put', path: `${path}.part`, hold },
         { kind: 'replace', path: `${path}.part`, to },
@@ -55,7 +63,7 @@ function stepsIn(base: string, random: Random): Step[] {
     }
     case 'rename':
     case 'replace':
-      return [{ kind, path, to: pathIn(base, random) }];
+      return [{ kind, path, to: pathIn(place, random) }];
     case 'moveFolder': {
       const from = base + (random(2) === 0 ? 'd' : 'e');
       return [{ kind: 'replace', path: from, to: base + (['d', 'e', 'f', 'd/g'][random(4)] ?? 'f') }];
@@ -74,9 +82,9 @@ function stepsIn(base: string, random: Random): Step[] {
 function handSteps(base: string, random: Random): HandStep[] {
   return Array.from({ length: 1 + random(5) }, () => {
     const at = 1 + random(4_000_000);
-    const path = pathIn(base, random);
+    const path = pathIn({ base, prefix: '' }, random);
     const kind = (['copy', 'copy', 'move', 'delete', 'makeFolder'] as const)[random(5)] ?? 'copy';
-    if (kind === 'move') return { kind, at, path, to: pathIn(base, random) };
+    if (kind === 'move') return { kind, at, path, to: pathIn({ base, prefix: '' }, random) };
     return { kind, at, path: kind === 'makeFolder' ? `${base}d` : path };
   });
 }
@@ -84,7 +92,7 @@ function handSteps(base: string, random: Random): HandStep[] {
 function apiSteps(base: string, random: Random): ApiStep[] {
   return Array.from({ length: 1 + random(5) }, () => {
     const kind = (['put', 'put', 'delete'] as const)[random(3)] ?? 'put';
-    return { kind, at: 1 + random(4_000_000), path: pathIn(base, random) };
+    return { kind, at: 1 + random(4_000_000), path: pathIn({ base, prefix: '' }, random) };
   });
 }
 
@@ -108,27 +116,30 @@ function isTold(step: Step, index: number, steps: readonly Step[]): boolean {
   return step.kind !== 'stat' || steps[index - 1]?.kind !== 'drop';
 }
 
-/** Every second story is orderly. */
+/** Of three stories one is orderly, and in one only folders are shared. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
-  const isOrderly = seed % 2 === 0;
+  const shared = (['nothing', 'folders', 'names'] as const)[process.env["KIND"] ? Number(process.env["KIND"]) : seed % 3] ?? 'nothing';
+  const isOrderly = shared === 'nothing';
   const sessions = Array.from({ length: 1 + random(MOST.sessions) }, (_, index) => {
-    const base = isOrderly ? `s${index + 1}/` : '';
+    const base: Place = { base: isOrderly ? `s${index + 1}/` : '', prefix: shared === 'folders' ? `s${index + 1}-` : '' };
     const first: Step[] = isOrderly ? [{ kind: 'makeFolder', path: `s${index + 1}` }] : [];
     const begins = random(random(3) === 0 ? 4_000_000 : 3000);
-    const steps = [...first, ...Array.from({ length: 1 + random(MOST.steps) }, () => stepsIn(base, random)).flat()];
+    if (shared === 'folders') first.push(...['d', 'e', 'd/g'].map((path) => ({ kind: 'makeFolder' as const, path })));
+    const most = shared === 'folders' ? MOST.stepsTogether : MOST.steps;
+    const steps = [...first, ...Array.from({ length: 1 + random(most) }, () => stepsIn(base, random)).flat()];
     const end = (['quit', 'quit', 'cut', 'killed'] as const)[random(4)] ?? 'quit';
-    return { begins, steps: isOrderly && end === 'killed' ? steps.filter(isTold) : steps, end };
+    return { begins, steps: shared !== 'names' && end === 'killed' ? steps.filter(isTold) : steps, end };
   });
   const handFolder = isOrderly ? 'hand/' : '';
   const apiFolder = isOrderly ? 'api/' : '';
   const has = (one: number): boolean => random(one) === 0;
-  const byHand: HandStep[] = has(2) ? handSteps(handFolder, random) : [];
-  const byApi: ApiStep[] = has(2) ? apiSteps(apiFolder, random) : [];
+  const byHand: HandStep[] = has(2) && shared !== 'folders' ? handSteps(handFolder, random) : [];
+  const byApi: ApiStep[] = has(2) && shared !== 'folders' ? apiSteps(apiFolder, random) : [];
   if (isOrderly) byHand.unshift(...['hand', 'api'].map((path) => ({ kind: 'makeFolder' as const, at: 0, path })));
-  const ends = has(2) ? endsIn(random) : [];
-  const lags = isOrderly ? [1000, 20_000] : [1000, 20_000, 500_000];
-  return { sessions, lag: lags[random(lags.length)] ?? 1000, isOrderly, ends, byHand, byApi };
+  const ends = has(2) && shared !== 'folders' ? endsIn(random) : [];
+  const lags = isOrderly ? [1000, 20_000] : [1000, 20_000, 500_000, 3_000_000];
+  return { sessions, lag: lags[random(lags.length)] ?? 1000, shared, ends, byHand, byApi };
 }
 
 test(

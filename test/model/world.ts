@@ -36,8 +36,8 @@ export interface Story {
   }[];
   /** How late the log may be read at most, in µs. */
   readonly lag: number;
-  /** Sessions do not meet: each has names of its own, so that the order of the log is that of what happened. */
-  readonly isOrderly: boolean;
+  /** What sessions share: folders with names of their own in them, or names. Of nothing the log's order is that of what happened. */
+  readonly shared: 'nothing' | 'folders' | 'names';
   /** When `serve` is killed, and how long it is away; or the machine, with all that was not synced. */
   readonly ends: readonly { readonly at: number; readonly away: number; readonly what: 'serve' | 'power' }[];
   /** What an administrator does without SFTP. */
@@ -402,7 +402,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       } else if (row.state === 'waiting') faults.push(`${path} still waits`);
     }
     for (const path of byPath.keys()) faults.push(`a row without a file: ${path}`);
-    if (story.isOrderly) faults.push(...(await announcedWrongly()));
+    if (story.shared !== 'names') faults.push(...(await announcedWrongly()));
     const { storage_bytes: storage } = await database.db
       .selectFrom('directories')
       .select('storage_bytes')

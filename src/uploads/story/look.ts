@@ -135,9 +135,10 @@ async function elsewhere(
   }
   const removed = world.lost.rowOf(of.id, stat);
   if (!removed) return undefined;
+  if (row) await directory.forget(row);
   directory.found.push(removed);
   const { id, state, uploaded_at, source, session_pid } = removed;
-  await files.put({ ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) }, row);
+  await files.put({ ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) }, undefined);
   return 'settled';
 }
 

@@ -22,6 +22,13 @@ export interface ChangeOptions {
   readonly seen: readonly (Sighting | null)[] | undefined;
 }
 
+/** What a session said next. */
+export interface Answer {
+  readonly event: LogEvent;
+  /** What lay at the paths of the change when that was read. */
+  readonly seen?: readonly (Sighting | null)[] | undefined;
+}
+
 export type Verdict =
   | 'open'
   | 'refused'
@@ -33,7 +40,7 @@ export type Verdict =
 export class PendingChange {
   readonly change: ChangeOptions;
   /** What the session said next, once that is in the queue. */
-  answer: LogEvent | undefined;
+  answer: Answer | undefined;
   readonly #since: number;
   #looks = 0;
 
@@ -50,7 +57,7 @@ export class PendingChange {
 
   verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
     // A session does one thing after the other: what it asked for before was done, or a refusal would follow it.
-    if (this.answer && this.answer.kind !== 'status') return 'certain';
+    if (this.answer && this.answer.event.kind !== 'status') return 'certain';
     if (!this.answer && now < this.nextLook) return 'open';
     this.#looks += 1;
     if (this.#isShown(files, lstat)) return 'likely';
@@ -66,12 +73,16 @@ export class PendingChange {
     // Later requests may have changed that since.
     const [leftThen, arrivedThen] = seen ?? [];
     if (file?.inode !== undefined && leftThen?.ino !== file.inode && arrivedThen?.ino === file.inode) return true;
-    const left = lstat(from);
+    // Nor is the disk of now that of then: what lay there when the answer was read is nearer to the fact.
+    const [answered, answeredTo] = this.answer?.seen ?? [];
+    const left = answered === undefined ? lstat(from) : (answered ?? undefined);
+    const at = (path: FilePath): Sighting | undefined =>
+      path === to && answeredTo !== undefined ? (answeredTo ?? undefined) : lstat(path);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
     // A rename onto another file gets this answer, and little that is not logged does.
-    const isFailure = this.answer?.kind === 'status' && this.answer.text === 'Failure';
+    const isFailure = this.answer?.event.kind === 'status' && this.answer.event.text === 'Failure';
     if (isFailure && file?.writers.size === 0) {
-      return file.inode !== undefined && left?.ino !== file.inode && lstat(to)?.ino === file.inode;
+      return file.inode !== undefined && left?.ino !== file.inode && at(to)?.ino === file.inode;
     }
     // The log has a file there, and it has gone.
     if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {
@@ -79,7 +90,7 @@ export class PendingChange {
       const isLike = left !== undefined && file.puts.at(-1)?.end.bytes === left.size;
       return !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
     }
-    const arrived = lstat(to);
+    const arrived = at(to);
     if (left || !arrived) return false;
     const child = files.knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;

@@ -154,7 +154,9 @@ export class Story {
     this.#taken += 1;
     this.#queue.push({ ...line, event });
     const waiting = this.#pending;
-    if (waiting && waiting.answer === undefined && waiting.change.session.by.pid === line.pid) waiting.answer = event;
+    if (waiting && waiting.answer === undefined && waiting.change.session.by.pid === line.pid) {
+      waiting.answer = { event, seen: line.seen };
+    }
   }
 
   /** Reads up to `limit` lines. Returns when to go on, by the monotonic clock; undefined when nothing is left. */
@@ -175,7 +177,7 @@ export class Story {
         this.#queue.splice(0, read);
         limit -= read;
         read = 0;
-        waiting.answer = this.#queue.find(({ pid }) => pid === waiting.change.session.by.pid)?.event;
+        waiting.answer = this.#queue.find(({ pid }) => pid === waiting.change.session.by.pid);
       }
     }
     this.#queue.splice(0, read);

@@ -119,10 +119,13 @@ function isTold(step: Step, index: number, steps: readonly Step[]): boolean {
 /** Of three stories one is orderly, and in one only folders are shared. */
 function storyOf(seed: number): Story {
   const random = randomOf(seed);
-  const shared = (['nothing', 'folders', 'names'] as const)[process.env["KIND"] ? Number(process.env["KIND"]) : seed % 3] ?? 'nothing';
+  const shared = (['nothing', 'folders', 'names'] as const)[seed % 3] ?? 'nothing';
   const isOrderly = shared === 'nothing';
   const sessions = Array.from({ length: 1 + random(MOST.sessions) }, (_, index) => {
-    const base: Place = { base: isOrderly ? `s${index + 1}/` : '', prefix: shared === 'folders' ? `s${index + 1}-` : '' };
+    const base: Place = {
+      base: isOrderly ? `s${index + 1}/` : '',
+      prefix: shared === 'folders' ? `s${index + 1}-` : '',
+    };
     const first: Step[] = isOrderly ? [{ kind: 'makeFolder', path: `s${index + 1}` }] : [];
     const begins = random(random(3) === 0 ? 4_000_000 : 3000);
     if (shared === 'folders') first.push(...['d', 'e', 'd/g'].map((path) => ({ kind: 'makeFolder' as const, path })));
@@ -138,7 +141,7 @@ function storyOf(seed: number): Story {
   const byApi: ApiStep[] = has(2) && shared !== 'folders' ? apiSteps(apiFolder, random) : [];
   if (isOrderly) byHand.unshift(...['hand', 'api'].map((path) => ({ kind: 'makeFolder' as const, at: 0, path })));
   const ends = has(2) && shared !== 'folders' ? endsIn(random) : [];
-  const lags = isOrderly ? [1000, 20_000] : [1000, 20_000, 500_000, 3_000_000];
+  const lags = shared !== 'names' ? [1000, 20_000] : [1000, 20_000, 500_000];
   return { sessions, lag: lags[random(lags.length)] ?? 1000, shared, ends, byHand, byApi };
 }
 

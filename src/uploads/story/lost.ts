@@ -45,7 +45,9 @@ export class Lost {
     changedAt: Micros,
     matched: readonly Ending[],
   ): Ending | undefined {
-    const endings = (this.#endings.get(directoryId) ?? []).filter(({ end }) => !matched.includes(end));
+    const endings = (this.#endings.get(directoryId) ?? []).filter(
+      ({ end, nameStart }) => !matched.includes(end) || (!end.isComplete && nameStart !== undefined),
+    );
     const found =
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
       endings.find(({ end }) => isLike(end, stat)) ??
@@ -58,9 +60,11 @@ export class Lost {
     return (this.#endings.get(directoryId)?.length ?? 0) === 0;
   }
 
-  /** Its file has been recorded. */
+  /** Its file has been recorded. One that was cut off, and whose name nobody knows, may still be another file's. */
   removeEnding(directoryId: string, end: Ending): void {
-    const others = this.#endings.get(directoryId)?.filter((other) => other.end !== end);
+    const others = this.#endings
+      .get(directoryId)
+      ?.filter((other) => other.end !== end || (!end.isComplete && other.nameStart !== undefined));
     if (others) this.#endings.set(directoryId, others);
   }
 
@@ -96,13 +100,17 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
   return inode === stat.inode || ((isAtPath || inode === UNSEEN_INODE) && stat.mtime > uploaded_at - LATEST);
 }
 
-/** Of several the one that ended when the file was changed last: all files of a folder may begin alike. */
+/**
+ * Of several the one that ended when the file was changed last: all files of a folder may begin alike. One that may be the file of
+ * an upload that was cut off is never taken for a whole one: times do not tell them apart, since the log is heard late.
+ */
 function cutOffAt(endings: readonly LostEnding[], path: FilePath, { mtime }: FileStat, changedAt: Micros) {
-  return endings
+  const possible = endings
     .filter(
       ({ end, nameStart }) => nameStart !== undefined && beginsLike(path, nameStart) && mtime <= end.at + TIMER_GRAIN,
     )
-    .sort((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt))[0];
+    .sort((a, b) => Math.abs(a.end.at - changedAt) - Math.abs(b.end.at - changedAt));
+  return possible.find(({ end }) => !end.isComplete) ?? possible[0];
 }
 
 /** Whether the file may have been written through that handle, by its time; its open may have been heard so late. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { createBackground } from '../../src/background.ts';
+import { DatabaseAway } from '../../src/db/away.ts';
 import { createLog } from '../../src/log.ts';
 
 /** Loops with a log that can be read, on a clock that the test moves. */
@@ -124,4 +125,24 @@ test('a task may ask for another wait', async () => {
   await at.pass(1);
   assert.equal(runs, 2);
   await loop.close();
+});
+
+test('a database that is away for an hour is asked every 5 s at most, and the loop is on time again at once', async () => {
+  using at = place();
+  let runs = 0;
+  let isAway = true;
+  at.background.start('sweeping', { every: 60_000, atOnce: true }, async () => {
+    runs += 1;
+    if (isAway) throw new DatabaseAway(new Error('connect ECONNREFUSED'));
+  });
+  await at.pass(0);
+  for (let second = 0; second < 3600; second += 5) await at.pass(5000);
+  assert.equal(runs, 1 + 3600 / 5);
+  isAway = false;
+  await at.pass(5000);
+  assert.deepEqual([runs, at.background.failing()], [2 + 3600 / 5, []]);
+  await at.pass(59_999);
+  assert.equal(runs, 2 + 3600 / 5);
+  await at.pass(1);
+  assert.equal(runs, 3 + 3600 / 5);
 });

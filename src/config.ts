@@ -396,3 +396,14 @@ function isCidr(text: string): boolean {
   const bits = { 0: -1, 4: 32, 6: 128 }[isIP(network)] ?? -1;
   return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }
+
+/** Where clients find a port of ours, as far as the settings tell: a proxy in front has the usual one. */
+export function originOf({ name, mode }: Config['tls'], port: number): string {
+  const host = name.includes(':') ? `[${name}]` : name;
+  return new URL(`https://${host}${mode === 'proxy' ? '' : `:${port}`}`).origin;
+}
+
+/** Where people find the API, and links. */
+export function apiOrigin({ apiUrl, tls, api }: Pick<Config, 'apiUrl' | 'tls' | 'api'>): string {
+  return apiUrl ?? originOf(tls, api.port);
+}

@@ -28,7 +28,9 @@ export type ErrorCode =
   | 'unsupported_media_type'
   | 'storage_full'
   | 'home_unavailable'
-  | 'home_elsewhere';
+  | 'home_elsewhere'
+  | 'link_invalid'
+  | 'link_ended';
 
 /** A refusal with one reason. `message` is fit to be read by the caller. */
 export class BerthError extends Error {

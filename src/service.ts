@@ -15,7 +15,7 @@ import { createReceived, type Received } from './checks/received.ts';
 import { type Checks, type ChecksOptions, placesIn, startChecks } from './checks/start.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ClockLead, createClockLead } from './clock-lead.ts';
-import type { Config } from './config.ts';
+import { apiOrigin, type Config } from './config.ts';
 import type { DashboardDependencies } from './dashboard/start.tsx';
 import { besideApi, dashboardOf } from './dashboard-app.ts';
 import { refuseForeign, refuseMissing } from './db/damage.ts';
@@ -33,6 +33,7 @@ import { clientAddress, fromProxy, proxyAddress } from './http/client-address.ts
 import { connectionLimits } from './http/connections.ts';
 import { NoCertificateError } from './http/health.ts';
 import { observed, requestNames } from './http/observe.ts';
+import { linkPages } from './http/link-page.ts';
 import { withMoves } from './http/moves.ts';
 import { byOperator, serveOperators } from './http/operators.ts';
 import { createAccountLimit, createAddressLimit } from './http/rate-limits.ts';
@@ -40,6 +41,7 @@ import { startHttpServer } from './http/server.ts';
 import { turns } from './http/turns.ts';
 import { createLastUsed, type LastUsed } from './last-used.ts';
 import { lastBackup } from './last-backup.ts';
+import { forgetCutOff, linkUses } from './links/use.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/start.ts';
 import { dueHere } from './nodes/due.ts';
@@ -139,6 +141,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     config.node === ''
       ? undefined
       : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
+  await forgetCutOff(database, config.node);
   const clockLead = createClockLead({ database, clock, log });
   const isJailDiskThere = jailDiskCheck(paths);
   const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes, isJailDiskThere };
@@ -288,8 +291,15 @@ async function openApi(
   parts: AsyncDisposableStack,
   depart: Depart | undefined,
 ): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {
+  const address = clientAddress(config.trustedProxies);
   const shared = {
     ...own,
+    links: {
+      origin: apiOrigin(config),
+      uses: linkUses({ database, clock }),
+      pages: linkPages(),
+      clientAddress: address,
+    },
     environment: config.environment,
     followsLogins: config.dashboard.isOn,
     uploads: uploadList(database.reads),
@@ -302,7 +312,6 @@ async function openApi(
     clockLead,
     log,
   };
-  const address = clientAddress(config.trustedProxies);
   const addressLimit = createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() });
   const identify = byApiKey({
     authenticate: createAuthenticate(database.reads, config.environment, clock),

@@ -140,11 +140,12 @@ export async function directoryHere(
 async function whoSent(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
   const found = await tx
     .selectFrom('transfers')
-    .select(['session_pid', 'address', 'began_at'])
+    .select(['session_pid', 'address', 'began_at', 'via'])
     .where('directory_id', '=', directory_id)
     .where('at', '=', uploaded_at)
     .where('event', '=', 'received')
     .executeTakeFirst();
+  if (found?.via === 'link') return { byLink: { address: found.address ?? '' } };
   if (!found || found.session_pid === null) return {};
   const by = { pid: found.session_pid, address: found.address ?? '' };
   return { by, openedAt: found.began_at ?? undefined };

@@ -70,6 +70,8 @@ export interface DirectoriesTable extends AtHome {
   webhook_secret: string;
   /** The one that is to follow: until then `webhook-signature` carries both. */
   next_webhook_secret: string | null;
+  /** Signs the links of the directory (links/); null until there is one. */
+  link_secret: string | null;
   max_connections: number;
   /** The sum of `files.size_bytes`, kept by the same transactions that change it. */
   storage_bytes: number;
@@ -224,6 +226,8 @@ export interface TransfersTable {
   began_at: Micros | null;
   /** What the checker said of a file that it rejected. */
   reason: string | null;
+  /** `link`: it came or went by HTTPS, with a signed link. Null for SFTP. */
+  via: 'link' | null;
 }
 
 /** What happens in directories and can be announced. `file.uploaded` always is, the others where somebody asks for them. */
@@ -281,6 +285,7 @@ export type AuditAction =
   | 'announce'
   | 'announce-partial'
   | 'release-file'
+  | 'create-link'
   | 'test'
   | 'show-secret'
   | 'create-key'
@@ -318,6 +323,24 @@ export interface PlacementsTable {
   mtime: Micros;
   size_bytes: number;
   inserted_at: Micros;
+  /** `link`: somebody uploads it with a signed link. Null for a file of the API's, which is no upload. */
+  via: Generated<'link' | null>;
+  /** The client's, for an upload by link. */
+  address: Generated<string | null>;
+  /** 1: an upload by link that has arrived. Its row stays for a while, so that an older line of the log is not taken for it. */
+  recorded: Generated<0 | 1>;
+}
+
+/** Links that work once, and have been used. A row goes after its link has expired. */
+export interface LinkUsesTable {
+  /** Of the link's signature. */
+  digest: string;
+  directory_id: string;
+  expires_at: Micros;
+  /** The file of an upload. */
+  inode: number | null;
+  /** 1: a download that has begun. */
+  pending: 0 | 1;
 }
 
 /**
@@ -368,7 +391,7 @@ export interface KeptAnswerTotalsTable {
   bytes: number;
 }
 
-type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events';
+type WithDefault = keyof AtHome | 'uses_account_webhook' | 'events' | 'link_secret';
 
 export interface Tables extends UserTables, NodeTables {
   accounts: Omit<AccountsTable, 'events'> & { events: Generated<string | null> };
@@ -389,6 +412,7 @@ export interface Tables extends UserTables, NodeTables {
   quarantine: QuarantineTable;
   audit: AuditTable;
   placements: PlacementsTable;
+  link_uses: LinkUsesTable;
   kept_answers: KeptAnswersTable;
   kept_answer_totals: KeptAnswerTotalsTable;
   clock: ClockTable;

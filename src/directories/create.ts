@@ -77,6 +77,7 @@ export async function createDirectory(
         uses_account_webhook: 1,
         webhook_secret: generateWebhookSecret(),
         next_webhook_secret: null,
+        link_secret: null,
         storage_bytes: 0,
         auth_mode: 'password',
         public_key: null,

@@ -30,6 +30,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   announce: 'file announced again',
   'announce-partial': 'partial file announced',
   'release-file': 'file released from the check',
+  'create-link': 'link created',
   test: 'webhook tried',
   'show-secret': 'webhook secret looked at',
   'create-key': 'API key created',

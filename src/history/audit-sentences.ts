@@ -54,6 +54,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
       return `announced the unfinished file ${quoted(file?.to)}`;
     case 'release-file':
       return `released the file ${quoted(file?.to)}`;
+    case 'create-link':
+      return `created a link to ${file?.from === null ? 'upload' : 'download'} ${quoted(file?.to ?? file?.from)}`;
     case 'test':
       return 'sent a test webhook';
     case 'show-secret':
@@ -131,6 +133,7 @@ const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, ke
         : 'asked for the events of the account',
     webhook_secret: () => 'activated the new webhook secret',
     next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
+    link_secret: () => 'revoked all links',
     session: ({ from }) => `ended the session from ${text(from).replace(/ since .*/, '')}`,
     public_key: ({ from, to }, all, keys) => keysInWords(from, to, all['public_key_fingerprint'], keys),
     public_key_fingerprint: ({ from, to }, all, keys) =>

@@ -48,6 +48,7 @@ const NAMED: ReadonlySet<string> = new Set<Column>([
   'password_hash',
   'webhook_secret',
   'next_webhook_secret',
+  'link_secret',
 ]);
 
 /** Every new directory has them. */

@@ -20,6 +20,7 @@ const insert = compiledInsert('transfers', [
   'bytes',
   'began_at',
   'reason',
+  'via',
 ]);
 
 /** Sums are kept, since counting a month of uploads takes as long as there are many. */

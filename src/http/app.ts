@@ -19,6 +19,8 @@ import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
 import { heldRoutes } from './endpoints/held.ts';
+import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
+import { linkRoutes } from './endpoints/links.ts';
 import { partialRoutes } from './endpoints/partial.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
@@ -50,6 +52,8 @@ export interface AppDependencies {
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly held: HeldFiles;
+  /** Signed links: where people reach them, and what answers there. */
+  readonly links: { readonly origin: string } & Pick<LinkEndpointOptions, 'uses' | 'pages' | 'clientAddress'>;
   readonly listTurn: Turn;
   readonly fileTurn: Turn;
   readonly testTurn: Turn;
@@ -90,6 +94,7 @@ export function routesOf(deps: AppDependencies): Route[] {
     ...eventRoutes(rules.database),
     ...hostKeyRoutes(deps.hostKeys),
     ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
+    ...linkRoutes(queries, rules, deps.files, deps.links.origin),
     ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
     ...accountWebhookRoutes(rules, deps.mayReach),
     ...wantedEventRoutes(queries, rules, deps.followsLogins),
@@ -127,6 +132,8 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
+  const byLink = linkEndpoint({ ...deps.links, files: deps.files, turn: deps.fileTurn, log });
+  app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
   const queries = directoryQueries(rules.database.reads);
   const operatorRoutes = deps.isOfOperators
     ? [...partialRoutes(queries, deps.files), ...heldRoutes(queries, deps.held)]

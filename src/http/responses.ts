@@ -32,6 +32,8 @@ const STATUS: Readonly<Record<ErrorCode, number>> = {
   body_too_large: 413,
   unsupported_media_type: 415,
   home_elsewhere: 421,
+  link_invalid: 403,
+  link_ended: 410,
   directory_limit: 422,
   rate_limited: 429,
   home_unavailable: 503,

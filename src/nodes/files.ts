@@ -28,6 +28,7 @@ export function filesHere(
   }
 
   return {
+    checkHome: check,
     async content(jail, uploadId) {
       await check(jail);
       return own.content(jail, uploadId);

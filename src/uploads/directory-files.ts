@@ -11,6 +11,8 @@ import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } 
 import { type RecordedUpload, uploadOf } from './upload-list.ts';
 
 export interface DirectoryFiles {
+  /** With several nodes, whether the files are on this one. @throws {BerthError} `home_elsewhere`. */
+  checkHome(of: Pick<Jail, 'id'>): Promise<void>;
   /** The upload and its file. @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`. */
   content(jail: Jail, uploadId: string): Promise<{ upload: RecordedUpload; content: Content }>;
   /** The file at a path, an upload or one that was put there. @throws {BerthError} `file_not_found`, and as above. */
@@ -37,6 +39,7 @@ export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
   const { reads } = options.database;
   const announcePartial = partialAnnouncement(options);
   return {
+    checkHome: async () => undefined,
     async content(jail, uploadId) {
       const upload = await uploadOf(reads, jail.id, uploadId);
       return { upload, content: await contentOf(options, jail, upload) };

@@ -1,8 +1,9 @@
 /**
  * Puts a file into a directory, for its customer to fetch: written and synced out of the customer's reach, then renamed
- * into place in one step. It is no upload: nothing is announced, and the list of uploads does not have it.
+ * into place in one step. It is no upload: nothing is announced, and the list of uploads does not have it. What somebody
+ * uploads with a link (links/) takes the same way, and is an upload.
  *
- * That is committed before the rename (`placements`): whoever looks at the file first, the recorder, a scan or the next
+ * What it is, is committed before the rename (`placements`): whoever looks at the file first, the recorder, a scan or the next
  * start after a crash, records it as what it is. Once a client has written it, it is an upload like any other.
  */
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
@@ -44,6 +45,14 @@ export interface PlacingOptions {
   touch(jail: Jail, path: FilePath, ms: number): void;
 }
 
+/** An upload with a link. */
+export interface ByLink {
+  /** The client's. */
+  readonly address: string;
+  /** Takes the link in the transaction that precedes the rename. @throws {BerthError} when it does not work any more. */
+  take(tx: Transaction<Tables>, inode: number): Promise<void>;
+}
+
 export interface Placed {
   readonly size_bytes: number;
   /** False when it has replaced a file. */
@@ -60,10 +69,11 @@ export type PlaceFile = (
   path: FilePath,
   body: AsyncIterable<Buffer>,
   condition?: Precondition,
+  byLink?: ByLink,
 ) => Promise<Placed>;
 
 export function filePlacing(options: PlacingOptions): PlaceFile {
-  return async (target, path, body, condition) => {
+  return async (target, path, body, condition, byLink) => {
     const { database, durable, transit, filesRoot } = options;
     const directory = await liveDirectory(database.reads, target);
     const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
@@ -72,7 +82,7 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
     const coming = transit.coming();
     try {
       const stat = await write(coming, directory, body, durable);
-      const withdraw = await announce(options, target, path, stat);
+      const withdraw = await announce(options, target, path, { stat, byLink });
       const before = await fileIfAny(database.reads, directory.id, path);
       const isNew = await movedIn(transit, owner, path, { coming, condition }).catch(withdraw);
       const tag = currentTag(owner.root, bytesOf(path));
@@ -128,12 +138,18 @@ async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: nu
 }
 
 /** @returns what takes it back when the file could not be moved, and passes the error on. */
-async function announce({ database, clock }: PlacingOptions, target: Target, path: FilePath, stat: FileStat) {
+async function announce(
+  { database, clock }: PlacingOptions,
+  target: Target,
+  path: FilePath,
+  { stat, byLink }: { readonly stat: FileStat; readonly byLink: ByLink | undefined },
+) {
   const { inode } = stat;
   const at = clock.now();
   const of = { directory_id: target.id, inode };
   await database.db.transaction().execute(async (tx) => {
     await verifyAsker(tx, target.asker);
+    await byLink?.take(tx, inode);
     const directory = await liveDirectory(tx, target);
     await tx
       .deleteFrom('placements')
@@ -142,7 +158,14 @@ async function announce({ database, clock }: PlacingOptions, target: Target, pat
     await withdrawFrom(tx, of);
     await tx
       .insertInto('placements')
-      .values({ ...of, mtime: stat.mtime, size_bytes: stat.size_bytes, inserted_at: at })
+      .values({
+        ...of,
+        mtime: stat.mtime,
+        size_bytes: stat.size_bytes,
+        inserted_at: at,
+        via: byLink ? 'link' : null,
+        address: byLink?.address ?? null,
+      })
       .execute();
     const file = { from: null, to: displayName(path) };
     if (target.asker) await insertAudit(tx, target.asker, { action: 'put-file', at, directory, details: { file } });
@@ -150,6 +173,7 @@ async function announce({ database, clock }: PlacingOptions, target: Target, pat
   return async (error: unknown): Promise<never> => {
     await database.db.transaction().execute(async (tx) => {
       await withdrawFrom(tx, of);
+      await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('inode', '=', inode).execute();
       const requestId = target.asker?.requestId;
       if (requestId === undefined) return;
       await tx.deleteFrom('audit').where('request_id', '=', requestId).where('at', '=', at).execute();
@@ -222,6 +246,7 @@ async function recorded(
       .select('inode')
       .where('directory_id', '=', directory.id)
       .where('inode', '=', inode)
+      .where('recorded', '=', 0)
       .executeTakeFirst();
     if (!waiting) return;
   }

@@ -220,7 +220,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
 
   // Without directories there is no file to doubt.
   if (journalStart.at === Infinity && (await jails.count()) === 0) journalStart.linked(clock.now());
-  await settleTransit(transit, { ...options, reads: database.reads, filesRoot });
+  await settleTransit(transit, { ...options, filesRoot });
   const waiting = new WaitingFiles({
     reads: database.reads,
     node: options.node,

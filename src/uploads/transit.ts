@@ -7,6 +7,7 @@ import {
   chmodSync,
   chownSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   renameSync,
@@ -17,6 +18,7 @@ import {
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import { components, type Folder, openEntry, openFolder, placeIn } from '../beneath.ts';
+import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { errorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -108,7 +110,7 @@ export function lastOf(path: FilePath): Buffer {
 }
 
 export interface SettlingOptions {
-  readonly reads: Kysely<Tables>;
+  readonly database: Pick<Database, 'db' | 'reads'>;
   readonly node: string;
   readonly filesRoot: FilesRoot;
   readonly log: Log;
@@ -122,19 +124,27 @@ export interface SettlingOptions {
  */
 export async function settleTransit(
   transit: Transit,
-  { reads, node, filesRoot, log, quarantined }: SettlingOptions,
+  { database, node, filesRoot, log, quarantined }: SettlingOptions,
 ): Promise<void> {
   for (const name of readdirSync(transit.folder)) {
     const left = join(transit.folder, name);
     const id = name.startsWith(TAKEN) ? name.slice(TAKEN.length) : undefined;
-    const row = id === undefined ? undefined : await rowOf(reads, node, id);
+    const row = id === undefined ? undefined : await rowOf(database.reads, node, id);
     try {
+      if (id === undefined) await neverCame(database, node, lstatSync(left).ino);
       if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
       else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
     } catch (error) {
       log.error({ err: error, file: left }, 'a file whose removal was cut off cannot be put back; it stays here');
     }
   }
+}
+
+/** A link that works once is not used by a file that never came. */
+async function neverCame({ db }: Pick<Database, 'db'>, node: string, inode: number): Promise<void> {
+  const here = db.selectFrom('directories').select('id').where('node', '=', node);
+  for (const table of ['placements', 'link_uses'] as const)
+    await db.deleteFrom(table).where('inode', '=', inode).where('directory_id', 'in', here).execute();
 }
 
 function rowOf(reads: Kysely<Tables>, node: string, uploadId: string) {

@@ -4,7 +4,7 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { DAY, type Micros } from '../clock.ts';
-import type { Config } from '../config.ts';
+import { type Config, originOf } from '../config.ts';
 import type { Tables } from '../db/schema.ts';
 import { hashToken, newToken } from './sessions.ts';
 
@@ -53,7 +53,5 @@ export function linkPath(token: string): string {
 /** Where browsers find the dashboard, as far as the settings tell: a proxy in front has the usual port. */
 export function dashboardUrl({ api, dashboard, tls }: Pick<Config, 'api' | 'dashboard' | 'tls'>): string {
   if (dashboard.url !== undefined) return dashboard.url;
-  const { port } = dashboard.own ?? api;
-  const host = tls.name.includes(':') ? `[${tls.name}]` : tls.name;
-  return new URL(`https://${host}${tls.mode === 'proxy' ? '' : `:${port}`}`).origin;
+  return originOf(tls, (dashboard.own ?? api).port);
 }

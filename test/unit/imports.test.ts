@@ -54,6 +54,14 @@ const ALLOWED: Record<string, readonly string[]> = {
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
   directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
   history: ['accounts/asker.ts', 'accounts/scope.ts'],
+  links: [
+    'accounts',
+    'directories',
+    'history/audit.ts',
+    'history/kept-answers.ts',
+    'uploads/file-path.ts',
+    'uploads/record/history.ts',
+  ],
   metrics: ['nodes/list.ts'],
   nodes: [
     'directories/homes.ts',
@@ -103,6 +111,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/audit.ts',
     'history/events.ts',
     'history/kept-answers.ts',
+    'links',
     'nodes/move/departure.ts',
     'uploads/announce.ts',
     'uploads/complete-files.ts',

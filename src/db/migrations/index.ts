@@ -14,6 +14,7 @@ import * as checks from './013-checks.ts';
 import * as links from './014-links.ts';
 import * as moreApi from './016-api2.ts';
 import * as wantedEvents from './019-events.ts';
+import * as signedLinks from './020-links.ts';
 
 export const migrations: Record<string, Migration> = {
   '001-initial': initial,
@@ -30,4 +31,5 @@ export const migrations: Record<string, Migration> = {
   '014-links': links,
   '016-api2': moreApi,
   '019-events': wantedEvents,
+  '020-links': signedLinks,
 };

@@ -232,7 +232,7 @@ export function fileRoutes(
 }
 
 /** The body is the file itself, and the whole of it (RFC 9110, section 14.5). */
-function checkCoding(headers: IncomingHttpHeaders): void {
+export function checkCoding(headers: IncomingHttpHeaders): void {
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
     throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');
   }

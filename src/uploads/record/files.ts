@@ -3,15 +3,17 @@
  * to the sum of the sizes, and `last_upload_at` is that of the latest upload that was announced.
  */
 import { randomUUID } from 'node:crypto';
-import { sql, type Transaction } from 'kysely';
+import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Micros } from '../../clock.ts';
 import { compiled } from '../../db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
-import type { FilesTable, Tables } from '../../db/schema.ts';
+import type { FilesTable, PlacementsTable, Tables } from '../../db/schema.ts';
 import { bytesOf, type FilePath } from '../file-path.ts';
 import { type FileStat, UNSEEN_INODE, unknownInode } from './file-stat.ts';
 
 export type FileRow = FilesTable;
+
+export type Placement = FileStat & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
 
 /** Whether somebody outside knows the file by its name: that of an upload is told when it is announced. */
 export function isKnownByName({ state }: Pick<FileRow, 'state'>): boolean {
@@ -39,7 +41,14 @@ const withInode = compiled<{ directory: string; inode: number; unknown: number }
 const placementOf = compiled<{ directory: string; inode: number }>()((db, p) =>
   db
     .selectFrom('placements')
-    .select(['inode', 'mtime', 'size_bytes'])
+    .select(['inode', 'mtime', 'size_bytes', 'via', 'address', 'recorded'])
+    .where('directory_id', '=', p('directory'))
+    .where('inode', '=', p('inode')),
+);
+const keepPlacement = compiled<{ directory: string; inode: number }>()((db, p) =>
+  db
+    .updateTable('placements')
+    .set({ recorded: sql.lit(1 as const), address: sql.lit(null) })
     .where('directory_id', '=', p('directory'))
     .where('inode', '=', p('inode')),
 );
@@ -106,14 +115,19 @@ export class Files {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
   }
 
-  /** What that inode was when the API put it into the directory, if it is not recorded yet. */
-  placementOf({ inode }: FileStat): Promise<FileStat | undefined> {
+  /** What that inode was when it was put into the directory by HTTPS: one of the API's only until it is recorded. */
+  placementOf({ inode }: FileStat): Promise<Placement | undefined> {
     return placementOf.first(this.#tx, { directory: this.#directory, inode });
   }
 
   /** The file is recorded: what it has become from here on is told by its row. */
   async removePlacement({ inode }: FileStat): Promise<void> {
     await removePlacement.all(this.#tx, { directory: this.#directory, inode });
+  }
+
+  /** The same for an upload by link, of which older lines of the log may still be heard. */
+  async keepPlacement({ inode }: FileStat): Promise<void> {
+    await keepPlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
   /** Puts a row, with a new id unless one is given, in place of another. */

@@ -47,12 +47,13 @@ export interface SessionNote extends Happening {
 }
 
 export function historyRow(directory: Whose, happening: Happening): HistoryRow {
-  const { event, at, path, from, bytes, by, openedAt, reason } = happening;
+  const { event, at, path, from, bytes, by, openedAt, reason, byLink } = happening;
+  const address = (by ?? byLink)?.address ?? '';
   const row = {
     directory_id: directory.id,
     account_id: directory.account_id,
     username: directory.sftp_username,
-    address: by === undefined || by.address === '' ? null : by.address,
+    address: address === '' ? null : address,
     session_pid: by?.pid ?? null,
     at,
     event,
@@ -61,6 +62,7 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
     bytes: bytes ?? null,
     began_at: openedAt ?? null,
     reason: reason ?? null,
+    via: byLink ? ('link' as const) : null,
   };
   return { row, directory };
 }

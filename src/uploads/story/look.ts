@@ -3,7 +3,7 @@
  * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
-import { type FileRow, isKnownByName } from '../record/files.ts';
+import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
 import { type FileStat, fileStat, isCopy, isFileOf, isSame, UNSEEN } from '../record/file-stat.ts';
 import { isSynced, type Look } from './agenda.ts';
 import { isUnseen } from './lost.ts';
@@ -56,12 +56,14 @@ export async function lookAt(
     }
   }
   const placement = await directory.files.placementOf(stat);
-  if (placement && isSame(placement, stat)) return placed(path, stat, row, directory);
+  const isNew = placement?.recorded === 0;
+  if (isNew && isSame(placement, stat)) return placed(look, stat, { placement, row }, directory);
   if (!look.isUnexplained) return { wait: 'explanation' };
   // Its end will be heard, unless that line was lost.
   if (file?.isHeld(stat.inode)) return { again: REST_MS };
   // A client may have set its times.
-  if (placement && look.wasSet && placement.size_bytes === stat.size_bytes) return placed(path, stat, row, directory);
+  if (isNew && look.wasSet && placement.size_bytes === stat.size_bytes)
+    return placed(look, stat, { placement, row }, directory);
   return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
 }
 
@@ -99,16 +101,27 @@ async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransac
   return 'settled';
 }
 
-/** The API has put it there: it is recorded, and no upload. */
+/** It came by HTTPS: what the API has put there is recorded, and no upload; what came by a link is one. */
 async function placed(
-  path: FilePath,
+  look: Look,
   stat: FileStat,
-  row: FileRow | undefined,
-  { files, world }: DirectoryInTransaction,
+  { placement, row }: { readonly placement: Placement; readonly row: FileRow | undefined },
+  directory: DirectoryInTransaction,
 ): Promise<LookOutcome> {
-  await files.removePlacement(stat);
-  const values = { state: 'placed', uploaded_at: world.now, source: 'disk', session_pid: null } as const;
-  await files.put({ ...stat, ...values, path: bytesOf(path) }, row);
+  const { files, world } = directory;
+  const { path } = look;
+  const values = { ...stat, path: bytesOf(path), uploaded_at: world.now, session_pid: null };
+  if (placement.via === null) {
+    await files.removePlacement(stat);
+    await files.put({ ...values, state: 'placed', source: 'disk' }, row);
+    return 'settled';
+  }
+  if (!isSynced(look, stat)) return { wait: 'sync' };
+  await files.keepPlacement(stat);
+  // Known as well as what the log tells of: an older upload of that name is not taken for it.
+  const written = await files.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
+  const byLink = { address: placement.address ?? '' };
+  await directory.arrived({ path, at: world.now, bytes: stat.size_bytes, byLink }, written);
   return 'settled';
 }
 

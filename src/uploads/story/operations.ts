@@ -98,4 +98,6 @@ export interface Announcement {
   readonly bytes: number;
   readonly by?: BySession | undefined;
   readonly openedAt?: Micros | undefined;
+  /** Of an upload by link: the client's address, or '' when it is not known. */
+  readonly byLink?: { readonly address: string } | undefined;
 }

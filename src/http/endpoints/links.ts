@@ -1,0 +1,89 @@
+/** /api/v1/directories/:id/links: signed links for people without an SFTP client. */
+import * as v from 'valibot';
+import { formatMicros } from '../../clock.ts';
+import type { ChangeDependencies } from '../../directories/change.ts';
+import type { DirectoryQueries } from '../../directories/view.ts';
+import { type MadeLink, makeLink, NewLink, revokeLinks } from '../../links/links.ts';
+import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import { displayName } from '../../uploads/file-path.ts';
+import type { Endpoint } from '../access.ts';
+import { readFields } from '../body.ts';
+import { ownTarget } from '../own-directory.ts';
+import { requestedPath } from '../requested-path.ts';
+import { dataResponse, SECRET } from '../responses.ts';
+import { type Route, route } from '../route.ts';
+import { data, Timestamp } from '../schemas.ts';
+import { refuseUnknown } from '../unknown-names.ts';
+
+const LINKS = '/api/v1/directories/:id/links';
+
+const ShownLink = v.pipe(
+  v.strictObject({
+    url: v.pipe(v.string(), v.url(), v.description('Its holder needs no key. It is kept nowhere.')),
+    for: v.picklist(['download', 'upload']),
+    path: v.string(),
+    max_bytes: v.nullable(v.pipe(v.number(), v.integer(), v.minValue(0))),
+    once: v.boolean(),
+    expires_at: Timestamp,
+  }),
+  v.title('Link'),
+);
+
+const REQUEST = { for: 'upload', path: 'in/report.pdf', expires_at: '2026-12-01T00:00:00Z', max_bytes: 50_000_000, once: true };
+
+const EXAMPLE = {
+  url: 'https://sftp.example.com/links/5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10/in/report.pdf?for=upload&max_bytes=50000000&expires=1796083200&once=1&nonce=Zk3p9QxW1a2b&signature=0Yx3mTq5u7w9zBcDeFgHiJkLmNoPqRsTuVwXyZ01234',
+  ...REQUEST,
+  expires_at: '2026-12-01T00:00:00.000000Z',
+};
+
+/** @param origin where people reach this machine's API. */
+export function linkRoutes(
+  directories: DirectoryQueries,
+  rules: ChangeDependencies,
+  files: Pick<DirectoryFiles, 'checkHome'>,
+  origin: string,
+): Route[] {
+  const make: Endpoint<'/:id'> = async (c, principal, keep) => {
+    const target = await ownTarget(directories, c, principal, c.req.param('id'));
+    // Its URL names the machine that has the files.
+    await files.checkHome(target);
+    const fields = await readFields(c.env.incoming);
+    refuseUnknown(NewLink.entries, fields);
+    const answer = ({ target: own, claims }: MadeLink): Response => {
+      const { kind, path, maxBytes = null, once, expiresAt } = claims;
+      const shown = { url: origin + own, for: kind, path: displayName(path), max_bytes: maxBytes, once };
+      return dataResponse(JSON.stringify({ ...shown, expires_at: formatMicros(expiresAt) }), 201, SECRET);
+    };
+    return answer(await makeLink(rules, target, fields, requestedPath, keep(answer)));
+  };
+
+  const revoke: Endpoint<'/:id'> = async (c, principal) => {
+    await revokeLinks(rules, await ownTarget(directories, c, principal, c.req.param('id')));
+    return c.body(null, 204);
+  };
+
+  return [
+    route('POST', LINKS, make, {
+      id: 'createLink',
+      tag: 'Files',
+      summary: 'Make a link to download or upload one file',
+      description:
+        'Whoever has the link needs no key and no SFTP client. A download link hands out the file at `path` whenever there is one. ' +
+        'An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. ' +
+        'With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. ' +
+        'Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.',
+      body: { schema: NewLink, example: REQUEST },
+      answer: { status: 201, description: 'The link', schema: data(ShownLink), example: { data: EXAMPLE } },
+      refusals: [404, 421, 422, 507],
+    }),
+    route('DELETE', LINKS, revoke, {
+      id: 'revokeLinks',
+      tag: 'Files',
+      summary: 'Revoke all links of a directory',
+      description: 'None that was made before works any more. New ones can be made.',
+      answer: { status: 204, description: 'They have ended' },
+      refusals: [404, 507],
+    }),
+  ];
+}

@@ -1,0 +1,99 @@
+/**
+ * Makes the links of a directory, and revokes them all. Nothing is kept of a link: revoking replaces the secret that signs.
+ *
+ * A directory has no secret until its first link is made.
+ */
+import * as v from 'valibot';
+import { verifyAsker } from '../accounts/asker.ts';
+import { requireDirectory } from '../accounts/scope.ts';
+import { DAY, type Micros, SECOND } from '../clock.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
+import { type ChangeDependencies, revokeAccess } from '../directories/change.ts';
+import type { Fields } from '../directories/fields.ts';
+import { refusingWhenFull } from '../directories/storage-full.ts';
+import { lockedDirectory, type Target } from '../directories/target.ts';
+import { ValidationError } from '../errors.ts';
+import { insertAudit } from '../history/audit.ts';
+import type { KeptAnswer } from '../history/kept-answers.ts';
+import { displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
+import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNumber } from '../validation.ts';
+import { type Claims, encoded, newNonce, newSecret, targetOf } from './claims.ts';
+
+/** How far ahead a link may expire. */
+const LONGEST: Micros = 366 * DAY;
+
+export const NewLink = v.pipe(
+  v.object({
+    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What it lets its holder do.')),
+    path: v.pipe(v.string(orBlank), ...storable, filled, v.description('Of the file, such as `in/report.pdf`.')),
+    expires_at: v.pipe(timestamp, v.description('Until when it works: within 366 days, in whole seconds.')),
+    max_bytes: v.optional(
+      v.pipe(wholeNumber(0, 1e14), v.description('The largest file that an upload link takes; only and always there.')),
+    ),
+    once: v.optional(v.pipe(v.boolean(INVALID), v.description('Whether it works once. Without it, as often as wanted.'))),
+  }),
+  v.title('CreateLink'),
+);
+
+export interface MadeLink {
+  /** Path and query of the URL. */
+  readonly target: string;
+  readonly claims: Claims;
+}
+
+/** @throws {ValidationError} when no file can have that path. */
+export type ReadPath = (target: string, prefix: string) => FilePath;
+
+/**
+ * @param answer keeps the answer to it, if it has an Idempotency-Key.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and as `verifyAsker`.
+ */
+export function makeLink(
+  { database, clock }: Pick<ChangeDependencies, 'database' | 'clock'>,
+  target: Target,
+  fields: Fields,
+  readPath: ReadPath,
+  answer?: KeptAnswer<MadeLink>,
+): Promise<MadeLink> {
+  const { for: kind, path: text, expires_at, max_bytes: maxBytes, once = false } = checked(NewLink, fields);
+  const now = clock.now();
+  const expiresAt = expires_at - (expires_at % SECOND);
+  const problems = {
+    ...(expiresAt <= now && { expires_at: ['must be in the future'] }),
+    ...(expiresAt > now + LONGEST && { expires_at: ['must be within 366 days'] }),
+    ...(kind === 'upload' && maxBytes === undefined && { max_bytes: [BLANK] }),
+    ...(kind === 'download' && maxBytes !== undefined && { max_bytes: ['is for upload links only'] }),
+  };
+  if (Object.keys(problems).length > 0) throw new ValidationError(problems);
+  const path = readPath(`/${encoded(pathOf(Buffer.from(text)))}`, '/');
+  const claims: Claims = { kind, directoryId: target.id, path, expiresAt, once, maxBytes, nonce: newNonce() };
+  return refusingWhenFull(() =>
+    database.db.transaction().execute(async (tx) => {
+      requireDirectory(await verifyAsker(tx, target.asker), target.id);
+      const directory = await lockedDirectory(tx, target);
+      const secret = directory.link_secret ?? newSecret();
+      if (directory.link_secret === null)
+        await tx.updateTable('directories').set({ link_secret: secret }).where('id', '=', directory.id).execute();
+      const name = displayName(path);
+      const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
+      const details = { file, once: { from: once, to: once } };
+      if (target.asker) await insertAudit(tx, target.asker, { action: 'create-link', at: now, directory, details });
+      const made = { target: targetOf(secret, claims), claims };
+      await answer?.keep(tx, made);
+      return made;
+    }),
+  );
+}
+
+/** Ends every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`. */
+export function revokeLinks(deps: ChangeDependencies, target: Target): Promise<DirectoriesTable> {
+  return revokeAccess(
+    deps,
+    target,
+    // Without one there is no link to end.
+    (_tx, _now, { link_secret }) => (link_secret === null ? {} : { link_secret: newSecret() }),
+    async (tx) => {
+      await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('pending', '=', 0).execute();
+    },
+  );
+}

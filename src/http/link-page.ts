@@ -65,10 +65,25 @@ export function linkPages(): LinkPages {
 
   async function page(title: string, content: unknown, status = 200): Promise<Response> {
     const text = await html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${raw(STYLE)}</style></head>
-<body><main><h1>${title}</h1>${content}</main><script>${raw(SCRIPT)}</script></body>
-</html>`;
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <title>${title}</title>
+          <style>
+            ${raw(STYLE)}
+          </style>
+        </head>
+        <body>
+          <main>
+            <h1>${title}</h1>
+            ${content}
+          </main>
+          <script>
+            ${raw(SCRIPT)};
+          </script>
+        </body>
+      </html>`;
     return new Response(text.toString(), { status, headers });
   }
 
@@ -77,10 +92,15 @@ export function linkPages(): LinkPages {
       page(
         `Upload ${name}`,
         html`<form method="post" enctype="multipart/form-data">
-<p><label>File, at most ${maxBytes.toLocaleString('en')} bytes: <input type="file" name="file" required></label></p>
-<p><button>Upload</button></p>
-<progress aria-label="Progress" value="0" max="1" hidden></progress><p role="status"></p>
-</form>`,
+          <p>
+            <label
+              >File, at most ${maxBytes.toLocaleString('en')} bytes: <input type="file" name="file" required
+            /></label>
+          </p>
+          <p><button>Upload</button></p>
+          <progress aria-label="Progress" value="0" max="1" hidden></progress>
+          <p role="status"></p>
+        </form>`,
       ),
     message: (text, status) => page(status < 300 ? 'Thank you' : 'This did not work', html`<p>${text}</p>`, status),
   };

@@ -9,7 +9,8 @@ const MOST_HEADERS = 8192;
 
 /** @returns the delimiter of the parts; undefined when the type is no form with files. */
 export function boundaryOf(type = ''): string | undefined {
-  const [, quoted, plain] = /^multipart\/form-data\s*;.*?\bboundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(type) ?? [];
+  const [, quoted, plain] =
+    /^multipart\/form-data\s*;.*?\bboundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(type) ?? [];
   return quoted ?? plain;
 }
 

@@ -30,7 +30,9 @@ export const NewLink = v.pipe(
     max_bytes: v.optional(
       v.pipe(wholeNumber(0, 1e14), v.description('The largest file that an upload link takes; only and always there.')),
     ),
-    once: v.optional(v.pipe(v.boolean(INVALID), v.description('Whether it works once. Without it, as often as wanted.'))),
+    once: v.optional(
+      v.pipe(v.boolean(INVALID), v.description('Whether it works once. Without it, as often as wanted.')),
+    ),
   }),
   v.title('CreateLink'),
 );

@@ -91,7 +91,8 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
         if (!directory) return;
         if (link.once && directory.link_secret !== null) {
           const digest = digestOf(directory.link_secret, link);
-          if (bytes === undefined) await tx.deleteFrom('link_uses').where('digest', '=', digest).where('pending', '=', 1).execute();
+          if (bytes === undefined)
+            await tx.deleteFrom('link_uses').where('digest', '=', digest).where('pending', '=', 1).execute();
           else await tx.updateTable('link_uses').set({ pending: 0 }).where('digest', '=', digest).execute();
         }
         if (bytes === undefined) return;

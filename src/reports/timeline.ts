@@ -58,14 +58,26 @@ const EVENTS: Readonly<Record<TransferEvent, string>> = {
   removed: 'removed',
 };
 
-export function ofTransfer({ at, event, address, path, from_path, bytes, began_at, reason, via }: TransferRow): Happening {
+export function ofTransfer({
+  at,
+  event,
+  address,
+  path,
+  from_path,
+  bytes,
+  began_at,
+  reason,
+  via,
+}: TransferRow): Happening {
   const names = from_path === null ? (path ?? '') : `${from_path} -> ${path ?? ''}`;
   const size = bytes === null ? '' : ` (${bytes} bytes)`;
   const isSession = path === null;
   const length = event === 'session-closed' && began_at !== null ? ` after ${seconds(at - began_at)}` : '';
   const kind = isSession ? 'session' : 'file';
   const why = reason === null ? '' : `: ${reason}`;
-  const text = isSession ? `${EVENTS[event]}${length}` : `${EVENTS[event]}${via === null ? '' : ' by link'} ${names}${size}${why}`;
+  const text = isSession
+    ? `${EVENTS[event]}${length}`
+    : `${EVENTS[event]}${via === null ? '' : ' by link'} ${names}${size}${why}`;
   return { at, kind, address, text };
 }
 

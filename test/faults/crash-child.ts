@@ -322,6 +322,28 @@ const operations: Record<string, () => Promise<void>> = {
     );
     await close();
   },
+  /** Somebody uploads `report.csv` with a link that works once, which was made before. */
+  async 'upload by link'() {
+    const { linkUses } = await import('../../src/links/use.ts');
+    const { linkIn } = await import('../../src/links/claims.ts');
+    const { files, close } = await filesByApi();
+    const link = linkIn(directory, 'new/report.csv', new URLSearchParams(parameters.key.split('?')[1]));
+    if (!link) throw new Error('no link');
+    const uses = linkUses({ database, clock: systemClock() });
+    const visit = { link, address: '192.0.2.7' };
+    await uses.check(visit);
+    dieAfter(Number(step));
+    await files.place(
+      { accountId: account, id: directory },
+      link.path,
+      (async function* () {
+        yield Buffer.from('data');
+      })(),
+      { isNew: true, allows: (tag) => tag === undefined },
+      { address: visit.address, take: (tx, inode) => uses.take(tx, visit, inode) },
+    );
+    await close();
+  },
   /** The API removes the only upload. */
   async 'remove upload'() {
     const { files, close } = await filesByApi();

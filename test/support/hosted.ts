@@ -4,6 +4,8 @@ import type { Kysely } from 'kysely';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
+import { linkUses } from '../../src/links/use.ts';
+import { linkPages } from '../../src/http/link-page.ts';
 import { createLastUsed, type LastUsed } from '../../src/last-used.ts';
 import { createBackground } from '../../src/background.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
@@ -156,6 +158,12 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
       recorded: () => undefined,
     }),
     held: { release: notHere, remove: notHere },
+    links: {
+      origin: 'https://sftp.example.com',
+      uses: linkUses({ database, clock }),
+      pages: linkPages(),
+      clientAddress: clientAddress([]),
+    },
     listTurn: turns({ atOnce: 1, patience: options.listPatience }),
     fileTurn: turns({ atOnce: options.downloads ?? 16, patience: options.listPatience }),
     testTurn: turns({ atOnce: 4 }),

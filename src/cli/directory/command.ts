@@ -6,6 +6,7 @@ import { passwordCommand, resumeCommand, suspendCommand } from './access.ts';
 import { createCommand } from './create.ts';
 import { deleteCommand, showCommand, uploadsCommand } from './directory.ts';
 import { keysCommand } from './keys.ts';
+import { linkCommand } from './link.ts';
 import { setCommand } from './set.ts';
 import { replayCommand, webhookCommand } from './webhook.ts';
 
@@ -34,6 +35,7 @@ export function directoryCommand(invocation: Invocation): Command {
     .addCommand(passwordCommand(invocation))
     .addCommand(keysCommand(invocation))
     .addCommand(webhookCommand(invocation))
+    .addCommand(linkCommand(invocation))
     .addCommand(uploadsCommand(invocation))
     .addCommand(replayCommand(invocation));
 }

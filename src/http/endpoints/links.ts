@@ -29,7 +29,13 @@ const ShownLink = v.pipe(
   v.title('Link'),
 );
 
-const REQUEST = { for: 'upload', path: 'in/report.pdf', expires_at: '2026-12-01T00:00:00Z', max_bytes: 50_000_000, once: true };
+const REQUEST = {
+  for: 'upload',
+  path: 'in/report.pdf',
+  expires_at: '2026-12-01T00:00:00Z',
+  max_bytes: 50_000_000,
+  once: true,
+};
 
 const EXAMPLE = {
   url: 'https://sftp.example.com/links/5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10/in/report.pdf?for=upload&max_bytes=50000000&expires=1796083200&once=1&nonce=Zk3p9QxW1a2b&signature=0Yx3mTq5u7w9zBcDeFgHiJkLmNoPqRsTuVwXyZ01234',

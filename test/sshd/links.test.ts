@@ -1,0 +1,410 @@
+/** Signed links for people without an SFTP client, over real HTTPS, beside a real sshd. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { DAY, systemClock } from '../../src/clock.ts';
+import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
+import { runCommand } from '../support/command-line.ts';
+import { until } from '../support/poll.ts';
+import { scratch } from '../support/scratch.ts';
+
+interface Sent {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly body?: Buffer | string;
+}
+
+const soon = (): string => new Date(Date.now() + 3_600_000).toISOString();
+
+async function linkTo(berth: TestBerth, { id }: TestDirectory, fields: Record<string, unknown>): Promise<string> {
+  const { status, json, headers } = await berth.send('POST', `/directories/${id}/links`, {
+    json: { expires_at: soon(), ...fields },
+  });
+  assert.equal(status, 201, JSON.stringify(json));
+  assert.equal(headers['cache-control'], 'no-store');
+  const { url } = (json as { data: { url: string } }).data;
+  return url.replace(/^https:\/\/[^/]+/, '');
+}
+
+const uploadLink = (berth: TestBerth, directory: TestDirectory, path: string, more: object = {}): Promise<string> =>
+  linkTo(berth, directory, { for: 'upload', path, max_bytes: 1_000_000, ...more });
+
+const downloadLink = (berth: TestBerth, directory: TestDirectory, path: string, more: object = {}): Promise<string> =>
+  linkTo(berth, directory, { for: 'download', path, ...more });
+
+/** As somebody without a key. */
+function open(berth: TestBerth, path: string, { method = 'GET', headers = {} }: Sent = {}) {
+  const ca = readFileSync(berth.config.tls.cert);
+  return request({ host: '127.0.0.1', port: berth.service().port, ca, method, path, headers, agent: false });
+}
+
+async function ask(berth: TestBerth, path: string, { body, ...sent }: Sent = {}) {
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
+  const outgoing = open(berth, path, { ...sent, headers: { ...length, ...sent.headers } });
+  outgoing.end(body);
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+  const bytes = await buffer(incoming);
+  return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes, text: bytes.toString() };
+}
+
+const put = (berth: TestBerth, path: string, body: Buffer | string) => ask(berth, path, { method: 'PUT', body });
+
+/** As a browser sends a form with one file. */
+function form(content: Buffer | string, filename = 'my file.pdf', boundary = '----WebKitFormBoundaryabc'): Sent {
+  const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\nContent-Type: application/pdf\r\n\r\n`;
+  const body = Buffer.concat([Buffer.from(head), Buffer.from(content), Buffer.from(`\r\n--${boundary}--\r\n`)]);
+  const headers = { 'content-type': `multipart/form-data; boundary=${boundary}`, accept: 'text/html,*/*;q=0.8' };
+  return { method: 'POST', headers, body };
+}
+
+const patched = (path: string, name: string, value: string): string => {
+  const url = new URL(path, 'https://localhost');
+  url.searchParams.set(name, value);
+  return url.pathname + url.search;
+};
+
+const inTransit = (berth: TestBerth): string[] => readdirSync(join(berth.config.jailDir, '.berth', 'transit'));
+
+test('an upload by link is an upload: on the disk, announced once, with its link in the history; by PUT and by a plain form', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const before = await ask(berth, '/links/none/a?x=1');
+  assert.equal(before.status, 403);
+  const link = await uploadLink(berth, directory, 'in/ä report.pdf', { once: true });
+
+  const page = await ask(berth, link, { headers: { accept: 'text/html' } });
+  assert.equal(page.status, 200);
+  assert.match(page.text, /<form method="post" enctype="multipart\/form-data">/);
+  assert.match(page.text, /Upload ä report\.pdf/);
+  assert.doesNotMatch(page.text, /(?:src|href)=/, 'nothing is fetched from anywhere');
+  const policy = String(page.headers['content-security-policy']);
+  assert.match(policy, /^default-src 'none'; script-src 'sha256-[^']+'; style-src 'sha256-/);
+  assert.deepEqual(
+    ['x-content-type-options', 'referrer-policy', 'cache-control', 'x-frame-options', 'set-cookie'].map(
+      (name) => page.headers[name],
+    ),
+    ['nosniff', 'no-referrer', 'no-store', 'DENY', undefined],
+  );
+
+  const content = Buffer.concat([randomBytes(200_000), Buffer.from('\r\n------WebKitFormBoundaryab\r\n--')]);
+  const sent = await ask(berth, link, form(content));
+  assert.equal(sent.status, 201);
+  assert.match(sent.text, /The file has been uploaded/);
+  assert.match(String(sent.headers['content-type']), /^text\/html/);
+  assert.ok(readFileSync(join(directory.files, 'in/ä report.pdf')).equals(content));
+  const hook = await berth.receiver.next();
+  const { event, filename, size_bytes } = webhookOf(hook);
+  assert.deepEqual([event, filename, size_bytes], ['file.uploaded', 'in/ä report.pdf', content.length]);
+  assert.doesNotMatch(hook.body.toString(), /link|via/);
+  assert.equal((await berth.uploads(directory)).length, 1);
+  assert.equal(await berth.storage(directory), content.length);
+
+  const often = await uploadLink(berth, directory, 'often.txt');
+  for (const body of ['one', 'three']) {
+    const { status, text } = await put(berth, often, body);
+    assert.deepEqual([status, JSON.parse(text)], [201, { data: { path: 'often.txt', size_bytes: body.length } }]);
+    assert.equal(webhookOf(await berth.receiver.next()).size_bytes, body.length);
+  }
+  const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'uploaded', '--json');
+  const rows = JSON.parse(stdout) as Record<string, unknown>[];
+  assert.deepEqual(
+    rows.map(({ via, address }) => `${String(via)} ${String(address)}`),
+    Array(3).fill('link 127.0.0.1'),
+  );
+  await wait(3500);
+  assert.equal(berth.receiver.requests.length, 3, 'and never again');
+  await berth.stop();
+  await berth.start();
+  await berth.service().covered;
+  await wait(2500);
+  assert.equal(berth.receiver.requests.length, 3, 'nor after a restart');
+  assert.deepEqual(inTransit(berth), []);
+  assert.equal((await put(berth, link, 'x')).status, 410, 'a restart forgets no use');
+});
+
+test('every refusal: nothing is left on the disk, and nobody hears of it', async (t) => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const other = await berth.directory({ name: 'Other' });
+  const link = await uploadLink(berth, directory, 'in/file');
+  const download = await downloadLink(berth, directory, 'in/file');
+  const wrong: [string, string, number][] = [
+    ['no signature', link.replace(/&signature=.*/, ''), 403],
+    ['another signature', patched(link, 'signature', 'A'.repeat(43)), 403],
+    ['a short signature', patched(link, 'signature', 'A'), 403],
+    ['another size', patched(link, 'max_bytes', '999999999'), 403],
+    ['another time', patched(link, 'expires', '4102444800'), 403],
+    ['another nonce', patched(link, 'nonce', 'AAAAAAAAAAAA'), 403],
+    ['made to work once', patched(link, 'once', '1'), 403],
+    ['a parameter twice', `${link}&max_bytes=1`, 403],
+    ['a parameter more', `${link}&x=1`, 403],
+    ['another path', link.replace('in/file', 'in/other'), 403],
+    ['a path above', link.replace('in/file', '../file'), 403],
+    ['a path above, encoded', link.replace('in/file', '%2e%2e%2fin%2ffile'), 403],
+    ['a path within', link.replace('in/file', 'in/x/../file'), 403],
+    ['a zero byte', link.replace('in/file', 'in/file%00'), 403],
+    ['another directory', link.replace(directory.id, other.id), 403],
+    ['no directory', link.replace(directory.id, 'x'), 403],
+    ['a download’s', download, 405],
+    ['its signature as a download', download.replace('for=download', 'for=upload&max_bytes=1000000'), 403],
+  ];
+  for (const [name, path, status] of wrong)
+    await t.test(name, async () => {
+      const answer = await put(berth, path, 'data');
+      assert.equal(answer.status, status, answer.text);
+      if (status === 403) assert.equal((await ask(berth, path)).status, 403);
+    });
+  assert.equal((await put(berth, link.replace('in/file', 'in%2Ffile'), 'data')).status, 201, 'the same path, encoded');
+  assert.equal(webhookOf(await berth.receiver.next()).filename, 'in/file');
+  assert.equal((await ask(berth, link.replace('in/file', 'in/'))).status, 403, 'no listing');
+
+  await t.test('too large: said beforehand, or found out', async () => {
+    const small = await uploadLink(berth, directory, 'small', { max_bytes: 10 });
+    assert.equal((await put(berth, small, 'x'.repeat(11))).status, 413);
+    const chunked = await ask(berth, small, { ...form('x'.repeat(11)), headers: { ...form('').headers } });
+    assert.equal(chunked.status, 413);
+    assert.match(chunked.text, /takes at most 10 bytes/);
+    assert.equal((await put(berth, small, 'x'.repeat(10))).status, 201);
+    assert.equal(webhookOf(await berth.receiver.next()).filename, 'small');
+  });
+  await t.test('over the quota', async () => {
+    await berth.send('PATCH', `/directories/${directory.id}/quota`, { json: { quota_bytes: 1 } });
+    const answer = await put(berth, await uploadLink(berth, directory, 'over'), 'x'.repeat(1000));
+    // Where the kernel counts no quotas, the setting is refused, and the file is taken.
+    const { json } = await berth.send('GET', `/directories/${directory.id}/quota`);
+    const limited = (json as { data: { quota_bytes: number | null } }).data.quota_bytes === 1;
+    assert.equal(answer.status, limited ? 507 : 201);
+    if (!limited) await berth.receiver.next();
+    await berth.send('PATCH', `/directories/${directory.id}/quota`, { json: { quota_bytes: null } });
+  });
+  await t.test('links and folders in the jail', async () => {
+    symlinkSync('/etc', join(directory.files, 'away'));
+    symlinkSync('/etc/passwd', join(directory.files, 'passwd'));
+    for (const path of ['away/berth-test', 'passwd', 'in']) {
+      assert.equal((await put(berth, await uploadLink(berth, directory, path), 'x')).status, 409, path);
+      const got = await ask(berth, await downloadLink(berth, directory, path));
+      assert.equal(got.status, 404, path);
+    }
+    assert.equal(existsSync('/etc/berth-test'), false);
+  });
+  await t.test('broken and empty forms', async () => {
+    const to = await uploadLink(berth, directory, 'broken');
+    const whole = form('data');
+    const cut = { ...whole, body: (whole.body as Buffer).subarray(0, -10) };
+    assert.equal((await ask(berth, to, cut)).status, 400);
+    const empty = await ask(berth, to, form('', ''));
+    assert.deepEqual([empty.status, /Choose a file first/.test(empty.text)], [400, true]);
+    assert.equal(
+      (
+        await ask(berth, to, {
+          method: 'POST',
+          body: 'file=x',
+          headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        })
+      ).status,
+      415,
+    );
+    assert.equal((await ask(berth, to, { ...form('x'), body: Buffer.alloc(20_000, 'x') })).status, 400);
+    assert.equal(existsSync(join(directory.files, 'broken')), false);
+  });
+  await t.test('suspended, expired and out of the networks', async () => {
+    const to = await uploadLink(berth, directory, 'closed');
+    const access = (json: object) => berth.send('PATCH', `/directories/${directory.id}/access`, { json });
+    for (const [shut, opened] of [
+      [{ suspended: true }, { suspended: false }],
+      [{ expires_at: '2020-01-01T00:00:00Z' }, { expires_at: null }],
+      [{ allowed_networks: ['192.0.2.0/24'] }, { allowed_networks: [] }],
+    ] as const) {
+      await access(shut);
+      assert.equal((await put(berth, to, 'x')).status, 403, JSON.stringify(shut));
+      assert.equal((await ask(berth, download)).status, 403);
+      await access(opened);
+    }
+    assert.equal((await put(berth, to, 'x')).status, 201);
+    await berth.receiver.next();
+  });
+  await t.test('revoked while the file was coming, and deleted', async () => {
+    const outgoing = open(berth, link, { method: 'PUT', headers: { 'content-length': '10' } });
+    outgoing.write('12345');
+    await until('it is coming', async () => inTransit(berth).length > 0);
+    assert.equal((await berth.send('DELETE', `/directories/${directory.id}/links`)).status, 204);
+    outgoing.end('67890');
+    const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+    assert.equal(incoming.statusCode, 403);
+    incoming.resume();
+    assert.equal(readFileSync(join(directory.files, 'in/file'), 'utf8'), 'data');
+    assert.equal((await ask(berth, download)).status, 403);
+    const last = await downloadLink(berth, directory, 'in/file');
+    assert.equal((await ask(berth, last)).text, 'data');
+    await berth.send('DELETE', `/directories/${directory.id}`);
+    assert.equal((await ask(berth, last)).status, 403);
+  });
+  assert.deepEqual(inTransit(berth), []);
+  assert.deepEqual(await berth.uploads(other), []);
+});
+
+test('a link that has expired refuses, also when its file was on the way', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  let ahead = 0;
+  const clock = { now: () => systemClock().now() + ahead };
+  await berth.stop();
+  await berth.start(clock, { isConfirmed: false });
+  const link = await uploadLink(berth, directory, 'late', { once: true });
+  const outgoing = open(berth, link, { method: 'PUT', headers: { 'content-length': '4' } });
+  outgoing.write('da');
+  await until('it is coming', async () => inTransit(berth).length > 0);
+  ahead = DAY;
+  outgoing.end('ta');
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+  assert.equal(incoming.statusCode, 410);
+  incoming.resume();
+  assert.equal((await ask(berth, link)).status, 410);
+  assert.deepEqual([readdirSync(directory.files), inTransit(berth)], [[], []]);
+});
+
+test('a download: attachment, ranges, resumed by the same link; once means until its last byte is out', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const content = randomBytes(8_000_000);
+  writeFileSync(join(directory.files, 'big "1".bin'), content);
+  await berth.receiver.next();
+  const link = await downloadLink(berth, directory, 'big "1".bin', { once: true });
+  const head = await ask(berth, link, { method: 'HEAD' });
+  assert.deepEqual([head.status, head.headers['content-length']], [200, '8000000']);
+  assert.match(String(head.headers['content-disposition']), /^attachment; filename="big _1_\.bin"/);
+  assert.match(String(head.headers['content-security-policy']), /default-src 'none'; sandbox/);
+  assert.equal(head.headers['x-content-type-options'], 'nosniff');
+  const part = await ask(berth, link, { headers: { range: 'bytes=0-99' } });
+  assert.deepEqual([part.status, part.bytes.equals(content.subarray(0, 100))], [206, true]);
+
+  // One that is cut off is resumed.
+  const cut = open(berth, link);
+  cut.end();
+  const [incoming] = (await once(cut, 'response')) as [IncomingMessage];
+  await once(incoming, 'data');
+  const meanwhile = await ask(berth, link);
+  assert.equal(meanwhile.status, 410, 'one at a time');
+  cut.on('error', () => undefined);
+  incoming.on('error', () => undefined);
+  cut.destroy();
+  const rest = { headers: { range: 'bytes=100-', 'if-range': String(head.headers['etag']) } };
+  let resumed = await ask(berth, link, rest);
+  for (let tries = 0; resumed.status === 410 && tries < 50; tries += 1) {
+    await wait(50);
+    resumed = await ask(berth, link, rest);
+  }
+  assert.deepEqual([resumed.status, resumed.bytes.equals(content.subarray(100))], [206, true]);
+  assert.equal((await ask(berth, link)).status, 410);
+
+  const both = await downloadLink(berth, directory, 'big "1".bin', { once: true });
+  const answers = await Promise.all([ask(berth, both), ask(berth, both)]);
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 410],
+  );
+  assert.equal((await put(berth, both, 'x')).status, 405);
+  const often = await downloadLink(berth, directory, 'big "1".bin');
+  for (const _ of [1, 2]) assert.equal((await ask(berth, often)).bytes.length, content.length);
+  assert.equal((await ask(berth, often, { headers: { range: 'bytes=8000000-' } })).status, 416);
+  const listed = async (): Promise<unknown[]> => {
+    const { stdout } = await runCommand(place.environment, 'transfers', '--event', 'downloaded', '--json');
+    return (JSON.parse(stdout) as { via: unknown }[]).map(({ via }) => via);
+  };
+  await until('they are in the history', async () => (await listed()).length >= 4);
+  assert.deepEqual(await listed(), Array(4).fill('link'));
+  assert.equal((await ask(berth, await downloadLink(berth, directory, 'none'))).status, 404);
+});
+
+test('an upload that works once: of two at the same time one is taken, and no file is replaced', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const link = await uploadLink(berth, directory, 'f', { once: true });
+  const answers = await Promise.all([put(berth, link, 'first'), put(berth, link, 'other')]);
+  const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+  assert.equal(statuses[0], 201);
+  assert.ok(statuses[1] === 410 || statuses[1] === 412, String(statuses));
+  await berth.receiver.next();
+  const again = await uploadLink(berth, directory, 'f', { once: true });
+  assert.equal((await put(berth, again, 'new')).status, 412, 'something is there');
+  const id = (await berth.uploads(directory))[0]?.id;
+  assert.equal((await berth.send('DELETE', `/directories/${directory.id}/uploads/${id}`)).status, 204);
+  assert.equal((await put(berth, again, 'new')).status, 201, 'it was not used by what was refused');
+  assert.equal((await put(berth, link, 'x')).status, 410);
+  await berth.receiver.next();
+  await wait(2500);
+  assert.equal(berth.receiver.requests.length, 2);
+});
+
+test('keys: one for reading makes no links, one for named directories only theirs; strangers are counted by their address', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place, { unauthenticatedRateLimit: 3 });
+  const directory = await berth.directory();
+  const other = await berth.directory({ name: 'Other' });
+  const fields = { for: 'download', path: 'x', expires_at: soon() };
+  for (const [scope, own, others] of [
+    [{ read_only: true }, 403, 403],
+    [{ directories: [directory.id] }, 201, 404],
+  ] as const) {
+    const made = await berth.send('POST', '/api_keys', { json: { name: 'k', role: 'admin', ...scope } });
+    const { key } = (made.json as { data: { key: string } }).data;
+    const statuses: number[] = [];
+    for (const { id } of [directory, other]) {
+      const authorization = `Bearer ${key}`;
+      statuses.push((await berth.send('POST', `/directories/${id}/links`, { json: fields, authorization })).status);
+      const revoked = await berth.send('DELETE', `/directories/${id}/links`, { authorization });
+      assert.equal(revoked.status, statuses.at(-1) === 201 ? 204 : statuses.at(-1));
+    }
+    assert.deepEqual(statuses, [own, others]);
+  }
+  const wrong: Record<string, unknown>[] = [
+    { path: '../x' },
+    { path: 'a//b' },
+    { path: '/x' },
+    { path: '' },
+    { path: 'x\0' },
+    { path: 7 },
+    { for: 'list' },
+    { max_bytes: 1 },
+    { for: 'upload' },
+    { expires_at: '2020-01-01T00:00:00Z' },
+    { expires_at: '2099-01-01T00:00:00Z' },
+    { once: 'yes' },
+  ];
+  for (const each of wrong) {
+    const { status } = await berth.send('POST', `/directories/${directory.id}/links`, { json: { ...fields, ...each } });
+    assert.equal(status, 422, JSON.stringify(each));
+  }
+  const link = await downloadLink(berth, directory, '100%?#&+.txt');
+  const statuses = [];
+  for (let i = 0; i < 5; i += 1) statuses.push((await ask(berth, link)).status);
+  assert.deepEqual(statuses, [404, 404, 404, 429, 429]);
+});
+
+test('berth directory link makes and revokes them, and the audit names who did', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  const command = (...words: string[]) => runCommand(place.environment, 'directory', 'link', ...words);
+  const { stdout } = await command('upload', directory.id, 'in/x', '--until', '1h', '--max-bytes', '10', '--once');
+  const path = /https:\/\/[^/\s]+(\/\S+)/.exec(stdout)?.[1] ?? '';
+  assert.equal((await ask(berth, path)).status, 200);
+  assert.match((await command('revoke', directory.id, '--yes')).stdout, /have ended/);
+  assert.equal((await ask(berth, path)).status, 403);
+  const audit = (await runCommand(place.environment, 'audit', '--json')).stdout;
+  assert.match(audit, /create-link/);
+  assert.match(audit, /link_secret/);
+  assert.doesNotMatch(audit, new RegExp(/signature=([\w-]+)/.exec(path)?.[1] ?? 'none'));
+});

@@ -332,6 +332,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/directories/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link to download or upload one file
+         * @description Whoever has the link needs no key and no SFTP client. A download link hands out the file at `path` whenever there is one. An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.
+         */
+        post: operations["createLink"];
+        /**
+         * Revoke all links of a directory
+         * @description None that was made before works any more. New ones can be made.
+         */
+        delete: operations["revokeLinks"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/directories/{id}/deliveries": {
         parameters: {
             query?: never;
@@ -892,6 +916,21 @@ export interface components {
              */
             retention_days?: number;
         };
+        CreateLink: {
+            /**
+             * @description What it lets its holder do.
+             * @enum {string}
+             */
+            for: "download" | "upload";
+            /** @description Of the file, such as `in/report.pdf`. */
+            path: string & unknown;
+            /** Format: date-time */
+            expires_at: string;
+            /** @description The largest file that an upload link takes; only and always there. */
+            max_bytes?: number;
+            /** @description Whether it works once. Without it, as often as wanted. */
+            once?: boolean;
+        };
         CreatedDirectory: {
             /** Format: uuid */
             id: string;
@@ -1094,6 +1133,20 @@ export interface components {
             revoked_at: string | null;
             /** @description Shown only here. */
             key: string;
+        };
+        Link: {
+            /**
+             * Format: uri
+             * @description Its holder needs no key. It is kept nowhere.
+             */
+            url: string;
+            /** @enum {string} */
+            for: "download" | "upload";
+            path: string;
+            max_bytes: number | null;
+            once: boolean;
+            /** Format: date-time */
+            expires_at: string;
         };
         ListedDirectory: {
             /** Format: uuid */
@@ -3157,6 +3210,114 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    createLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @example order-7-directory
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "for": "upload",
+                 *       "path": "in/report.pdf",
+                 *       "expires_at": "2026-12-01T00:00:00Z",
+                 *       "max_bytes": 50000000,
+                 *       "once": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateLink"];
+            };
+        };
+        responses: {
+            /** @description The link */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "url": "https://sftp.example.com/links/5c5e2b1c-56a5-4f4d-8d27-3b1f9f3a8d10/in/report.pdf?for=upload&max_bytes=50000000&expires=1796083200&once=1&nonce=Zk3p9QxW1a2b&signature=0Yx3mTq5u7w9zBcDeFgHiJkLmNoPqRsTuVwXyZ01234",
+                     *         "for": "upload",
+                     *         "path": "in/report.pdf",
+                     *         "expires_at": "2026-12-01T00:00:00.000000Z",
+                     *         "max_bytes": 50000000,
+                     *         "once": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Link"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
+        };
+    };
+    revokeLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The directory.
+                 * @example 18db3dc8-bfa8-4427-9a27-af3b079ff5b8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description They have ended */
+            204: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["StorageFull"];
         };
     };
     listDeliveries: {

@@ -131,7 +131,9 @@ export async function settleTransit(
     const id = name.startsWith(TAKEN) ? name.slice(TAKEN.length) : undefined;
     const row = id === undefined ? undefined : await rowOf(database.reads, node, id);
     try {
-      if (id === undefined) await neverCame(database, node, lstatSync(left).ino);
+      const { ino, nlink } = lstatSync(left);
+      // One that has its name in the directory already has come.
+      if (id === undefined && nlink === 1) await neverCame(database, node, ino);
       if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
       else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
     } catch (error) {

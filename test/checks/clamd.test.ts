@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { startService } from '../../src/service.ts';
+import { apiClient } from '../support/api-client.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { sftpSession } from '../support/sftp-session.ts';
@@ -40,6 +41,39 @@ test('a clean file is announced once it has passed, and is nowhere before', asyn
   const explained = await at.explain();
   assert.match(explained, /127\.0\.0\.1\s.*received, to be checked report\.csv/);
   assert.match(explained, /127\.0\.0\.1\s.*uploaded report\.csv/);
+});
+
+test('an upload by link is checked like any other', async () => {
+  const { place, socket } = checkedScratch();
+  using _ = place;
+  const { decide, next } = questions();
+  await using _clamd = await fakeClamd(socket, decide);
+  await using at = await checkPlace(place);
+  const { berth, directory } = at;
+  const client = apiClient({ port: berth.service().port, ca: readFileSync(berth.config.tls.cert), key: berth.key });
+  using __ = client;
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const json = { for: 'upload', path: 'by-link', max_bytes: 100, expires_at };
+  const made = await berth.send('POST', `/directories/${directory.id}/links`, { json });
+  const { pathname, search } = new URL((made.json as { data: { url: string } }).data.url.replace(/:0\//, '/'));
+  for (const [content, said] of [
+    ['fine', 'stream: OK'],
+    ['evil', 'stream: Bad-Signature FOUND'],
+  ] as const) {
+    const sent = await client.send('PUT', `/${pathname}${search}`, { body: content, authorization: null });
+    assert.equal(sent.status, 201);
+    const asked = await next();
+    assert.equal(String(asked.content), content);
+    assert.deepEqual(await at.states(), ['by-link checking']);
+    asked.answer(said);
+    if (content === 'fine') assert.equal(webhookOf(await berth.receiver.next()).filename, 'by-link');
+  }
+  await until('it is rejected', async () => (await at.held())[0]?.state === 'rejected');
+  assert.deepEqual(readdirSync(directory.files), []);
+  assert.equal(berth.receiver.requests.length, 1);
+  const explained = await at.explain();
+  for (const event of ['received, to be checked', 'uploaded', 'rejected'])
+    assert.match(explained, new RegExp(`127\\.0\\.0\\.1\\s.*${event} by link by-link`));
 });
 
 test('a rejected file goes to the quarantine, out of its jail, and is never announced', async () => {

@@ -322,12 +322,24 @@ const operations: Record<string, () => Promise<void>> = {
     );
     await close();
   },
-  /** Somebody uploads `report.csv` with a link that works once, which was made before. */
+  /** Somebody uploads `report.csv` with a link that works once. */
   async 'upload by link'() {
     const { linkUses } = await import('../../src/links/use.ts');
-    const { linkIn } = await import('../../src/links/claims.ts');
+    const { linkIn, targetOf } = await import('../../src/links/claims.ts');
     const { files, close } = await filesByApi();
-    const link = linkIn(directory, 'new/report.csv', new URLSearchParams(parameters.key.split('?')[1]));
+    const path = 'new/report.csv';
+    const { link_secret } = await liveDirectory(database.reads, target());
+    const about = {
+      kind: 'upload',
+      directoryId: directory,
+      path,
+      maxBytes: 4,
+      once: true,
+      nonce: 'A'.repeat(12),
+    } as const;
+    const expiresAt = systemClock().now() + DAY;
+    const url = targetOf(link_secret ?? '', { ...about, expiresAt: expiresAt - (expiresAt % 1e6) });
+    const link = linkIn(directory, path, new URLSearchParams(url.split('?')[1]));
     if (!link) throw new Error('no link');
     const uses = linkUses({ database, clock: systemClock() });
     const visit = { link, address: '192.0.2.7' };

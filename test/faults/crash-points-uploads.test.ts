@@ -155,6 +155,48 @@ test('a file that the API puts there, cut off anywhere: it is there and no uploa
   assert.equal(hook.requests.length, 0);
 });
 
+test('an upload by link, cut off anywhere: it is there and announced once, or nothing is and the link still works', async (t) => {
+  await using hook = await receiver();
+  await using place = await crashPlace(hook.url);
+  const { db } = place.database;
+  const deaths = await place.deaths('upload by link', {
+    together: 1,
+    async before({ id }) {
+      await db.updateTable('directories').set({ link_secret: 'secret' }).where('id', '=', id).execute();
+    },
+  });
+  const moved = deaths.findLastIndex(({ last }) => last.startsWith('link'));
+  const steps = deaths.map(({ last }) => last).join('; ');
+  assert.match(steps, /commit: .*insert link_uses.*insert placements/);
+  assert.ok(moved > 0, steps);
+  await place.nextStart();
+  assert.deepEqual(inTransit(place), []);
+  for (const [index, { last, directory }] of deaths.entries()) {
+    await t.test(`after step ${index + 1}, ${last}`, async () => {
+      assert.ok(directory);
+      const { rows, deliveries, storage } = await stateOf(place, directory);
+      const isThere = existsSync(join(fileOf(place, directory), '..', 'new/report.csv'));
+      assert.equal(isThere, index >= moved);
+      assert.deepEqual(
+        rows.map((row) => [row.path.toString(), row.state]),
+        isThere ? [['new/report.csv', 'uploaded']] : [],
+      );
+      assert.deepEqual([storage, deliveries.length], isThere ? [4, 1] : [0, 0]);
+      const own = directory.id;
+      const uses = await db.selectFrom('link_uses').select('digest').where('directory_id', '=', own).execute();
+      assert.equal(uses.length, isThere ? 1 : 0);
+      const history = await db
+        .selectFrom('transfers')
+        .select(['event', 'via', 'address'])
+        .where('directory_id', '=', own)
+        .execute();
+      assert.deepEqual(history, isThere ? [{ event: 'uploaded', via: 'link', address: '192.0.2.7' }] : []);
+      const sent = hook.requests.filter(({ body }) => body.toString().includes(own));
+      assert.equal(sent.length, isThere ? 1 : 0);
+    });
+  }
+});
+
 test('an upload that the API removes, cut off anywhere: it is there as before, or all of it has gone', async (t) => {
   await using place = await crashPlace();
   const deaths = await place.deaths('remove upload', {

@@ -95,6 +95,16 @@ test('the files of a directory are asked of the node that has it', postgresOnly,
   const error = `The files of this directory are on b: send this request to ${URL_OF_B}`;
   assert.deepEqual(misdirected.json, { error });
   assert.equal((await b.send('PUT', `/directories/${id}/files/hello.txt`, put)).status, 201);
+  const link = { for: 'download', path: 'hello.txt', expires_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const elsewhere = await a.send('POST', `/directories/${id}/links`, { json: link });
+  assert.deepEqual([elsewhere.status, elsewhere.json], [421, { error }]);
+  const made = await b.send('POST', `/directories/${id}/links`, { json: link });
+  const { url } = (made.json as { data: { url: string } }).data;
+  assert.ok(url.startsWith(`${URL_OF_B}/links/${id}/hello.txt?`), url);
+  const target = `/${url.slice(URL_OF_B.length)}`;
+  const opened = await a.send('GET', target, { authorization: null });
+  assert.deepEqual([opened.status, opened.json], [421, { error }]);
+  assert.equal((await b.send('GET', target, { authorization: null })).text, 'hello');
   const other = await place.directoryOn(a, b);
   const unnamed = await b.send('GET', `/directories/${other.id}/files`);
   assert.equal(unnamed.status, 200, 'the list is in the database');

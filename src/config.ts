@@ -398,9 +398,9 @@ function isCidr(text: string): boolean {
 }
 
 /** Where clients find a port of ours, as far as the settings tell: a proxy in front has the usual one. */
-export function originOf({ name, mode }: Config['tls'], port: number): string {
+export function originOf({ name, mode }: Config['tls'], own: number): string {
   const host = name.includes(':') ? `[${name}]` : name;
-  return new URL(`https://${host}${mode === 'proxy' ? '' : `:${port}`}`).origin;
+  return new URL(`https://${host}${mode === 'proxy' ? '' : `:${own}`}`).origin;
 }
 
 /** Where people find the API, and links. */

@@ -31,7 +31,11 @@ const HOOK = 'https://example.com/hooks/berth';
 const PATIENCE = 90;
 
 test('each request of docs/api.md has the answer that is shown', async () => {
-  using place = scratch({ BERTH_SFTP_HOST: 'sftp.example.com', BERTH_WEBHOOK_RETRY_DELAYS: '1,2,3' });
+  using place = scratch({
+    BERTH_SFTP_HOST: 'sftp.example.com',
+    BERTH_API_URL: 'https://sftp.example.com:8443',
+    BERTH_WEBHOOK_RETRY_DELAYS: '1,2,3',
+  });
   let status = 204;
   const respond = (response: ServerResponse): void => void response.writeHead(status).end();
   await using berth = await startBerth(place, { rateLimit: 120, receiver: { respond } });

@@ -72,6 +72,12 @@ export const ENDPOINTS: Readonly<Record<string, Expected>> = {
     wrongBodies: [],
     wrongPaths: ['/files/a%2f%2fb', '/files/a%00b', `/files/${'x'.repeat(256)}`, '/files/a//b'],
   },
+  'POST /api/v1/directories/:id/links': {
+    role: 'any',
+    right: { for: 'download', path: 'x', expires_at: new Date(Date.now() + 86_400_000).toISOString() },
+    wrongBodies: [{}, { for: 'download', path: '../x', expires_at: '2020-01-01T00:00:00Z' }],
+  },
+  'DELETE /api/v1/directories/:id/links': { role: 'any', wrongBodies: [] },
   'POST /api/v1/directories/:id/uploads/:upload_id/announce': { role: 'any', wrongBodies: [] },
   'GET /api/v1/directories/:id/deliveries': {
     role: 'any',

@@ -19,7 +19,6 @@ const POSTS: Readonly<Record<string, Post>> = {
   '/api/v1/directories/{id}/password': {},
   '/api/v1/directories/{id}/public_keys': { json: { public_key: madeKeys(3)[0].line } },
   '/api/v1/directories/{id}/webhook_secret': { json: { activate: false } },
-  '/api/v1/api_keys': { json: { name: 'program', role: 'member' } },
   '/api/v1/directories/{id}/links': {
     json: { for: 'download', path: 'x', expires_at: new Date(Date.now() + 3_600_000).toISOString() },
   },

@@ -6,7 +6,8 @@ import type { Micros } from '../../clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import type { Session } from './sessions.ts';
+import { TIMER_GRAIN } from '../record/file-stat.ts';
+import type { File, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
 /** When the disk is asked, in ms after the line was read; then the log is believed. */
@@ -81,19 +82,31 @@ export class PendingChange {
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
     // A rename onto another file gets this answer, and little that is not logged does.
     const isFailure = this.answer?.event.kind === 'status' && this.answer.event.text === 'Failure';
-    if (isFailure && file?.writers.size === 0) {
+    const isClosed = (file?.writers.size ?? 0) === 0;
+    if (isFailure && isClosed && file) {
       return file.inode !== undefined && left?.ino !== file.inode && at(to)?.ino === file.inode;
     }
-    // The log has a file there, and it has gone.
+    const arrived = at(to);
+    // The log has a file there, and it has gone: that much is also so when a rename was refused and the file removed after it.
     if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {
       // The inode may be that of a file which had the name when the open was read.
       const isLike = left !== undefined && file.puts.at(-1)?.end.bytes === left.size;
-      return !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
+      const isGone = !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
+      return isGone && (this.answer !== undefined || (arrived !== undefined && mayBe(file, arrived)));
     }
-    const arrived = at(to);
     if (left || !arrived) return false;
     const child = files.knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
-    return !files.isAnyKnownAt(to);
+    if (files.isAnyKnownAt(to)) return false;
+    // What is there may be a file for which the rename was refused.
+    if (this.answer) return !(isFailure && isClosed);
+    return seen === undefined || arrived.ino === leftThen?.ino;
   }
+}
+
+/** Whether what lies there may be that file, and not an older one. */
+function mayBe({ inode, wasSet, puts }: File, { ino, mtimeMs }: Sighting): boolean {
+  if (inode !== undefined) return ino === inode;
+  const openedAt = puts.at(-1)?.end.openedAt ?? 0;
+  return wasSet || mtimeMs * 1000 >= openedAt - TIMER_GRAIN;
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -39,9 +39,16 @@ async function listener({ environment, config }: Scratch, more: Record<string, s
     env,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  await until('it listens', async () => existsSync(socket));
+  const checker = checkerOf({ kind: 'exec', socket });
+  // The socket has its name a moment before anybody listens.
+  const isListening = () =>
+    checker.hello(5).then(
+      () => true,
+      () => false,
+    );
+  await until('it listens', isListening);
   return {
-    checker: checkerOf({ kind: 'exec', socket }),
+    checker,
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');

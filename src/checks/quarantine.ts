@@ -5,7 +5,7 @@
  * Promise: the row is the truth. A release is committed first, as a file in check that has been released; putting the file
  * back and announcing it can be repeated, and is, after a crash. A deletion removes the file before its row.
  */
-import { existsSync, linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
+import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
@@ -90,7 +90,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         throw errorCode(error) === 'ENOENT' ? lost(error) : error;
       }
     }
-    if (existsSync(place)) unlinkSync(place);
+    if (isThere(place)) unlinkSync(place);
   }
 
   async function withdraw({ id, directory_id: directory }: QuarantineTable): Promise<void> {
@@ -146,6 +146,11 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   };
 }
 
+/** `existsSync` asks access(2), for which the capabilities of berth.service do not count: it sees nothing in root's folders. */
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
 /** The row of a rejected file. */
 export function quarantinedOf(db: Kysely<Tables>, directoryId: string, id: string) {
   return db
@@ -186,7 +191,7 @@ export interface UpkeepOptions {
  */
 export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { database, node, clockLead, historyDays, folder } = options;
-  if (!existsSync(folder)) return;
+  if (!isThere(folder)) return;
   const { db, reads } = database;
   await db
     .updateTable('quarantine')

@@ -1,10 +1,10 @@
 /** The entry of the `berth` command. What an older Node cannot read is imported only once this one is known to do. */
-import { oldestNode } from './version.ts';
+import { oldestNode } from './base/version.ts';
 
 if (Number.parseInt(process.versions.node, 10) >= oldestNode) {
   const { invoke } = await import('./cli/invocation.ts');
   const { runProgram } = await import('./cli/program.ts');
-  const { systemClock } = await import('./clock.ts');
+  const { systemClock } = await import('./base/clock.ts');
   process.exitCode = await runProgram(process.argv.slice(2), invoke(process.env, systemClock()));
 } else {
   process.stderr.write(`berth: needs Node ${oldestNode} or newer; this is ${process.version}\n`);

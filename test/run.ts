@@ -4,7 +4,8 @@
  *
  *     test/run.ts [--at-once N] [FILE...]
  *
- * TEST_FILE_SECONDS bounds each test. TEST_FAILURES names a file that gets the list of failures, too.
+ * TEST_FILE_SECONDS bounds each file. TEST_FAILURES names a file that gets the list of failures, too. TEST_AGAIN=2 runs up to two
+ * files that failed once more, alone: a machine that is too busy fails no run, and both results are shown. More are not run again.
  */
 import { appendFileSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -18,6 +19,7 @@ import { globalSetup, globalTeardown } from './support/postgres-cluster.ts';
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const TEST_TIMEOUT_MS = Number(process.env['TEST_FILE_SECONDS'] ?? 240) * 1000;
 const SLOW_FOLDERS = ['sshd', 'model', 'faults', 'nodes', 'bench', 'clients'];
+const MOST_AGAIN = Number(process.env['TEST_AGAIN'] ?? 0);
 const SLOWEST_SHOWN = 15;
 /** In characters. */
 const LONGEST_ERROR = 1500;
@@ -28,28 +30,44 @@ const scratch = mkdtempSync(join(tmpdir(), 'berth-tests-'));
 const timesFile = join(scratch, 'times');
 process.env['TEST_FILE_TIMES'] = timesFile; // file-apart writes to it
 
-const failures: string[] = [];
+interface Failure {
+  readonly file: string;
+  readonly text: string;
+}
+
+const failures: Failure[] = [];
+/** Those of files that passed when they ran again. */
+let passedAlone: Failure[] = [];
 const total = { tests: 0, passed: 0, skipped: 0 };
 const began = performance.now();
 await globalSetup();
 try {
   await makeEmptyDatabase(scratch);
-  await runFiles();
+  await runFiles(testFiles(), Number(values['at-once'] ?? 2 * availableParallelism()));
+  await runAgain();
   process.stdout.write(`\n${slowest()}\n${summary()}`);
   const failureFile = process.env['TEST_FAILURES'];
-  if (failures.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
+  if (failures.length + passedAlone.length > 0 && failureFile !== undefined) appendFileSync(failureFile, summary());
 } finally {
   await globalTeardown();
   rmSync(scratch, { recursive: true });
 }
 process.exitCode = failures.length === 0 ? 0 : 1;
 
-async function runFiles(): Promise<void> {
-  const events = run({
-    files: testFiles(),
-    concurrency: Number(values['at-once'] ?? 2 * availableParallelism()),
-    timeout: TEST_TIMEOUT_MS,
-  });
+async function runAgain(): Promise<void> {
+  const failed = [...new Set(failures.map(({ file }) => file))];
+  if (failed.length === 0 || failed.length > MOST_AGAIN) return;
+  say(`\nonce more, alone: ${failed.join(' ')}`);
+  const before = failures.splice(0);
+  await runFiles(
+    failed.map((file) => resolve(PROJECT, file)),
+    1,
+  );
+  passedAlone = before.filter(({ file }) => failures.every((again) => again.file !== file));
+}
+
+async function runFiles(files: string[], concurrency: number): Promise<void> {
+  const events = run({ files, concurrency, timeout: TEST_TIMEOUT_MS });
   /** What the files have printed: shown for those that fail. */
   const printed = new Map<string, string>();
   for await (const { type, data } of events) {
@@ -64,8 +82,9 @@ async function runFiles(): Promise<void> {
       if ('failureType' in error && error.failureType === 'subtestsFailed') continue;
       const isFile = data.file !== undefined && data.name === data.file;
       const what = isFile ? file : `${file}:${data.line} ${data.name}`;
-      failures.push(`FAILED ${what}\n${cut(textOf(error.cause ?? error), LONGEST_ERROR)}\n`);
-      say(failures.at(-1) ?? '');
+      const text = `FAILED ${what}\n${cut(textOf(error.cause ?? error), LONGEST_ERROR)}\n`;
+      failures.push({ file, text });
+      say(text);
       if (isFile) showPrinted(printed, file);
     } else if (type === 'test:summary' && file !== '') {
       total.tests += data.counts.tests;
@@ -130,7 +149,10 @@ function slowest(): string {
 function summary(): string {
   const { tests, passed, skipped } = total;
   const took = ((performance.now() - began) / 60_000).toFixed(1);
-  return `${failures.join('\n')}\n${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes\n`;
+  const shown = failures.map(({ text }) => text);
+  if (passedAlone.length > 0)
+    shown.push('These failed beside others, and passed alone:', ...passedAlone.map(({ text }) => text));
+  return `${shown.join('\n')}\n${tests} tests: ${passed} passed, ${skipped} skipped, ${failures.length} failed, after ${took} minutes\n`;
 }
 
 function say(line: string): void {

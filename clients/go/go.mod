@@ -1,3 +1,3 @@
 module receiver
 
-go 1.22
+go 1.19

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -40,7 +39,7 @@ const (
 
 func main() {
 	shared, secrets := os.Getenv("WEBHOOK_SECRET"), map[string]string{}
-	if err := json.Unmarshal([]byte(cmp.Or(os.Getenv("WEBHOOK_SECRETS"), "{}")), &secrets); err != nil {
+	if err := json.Unmarshal([]byte(or(os.Getenv("WEBHOOK_SECRETS"), "{}")), &secrets); err != nil {
 		log.Fatal("WEBHOOK_SECRETS: ", err)
 	}
 	if shared == "" && len(secrets) == 0 {
@@ -54,7 +53,11 @@ func main() {
 	}()
 	// The webhooks that were taken. Keep their ids in your database instead: memory forgets them at a restart.
 	var taken sync.Map
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -63,7 +66,7 @@ func main() {
 		// The directory in the body can be trusted only after the signature has been verified with its secret.
 		var job event
 		isRead := json.Unmarshal(body, &job) == nil
-		secret := cmp.Or(secrets[job.DirectoryID], shared)
+		secret := or(secrets[job.DirectoryID], shared)
 		// Over the raw body: JSON that was parsed and written again has other bytes.
 		if !isRead || secret == "" || !isSigned(body, r.Header, signingKey(secret)) {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -75,9 +78,16 @@ func main() {
 			jobs <- job
 		}
 	})
-	server := &http.Server{Addr: ":" + cmp.Or(os.Getenv("PORT"), "9000"), ReadTimeout: 10 * time.Second}
+	server := &http.Server{Addr: ":" + or(os.Getenv("PORT"), "9000"), ReadTimeout: 10 * time.Second}
 	fmt.Println("listening")
 	log.Fatal(server.ListenAndServe())
+}
+
+func or(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
 }
 
 // isSigned says whether webhook-signature is right (Standard Webhooks) and webhook-timestamp near this machine's clock.

@@ -1,6 +1,6 @@
-# The settings of an installed berth (systemd.exec(5), EnvironmentFile): NAME=VALUE lines, a value perhaps in quotes.
+# The settings of an installed berth (systemd.exec(5), EnvironmentFile): NAME=VALUE lines, a value may be in quotes.
 
-# read_settings FILE: exports what the environment does not have already. Of a name's lines the last counts, as for systemd. A
+# read_settings FILE: exports what the environment does not have already. If a name has several lines, the last counts, as for systemd. A
 # file that is not there has none.
 read_settings() {
   local line name value
@@ -15,7 +15,7 @@ read_settings() {
 }
 
 # use_settings FILE TEMPLATE: the same, but the file counts, or else the default in the template: a variable that was given and
-# says something else is not in force, which is told. Uses say.sh.
+# says something else is not in force, and a line says so. Uses say.sh.
 use_settings() {
   local name value
   local -A given=()

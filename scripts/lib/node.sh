@@ -59,7 +59,7 @@ npm_ci_node() {
 }
 
 # run_npm ARGUMENT...: with the Node that was found, if any. npm leaves out optional packages, native bindings among them, that
-# the Node it runs on is too old for, and says nothing. Debian's npm has its modules where only Debian's Node looks by itself.
+# the Node it runs on is too old for, and says nothing. Debian's npm has its modules where only Debian's Node looks.
 run_npm() {
   local npm
   npm=$(readlink -f "$(command -v npm)")

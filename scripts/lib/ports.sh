@@ -1,4 +1,4 @@
-# Who listens on a TCP port, from /proc/net (proc_net_tcp(5)): no further package is needed. Uses say.sh.
+# The process that listens on a TCP port, from /proc/net (proc_net_tcp(5)): no further package is needed. Uses say.sh.
 
 # need_free_port PORT VARIABLE WHAT
 need_free_port() {

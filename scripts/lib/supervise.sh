@@ -1,7 +1,7 @@
 # Runs sshd with its log and `berth serve` side by side until SIGINT or SIGTERM. Each is started again when it ends, without touching the
 # other: sshd serves logins and uploads while serve is away. Uses say.sh and ports.sh; needs $project, $node and the settings.
 
-# supervise [--watch]: begins; returns once both are told to run. With --watch, serve starts again when its sources change.
+# supervise [--watch]: starts both and returns. With --watch, serve starts again when its sources change.
 supervise() {
   mkdir -p "$BERTH_RUNTIME_DIR"
   raise_backlog
@@ -71,7 +71,7 @@ end_all() {
   trap - EXIT
   say 'stopping; uploads that are under way stay unfinished'
   [[ -z $watcher ]] || kill "$watcher" 2>/dev/null || true
-  # serve hears how the sessions end, so it goes after sshd; the log has the last words of both.
+  # serve hears how the sessions end, so it goes after sshd; the log has the last lines of both.
   local keeper
   for keeper in "${keepers[@]:1}" "${keepers[0]}"; do
     [[ $keeper != "$serve_keeper" ]] || "$project/scripts/lib/end-sessions"
@@ -81,7 +81,7 @@ end_all() {
 }
 
 # wait_until_healthy SECONDS: fails when serve does not say 200 by then, or ends before. One that only lacks a certificate has
-# said so in its log, and does all the rest.
+# said so in its log, and does everything else.
 wait_until_healthy() {
   local until=$((SECONDS + $1)) first='' now
   while ((SECONDS < until)); do

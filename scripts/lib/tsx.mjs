@@ -8,7 +8,7 @@ if (Number.parseInt(node, 10) < 24) {
 }
 
 // tsx keeps what it compiled below the temporary folder, under a name that any user may have taken first. Root would run what
-// lies there, so the folder is the checkout's own.
+// is there, so the folder is the checkout's own.
 const { TMPDIR } = process.env;
 process.env.TMPDIR = fileURLToPath(new URL('../../node_modules/.cache', import.meta.url));
 await import('tsx');

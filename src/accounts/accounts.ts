@@ -1,14 +1,14 @@
-/** Accounts: who owns directories, and on which plan. */
+/** Accounts: the owners of directories, and their plans. */
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { AccountsTable, Plan, Tables } from '../db/schema.ts';
-import { OperatorError } from '../errors.ts';
-import { atMost, checked, filled, INVALID, orBlank, storable } from '../validation.ts';
+import { OperatorError } from '../base/errors.ts';
+import { atMost, checked, filled, INVALID, orBlank, storable } from '../base/validation.ts';
 
-/** What somebody calls an account or a key. Control characters would garble the terminal it is listed on. */
+/** The name of an account or a key. Control characters would garble the terminal it is listed on. */
 export const GivenName = v.pipe(
   v.string(orBlank),
   filled,
@@ -65,9 +65,9 @@ export async function setPlan(database: Database, accountId: string, plan: Plan)
 }
 
 /**
- * Ends the account for its keys from the next request on; nothing brings it back. The running service removes the rest
+ * Ends the account for its keys from the next request on; nothing brings it back. The running service removes everything else
  * (`directories/delete-accounts.ts`). Asked again, it changes nothing.
- * @param by who asks, as the audit names it.
+ * @param by the actor, as in the audit.
  * @throws {OperatorError} when there is no such account.
  */
 export async function markDeleted(

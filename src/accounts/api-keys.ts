@@ -2,17 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
 import * as v from 'valibot';
-import { type Clock, formatMicros, type Micros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../base/clock.ts';
 import { listed } from '../db/dialect.ts';
 import type { Database } from '../db/open.ts';
 import { latest } from '../db/shared.ts';
 import type { ApiKeysTable, Role, Tables } from '../db/schema.ts';
-import { BerthError, OperatorError, ValidationError } from '../errors.ts';
-import { type Asker, insertAccountAudit } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
-import type { UsedKeys } from '../last-used.ts';
-import { checked, INVALID, orBlank, timestamp } from '../validation.ts';
-import { verifyAsker } from './asker.ts';
+import { BerthError, OperatorError, ValidationError } from '../base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
+import type { UsedKeys } from './last-used.ts';
+import { checked, INVALID, orBlank, timestamp } from '../base/validation.ts';
+import { verifyActor } from './actor.ts';
 import { GivenName, lockedAccount, requireAccount, unknownAccount } from './accounts.ts';
 import { type Environment, generateKey, hashKey } from './key-format.ts';
 import { allowsApi } from './plans.ts';
@@ -61,8 +61,8 @@ export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
 /** With the text that is the key, which nobody knows later. */
 export type IssuedKey = ApiKey & { readonly key: string };
 
-/** Who asks, for the audit: a user for keys of the own account, or the operator of this machine, who is of none. */
-export type KeyAsker = Omit<Asker, 'accountId'> & Partial<Pick<Asker, 'accountId'>>;
+/** The actor for the audit: a user, for keys of their own account, or this machine's operator, who belongs to none. */
+export type KeyActor = Omit<Actor, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
 
 const SHOWN = [
   'id',
@@ -86,18 +86,18 @@ const SHOWN = [
 export async function createKey(
   { database, clock, environment }: { database: Database; clock: Clock; environment: Environment },
   { accountId, ...fields }: { readonly accountId: string } & Readonly<Record<string, unknown>>,
-  asker?: KeyAsker,
-  answer?: KeptAnswer<IssuedKey>,
+  actor?: KeyActor,
+  answer?: StoredResponse<IssuedKey>,
 ): Promise<IssuedKey> {
   const key = generateKey(environment);
   const { read_only, expires_at = null, directories: named, ...given } = checked(NewKey, fields);
   const now = clock.now();
   if (expires_at !== null && expires_at <= now) throw new ValidationError({ expires_at: ['must be in the future'] });
   return database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, asker);
+    await verifyActor(tx, actor);
     const account = await lockedAccount(tx, accountId);
     if (!account) throw unknownAccount(accountId);
-    if (asker?.accountId !== undefined && !allowsApi(account.plan))
+    if (actor?.accountId !== undefined && !allowsApi(account.plan))
       throw new BerthError('plan_required', 'API keys need the Pro or Business plan.');
     const row = {
       id: randomUUID(),
@@ -106,7 +106,7 @@ export async function createKey(
       inserted_at: now,
       last_used_at: null,
       revoked_at: null,
-      created_by: asker?.keyId ?? null,
+      created_by: actor?.keyId ?? null,
       expires_at,
       read_only: read_only ? (1 as const) : (0 as const),
       directories: named ? JSON.stringify(await directoriesNamed(tx, accountId, named)) : null,
@@ -115,7 +115,7 @@ export async function createKey(
       .insertInto('api_keys')
       .values({ ...row, hash: hashKey(key) })
       .execute();
-    if (asker) await audit(tx, asker, 'create-key', row, now);
+    if (actor) await audit(tx, actor, 'create-key', row, now);
     const issued = { ...row, key };
     await answer?.keep(tx, issued);
     return issued;
@@ -185,26 +185,26 @@ export async function newestKeys(
 
 /**
  * Revokes a key from the next request on, the one that asks as well. Revoking it again changes nothing.
- * @throws {BerthError} `api_key_not_found` when there is no such key, or it is not of the asker's account; `last_admin` when
+ * @throws {BerthError} `api_key_not_found` when there is no such key, or it is not of the actor's account; `last_admin` when
  * an API key asks, and afterwards nobody could make keys.
  */
 export async function revokeKey(
   { database, clock }: { database: Database; clock: Clock },
   keyId: string,
-  asker?: KeyAsker,
+  actor?: KeyActor,
 ): Promise<ApiKey> {
   return database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, asker);
+    await verifyActor(tx, actor);
     const key = await tx.selectFrom('api_keys').select(SHOWN).where('id', '=', keyId).forUpdate().executeTakeFirst();
-    if (!key || (asker?.accountId ?? key.account_id) !== key.account_id)
-      throw asker?.accountId === undefined
+    if (!key || (actor?.accountId ?? key.account_id) !== key.account_id)
+      throw actor?.accountId === undefined
         ? new OperatorError(`there is no key ${JSON.stringify(keyId)}: see berth key list ACCOUNT_ID`)
         : new BerthError('api_key_not_found', 'API key not found');
     if (key.revoked_at !== null) return key;
     const revoked_at = clock.now();
     await tx.updateTable('api_keys').set({ revoked_at }).where('id', '=', keyId).execute();
-    if (asker?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
-    if (asker) await audit(tx, asker, 'revoke-key', key, revoked_at);
+    if (actor?.credential?.kind === 'api-key') await requireAdminLeft(tx, key.account_id, clock);
+    if (actor) await audit(tx, actor, 'revoke-key', key, revoked_at);
     return { ...key, revoked_at };
   });
 }
@@ -228,7 +228,7 @@ async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, cloc
 
 async function audit(
   tx: Transaction<Tables>,
-  asker: KeyAsker,
+  actor: KeyActor,
   action: 'create-key' | 'revoke-key',
   { id, account_id: accountId, name, role, ...limits }: ApiKey,
   at: Micros,
@@ -247,10 +247,10 @@ async function audit(
     field,
     isNew ? { from: null, to: value } : { from: value, to: null },
   ]);
-  await insertAccountAudit(tx, { ...asker, accountId }, { at, action, details: Object.fromEntries(details) });
+  await insertAccountAudit(tx, { ...actor, accountId }, { at, action, details: Object.fromEntries(details) });
 }
 
-/** By their ids. */
+/** Notes uses of API keys, by id. */
 export const USED_API_KEYS: UsedKeys = {
   name: 'last-used',
   async write(tx, id, at) {

@@ -1,9 +1,9 @@
-/** Whose request it is. Asked again each time: a revoked or expired key, a changed plan or role counts at the next request. */
+/** Finds the key and the account of a request. Nothing is cached: a revoked or expired key, a changed plan or role counts at the next request. */
 import type { Kysely } from 'kysely';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Plan, Role, Tables } from '../db/schema.ts';
-import type { Credential } from './asker.ts';
+import type { Credential } from './actor.ts';
 import { type Environment, hashKey, isWellFormedKey } from './key-format.ts';
 import { hasExpired, type Scope, scopeOf } from './scope.ts';
 
@@ -13,7 +13,7 @@ export interface Principal {
   readonly role: Role;
   readonly plan: Plan;
   readonly scope: Scope;
-  /** What a change verifies again; root's commands have none. */
+  /** Verified again by a change; root's commands have none. */
   readonly credential?: Credential;
 }
 

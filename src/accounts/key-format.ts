@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { randomText } from '../random-text.ts';
+import { randomText } from '../base/random-text.ts';
 
 export type Environment = 'live' | 'test';
 
@@ -25,7 +25,7 @@ export function isWellFormedKey(text: string, environment: Environment): boolean
   return prefix === environment && sum === checksum(body);
 }
 
-/** What is stored of a key. Keys are random, so a plain SHA-256 cannot be guessed back. */
+/** The stored form of a key. Keys are random, so a plain SHA-256 cannot be guessed back. */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }

@@ -1,6 +1,6 @@
-/** What each plan allows (specification, "Limits" and "Authentication" 6). */
+/** The limits of each plan (specification, "Limits" and "Authentication" 6). */
 import type { Plan } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
 export const PLANS = ['free', 'starter', 'pro', 'business'] as const satisfies readonly Plan[];
 

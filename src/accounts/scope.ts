@@ -1,10 +1,10 @@
 /**
- * What an API key is limited to beside its role, fixed when the key is made: to reading, and to named directories. For a
- * key of named directories nothing else of the account exists.
+ * The limits of an API key beside its role, fixed when the key is made: reading only, and named directories only. A key of
+ * named directories sees nothing else of the account.
  */
 import type { ApiKeysTable } from '../db/schema.ts';
-import type { Clock, Micros } from '../clock.ts';
-import { BerthError } from '../errors.ts';
+import type { Clock, Micros } from '../base/clock.ts';
+import { BerthError } from '../base/errors.ts';
 
 export interface Scope {
   readonly isReadOnly: boolean;
@@ -12,7 +12,7 @@ export interface Scope {
   readonly directories: ReadonlySet<string> | undefined;
 }
 
-/** Of users, operators, and keys without limits. */
+/** The scope of users, operators, and keys without limits. */
 export const UNLIMITED: Scope = { isReadOnly: false, directories: undefined };
 
 type Columns = Record<'expires_at', Micros | null> & Record<'directories', string | null> & Record<'read_only', 0 | 1>;

@@ -20,10 +20,10 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import * as v from 'valibot';
-import type { Config } from '../config.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
+import type { Config } from '../base/config.ts';
+import { errorMessage, OperatorError } from '../base/errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { sync } from '../sync.ts';
+import { sync } from '../base/sync.ts';
 
 /** The names in the archive. */
 export const PARTS = {
@@ -115,7 +115,8 @@ export async function unpack(file: string, folder: string, stop: AbortSignal): P
   for (const [name, hash] of Object.entries(manifest.files)) {
     const path = join(folder, name);
     const isWhole = lstatSync(path, { throwIfNoEntry: false })?.isFile() && (await sha256(path, stop)) === hash;
-    if (!isWhole) throw new OperatorError(`${file} is damaged: ${name} is not what was backed up. Take another backup`);
+    if (!isWhole)
+      throw new OperatorError(`${file} is damaged: ${name} differs from what was backed up. Use another backup`);
   }
   return manifest;
 }
@@ -124,7 +125,9 @@ function readManifest(file: string, path: string): Manifest {
   try {
     return v.parse(Manifest, JSON.parse(readFileSync(path, 'utf8')));
   } catch (error) {
-    throw new OperatorError(`${file} is no backup that this berth can read: ${errorMessage(error)}`, { cause: error });
+    throw new OperatorError(`${file} is not a backup that this berth can read: ${errorMessage(error)}`, {
+      cause: error,
+    });
   }
 }
 

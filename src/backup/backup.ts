@@ -5,16 +5,16 @@
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { type Clock, formatMicros, type Micros } from '../clock.ts';
-import type { Config } from '../config.ts';
+import { type Clock, formatMicros, type Micros } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
 import { copyDatabaseFile } from '../db/copy.ts';
 import { openDatabase } from '../db/open.ts';
-import { isPostgresUrl } from '../db/place.ts';
+import { isPostgresUrl } from '../base/database-place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
-import { noteBackup } from '../last-backup.ts';
+import { errorMessage, OperatorError } from '../base/errors.ts';
+import { noteBackup } from '../base/last-backup.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { version } from '../version.ts';
+import { version } from '../base/version.ts';
 import { identityFiles, type OnPostgres, pack, PARTS } from './archive.ts';
 
 export interface BackupOptions {
@@ -77,7 +77,7 @@ function removeOld(folder: string, keep: number): void {
   for (const name of archives.toSorted().toReversed().slice(keep)) rmSync(join(folder, name));
 }
 
-/** Leaves a trace in the database, by which a dump that was made before can be told from one that was made after. */
+/** Leaves a trace in the database, which distinguishes a dump from before from one from after. */
 async function countBackup({ database: url, node }: Config): Promise<OnPostgres> {
   const { db, close } = await openDatabase(url);
   try {

@@ -9,20 +9,20 @@
  */
 import { existsSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, readConfig } from '../base/config.ts';
 import { tryLock } from '../db/instance-lock.ts';
 import { openDatabase } from '../db/open.ts';
-import { isBlank, isPostgresUrl, shownPlace } from '../db/place.ts';
+import { isBlank, isPostgresUrl, shownPlace } from '../base/database-place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
-import { OperatorError } from '../errors.ts';
-import { sync } from '../sync.ts';
+import { OperatorError } from '../base/errors.ts';
+import { sync } from '../base/sync.ts';
 import { keptSince } from './pending-restore.ts';
 import { refuseUnwritable, writeSetting } from './settings-file.ts';
 
 export interface MigrateOptions {
   /** Where to, with the password. */
   readonly url: string;
-  /** What berth is configured by, the database aside. */
+  /** berth's configuration; `url` replaces its database. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The file that the environment is set from. */
   readonly settings: string;

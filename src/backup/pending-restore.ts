@@ -11,11 +11,11 @@
  */
 import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import { lockInstance } from '../db/instance-lock.ts';
-import { isBlank } from '../db/place.ts';
+import { isBlank } from '../base/database-place.ts';
 import { isUnfinished, pendingRestore } from '../db/unfinished-restore.ts';
-import { sync } from '../sync.ts';
+import { sync } from '../base/sync.ts';
 import { identityFiles, PARTS } from './archive.ts';
 
 /** A file of the folder, with the suffix of what is kept: the same when a restore is finished later. */

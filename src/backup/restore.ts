@@ -5,14 +5,14 @@
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { Config } from '../config.ts';
-import { lookAt } from '../db/look.ts';
+import type { Config } from '../base/config.ts';
+import { inspect } from '../db/inspect.ts';
 import { type Database, openDatabase } from '../db/open.ts';
-import { isBlank, isPostgresUrl } from '../db/place.ts';
+import { isBlank, isPostgresUrl } from '../base/database-place.ts';
 import { isUnfinished } from '../db/unfinished-restore.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import { sync } from '../sync.ts';
+import { sync } from '../base/sync.ts';
 import { type OnPostgres, PARTS, unpack } from './archive.ts';
 import { applyRestore, commitRestore, lockState, waitingDatabase } from './pending-restore.ts';
 import { adaptRestored, type RestoredRows } from './restored-rows.ts';
@@ -32,7 +32,7 @@ export interface Restored extends RestoredRows {
   readonly madeAt: string;
   /** Live directories that have no jail here (yet). */
   readonly withoutJail: readonly string[];
-  /** What was replaced, under its new name. */
+  /** The new paths of everything that was replaced. */
   readonly kept: readonly string[];
   /** Where the backup's configuration was put, if it had one that is not in place already. */
   readonly settings: string | undefined;
@@ -84,7 +84,7 @@ export async function restore(config: Config, { file, settings, force, stop }: R
 async function hasData(file: string): Promise<boolean> {
   if (isBlank(file)) return existsSync(`${file}-wal`);
   try {
-    await using look = await lookAt(file);
+    await using look = await inspect(file);
     const account = await look.db.selectFrom('accounts').select('id').limit(1).executeTakeFirst();
     const principal = await look.db.selectFrom('principals').select('uid').limit(1).executeTakeFirst();
     return account !== undefined || principal !== undefined;

@@ -1,11 +1,11 @@
 /** Fits a restored database to files that were copied, and to what happened since the backup. */
-import { type Micros, systemClock } from '../clock.ts';
+import { type Micros, systemClock } from '../base/clock.ts';
 import { forgottenInode } from '../db/forgotten-inodes.ts';
 import type { Database } from '../db/open.ts';
 import { skipUids } from '../db/shared.ts';
 import { FIRST_UID } from '../directories/create.ts';
 import { skipNumbers } from '../history/events.ts';
-import { randomText } from '../random-text.ts';
+import { randomText } from '../base/random-text.ts';
 
 /** More UIDs than can have been given out since the backup. The range holds 2,600 times as many. */
 const SKIPPED_UIDS = 100_000;

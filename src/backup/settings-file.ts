@@ -1,8 +1,8 @@
 /** The settings of an installed berth (systemd.exec(5), EnvironmentFile), of which one is changed. */
 import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { OperatorError } from '../errors.ts';
-import { sync } from '../sync.ts';
+import { OperatorError } from '../base/errors.ts';
+import { sync } from '../base/sync.ts';
 
 /**
  * Sets a variable in the place of its line, of a commented default, or at the end. The file appears whole, with the owner and

@@ -1,7 +1,6 @@
 /** ClamAV's daemon as the checker, by clamd(8)'s INSTREAM: pieces with their lengths, a zero length at the end, one line back. */
-import type { CheckPlace } from '../config.ts';
-import type { Checker, Verdict } from './checker.ts';
-import { CheckFailed, exchange } from './exchange.ts';
+import type { CheckPlace } from '../base/config.ts';
+import { type Checker, CheckFailed, exchange, type Verdict } from './exchange.ts';
 
 const FOUND = /^stream: (.+) FOUND$/;
 

@@ -1,29 +1,29 @@
 /**
- * What becomes of a file that has been checked: it is announced, or it goes to the quarantine. Both are decided by its row as
- * it is then, inside the transaction: a file that was overwritten, renamed or removed meanwhile is not the one that was checked.
+ * Announces a checked file, or moves it to the quarantine. Both read its row again inside the transaction: a file that was
+ * overwritten, renamed or removed meanwhile is not the one that was checked.
  *
  * Promise: row, history and webhook are of one transaction. A crash leaves the file in check, announced, or rejected: one
- * that was taken out of its directory is put back, or into the quarantine, by the next start (`uploads/transit.ts`).
+ * that was taken out of its directory is put back, or into the quarantine, by the next start (`files/transit.ts`).
  */
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Transaction } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
-import { lstatBeneath } from '../beneath.ts';
-import type { Clock } from '../clock.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { lstatBeneath } from '../base/beneath.ts';
+import type { Clock } from '../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
-import { checkingOf } from '../uploads/checking-files.ts';
-import { changed, currentTag, inUse } from '../uploads/content.ts';
+import { checkingOf } from '../files/checking-files.ts';
+import { changed, currentTag, inUse } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
-import { takingOut } from '../uploads/removal.ts';
+import { takingOut } from '../files/removal.ts';
 import type { Hands } from '../uploads/start.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { enqueue } from '../webhooks/outbox.ts';
@@ -41,12 +41,12 @@ export interface DecisionOptions {
 /** Both throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
 export interface Decisions {
   /** Announces a file. @param tag what was checked (`Content.tag`); undefined when an operator decides. */
-  pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, asker?: Target['asker']): Promise<void>;
+  pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
   /** Moves a file to the quarantine. @param reason what the checker said. */
   reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
 }
 
-/** What the history keeps of a checker's reason, in characters. */
+/** How many characters of a checker's reason the history keeps. */
 const REASON = 500;
 
 export function decisions(options: DecisionOptions): Decisions {
@@ -69,11 +69,11 @@ export function decisions(options: DecisionOptions): Decisions {
     return { directory, row };
   }
 
-  async function pass(of: DirectoriesTable, fileId: string, tag?: string, asker?: Target['asker']): Promise<void> {
+  async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
     // A session may have opened it again just now.
     await hands.caughtUp(of);
     const history = await transact(async (tx) => {
-      await verifyAsker(tx, asker);
+      await verifyActor(tx, actor);
       const { directory, row } = await asChecked(tx, of, fileId, tag);
       const at = clock.now();
       const files = new Files(tx, directory.id);
@@ -85,7 +85,7 @@ export function decisions(options: DecisionOptions): Decisions {
       await insertTransfers(tx, [entry.row]);
       await tx.deleteFrom('quarantine').where('id', '=', row.id).execute();
       const file = { from: displayName(path), to: displayName(path) };
-      if (asker) await insertAudit(tx, asker, { action: 'release-file', at, directory, details: { file } });
+      if (actor) await insertAudit(tx, actor, { action: 'release-file', at, directory, details: { file } });
       return { value: entry, destinations: await enqueue(tx, ...uploads) };
     });
     hands.recorded([history]);
@@ -126,7 +126,7 @@ export function decisions(options: DecisionOptions): Decisions {
 }
 
 /** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another machine has its files. */
-export async function directoryHere(
+async function directoryHere(
   tx: Transaction<Tables>,
   target: Pick<Target, 'id' | 'accountId'>,
   node: string,
@@ -136,7 +136,7 @@ export async function directoryHere(
   throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);
 }
 
-/** Who sent a file, by the history of its arrival; nothing for what was found on the disk. */
+/** Finds the session that sent a file in the history of its arrival. Returns nothing for a file that was found on the disk. */
 async function whoSent(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
   const found = await tx
     .selectFrom('transfers')

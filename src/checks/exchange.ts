@@ -1,8 +1,30 @@
-/** Sends a checker its question and a file over a socket of its own, and reads what it answers. */
+/** Checkers say whether a file may be announced. Sends one its question and a file over a socket, and reads its answer. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import type { CheckPlace } from '../config.ts';
-import { errorMessage } from '../errors.ts';
+import type { CheckPlace } from '../base/config.ts';
+import { errorMessage } from '../base/errors.ts';
+
+export interface CheckedFile {
+  readonly directoryId: string;
+  readonly username: string;
+  /** Below the directory, as bytes. */
+  readonly path: Buffer;
+  readonly size: number;
+  /** The bytes, once. What it throws, `check` throws. */
+  readonly content: AsyncIterable<Buffer>;
+}
+
+export type Verdict = { readonly isPassed: true } | { readonly isPassed: false; readonly reason: string };
+
+export interface Checker {
+  /**
+   * @param seconds how long it may take
+   * @throws {CheckerAway} when there is no checker, {CheckFailed} when this file could not be checked.
+   */
+  check(file: CheckedFile, seconds: number, signal: AbortSignal): Promise<Verdict>;
+  /** Resolves with how the checker calls itself. Throws as `check`. */
+  hello(seconds: number): Promise<string>;
+}
 
 /** Nobody can be asked: the checker is not running, or is overloaded. */
 export class CheckerAway extends Error {
@@ -25,7 +47,7 @@ const LONGEST_ANSWER = 4096;
 
 export interface Exchange {
   readonly place: CheckPlace;
-  /** What is sent. */
+  /** The bytes to send. */
   readonly pieces: AsyncIterable<Buffer> | Iterable<Buffer>;
   /** Whether the end of what is sent is that of the stream; otherwise the checker sees it by what was sent. */
   readonly endsStream: boolean;
@@ -42,7 +64,7 @@ export async function exchange(options: Exchange): Promise<{ readonly answer: st
   late.addEventListener('abort', stop);
   signal?.addEventListener('abort', stop);
   const answered = answerOf(socket);
-  // Whoever waits for the drain hears of it, too.
+  // `send` and the caller await the same promise: without a handler here, a failure between them would be unhandled.
   answered.catch(() => undefined);
   try {
     signal?.throwIfAborted();
@@ -81,7 +103,7 @@ async function answerOf(socket: Socket): Promise<string> {
     if (length < LONGEST_ANSWER) pieces.push(piece);
     length += piece.length;
   });
-  // What was sent in vain is no failure while there is an answer.
+  // An error while sending is no failure if there is an answer.
   socket.on('error', (error) => (failure ??= error));
   await new Promise<void>((resolve) => {
     socket.once('end', resolve);

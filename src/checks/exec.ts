@@ -3,8 +3,7 @@
  * socket, as a user of its own (berth-check.socket; elsewhere the supervisor holds it). What is sent is one line, then the
  * file; what comes back is one line, then what the program printed.
  */
-import type { Checker, Verdict } from './checker.ts';
-import { CheckFailed, exchange } from './exchange.ts';
+import { type Checker, CheckFailed, exchange, type Verdict } from './exchange.ts';
 
 export function execChecker(socket: string): Checker {
   const place = { path: socket };

@@ -1,9 +1,10 @@
 /** Files that are held back: those in check, and those in the quarantine; what operators see of them. */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Target } from '../directories/target.ts';
-import { CHECKING } from '../uploads/checking-files.ts';
+import { CHECKING } from '../files/checking-files.ts';
+import type { PartialFilter } from '../files/partial.ts';
 
 export interface HeldFile {
   /** The upload's. */
@@ -16,18 +17,11 @@ export interface HeldFile {
   readonly state: 'checking' | 'rejected';
   /** When it arrived, or was rejected. */
   readonly since: Micros;
-  /** What the checker said of a rejected one. */
+  /** The checker's reason for rejecting the file. */
   readonly reason: string | null;
 }
 
-export interface HeldFilter {
-  readonly directories?: readonly string[] | undefined;
-  readonly account?: string | undefined;
-  readonly files?: readonly string[];
-  readonly limit: number;
-}
-
-/** What is done about them. Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
+/** The two ways out. Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
 export interface HeldFiles {
   /** Announces the file, back at its path, whatever the checker says. Also `file_conflict`. */
   release(target: Target, fileId: string): Promise<void>;
@@ -35,8 +29,8 @@ export interface HeldFiles {
   remove(target: Target, fileId: string): Promise<void>;
 }
 
-/** Of live directories: the rejected ones, the newest first, then those in check, the oldest first; at most `limit` of each. */
-export async function heldFiles(reads: Kysely<Tables>, filter: HeldFilter): Promise<HeldFile[]> {
+/** Lists live directories' rejected files, newest first, then those in check, oldest first; at most `limit` of each. */
+export async function heldFiles(reads: Kysely<Tables>, filter: PartialFilter): Promise<HeldFile[]> {
   const { directories, account, files, limit } = filter;
   let rejected = reads
     .selectFrom('quarantine as q')

@@ -1,6 +1,6 @@
 /**
- * Files that the checker has rejected, out of their customers' reach: each lies under its upload's id in a folder of its
- * directory's, on the jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they go.
+ * Files that the checker has rejected, out of their customers' reach: each is kept under its upload's id in a folder for its
+ * directory, on the jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they go.
  *
  * Promise: the row is the truth. A release is committed first, as a file in check that has been released; putting the file
  * back and announcing it can be repeated, and is, after a crash. A deletion removes the file before its row.
@@ -9,21 +9,22 @@ import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs'
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
-import { placeIn } from '../beneath.ts';
-import { type Clock, DAY } from '../clock.ts';
-import type { ClockLead } from '../clock-lead.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { placeIn } from '../base/beneath.ts';
+import { type Clock, DAY } from '../base/clock.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, QuarantineTable, Tables } from '../db/schema.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
-import { BerthError, errorCode } from '../errors.ts';
+import { BerthError, errorCode } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
+import { isThere } from '../base/there.ts';
 import { displayName, parentOf, pathOf } from '../uploads/file-path.ts';
 import { Files } from '../uploads/record/files.ts';
 import type { Hands } from '../uploads/start.ts';
-import { lastOf } from '../uploads/transit.ts';
+import { lastOf } from '../files/transit.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
-import { type Decisions, directoryHere } from './decisions.ts';
+import type { Decisions } from './decisions.ts';
 
 /** Rows that are removed before others get their turn. */
 const BATCH = 100;
@@ -35,7 +36,7 @@ export interface QuarantineOptions {
   readonly transact: Transact;
   readonly hands: Hands;
   readonly decisions: Decisions;
-  /** A file of that directory is to be announced. */
+  /** Called when a file of that directory has to be announced. */
   released(directoryId: string): void;
   placeOf(directoryId: string, uploadId: string): string;
 }
@@ -56,21 +57,23 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   const { database, clock, node, transact, hands, decisions, placeOf } = options;
 
   async function inTransaction(
-    { asker, ...target }: Target,
+    { actor, ...target }: Target,
     file: QuarantineTable,
     change: (tx: Transaction<Tables>, directory: DirectoriesTable, at: number) => Promise<void>,
     action: 'release-file' | 'remove-file',
   ): Promise<void> {
     await transact(async (tx) => {
-      await verifyAsker(tx, asker);
-      const directory = await directoryHere(tx, target, node);
+      await verifyActor(tx, actor);
+      const directory = await liveDirectory(tx, target);
       const row = await quarantinedOf(tx, directory.id, file.id);
       if (row?.node !== node) throw row ? elsewhere(row) : notFound();
+      // A move leaves rejected files behind.
+      if (directory.node !== node && action === 'release-file') throw moved(directory);
       const at = clock.now();
       await change(tx, directory, at);
       const name = displayName(file.path);
       const details = { file: { from: name, to: action === 'remove-file' ? null : name } };
-      if (asker) await insertAudit(tx, asker, { action, at, directory, details });
+      if (actor) await insertAudit(tx, actor, { action, at, directory, details });
       return { value: undefined, destinations: [] };
     });
   }
@@ -124,7 +127,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         await withdraw(file);
         throw error;
       }
-      // What keeps it from being announced now goes by, and the rounds announce it then.
+      // A passing obstacle: the rounds announce it later.
       await decisions.pass(directory, id, undefined).catch((error) => {
         if (!(error instanceof BerthError)) throw error;
         options.released(directory.id);
@@ -144,11 +147,6 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         'remove-file',
       ),
   };
-}
-
-/** `existsSync` asks access(2), for which the capabilities of berth.service do not count: it sees nothing in root's folders. */
-function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** The row of a rejected file. */
@@ -237,6 +235,10 @@ function lost(cause: unknown): BerthError {
 
 function elsewhere({ node }: QuarantineTable): BerthError {
   return new BerthError('home_elsewhere', `This file is on ${node}: do this there`);
+}
+
+function moved({ node }: DirectoriesTable): BerthError {
+  return new BerthError('home_elsewhere', `The directory is on ${node} now: this file can only be deleted here`);
 }
 
 function conflict(path: Buffer): BerthError {

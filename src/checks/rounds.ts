@@ -7,28 +7,26 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Background } from '../background.ts';
-import { lstatBeneath } from '../beneath.ts';
-import type { CheckSettings } from '../config.ts';
-import { isUnavailable } from '../db/away.ts';
+import type { Background } from '../base/background.ts';
+import { lstatBeneath } from '../base/beneath.ts';
+import type { CheckSettings } from '../base/config.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
-import { BerthError, errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { CHECKING } from '../uploads/checking-files.ts';
-import { contentOf } from '../uploads/content.ts';
+import { BerthError, errorMessage, isUnavailable } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { CHECKING } from '../files/checking-files.ts';
+import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
 import type { Hands } from '../uploads/start.ts';
-import type { Checker } from './checker.ts';
 import type { Decisions } from './decisions.ts';
-import { CheckerAway, CheckFailed } from './exchange.ts';
+import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
 import { type Quarantine, quarantinedOf } from './quarantine.ts';
 
 /** Files in check at once, and those of one account. */
 const AT_ONCE = 8;
 const OF_ACCOUNT = AT_ONCE / 2;
-/** How often something that is due again is looked for, and directories of which nobody has told, in ms. */
+/** How often files that are due again are looked up, and directories without a notification. */
 const TICK_MS = 1000;
 const SWEEP_MS = 5000;
 /** Waits before a file is tried again, doubled each time: after a change of the file, and after a failure, in ms. */
@@ -93,7 +91,7 @@ export class Rounds {
   /** Directories that may have something to check, in turn. */
   readonly #queue = new Set<string>();
   readonly #busy = new Map<string, Promise<void>>();
-  /** Whose directories those in the queue are, as far as they had a turn; and how many places each account has. */
+  /** The account of each queued directory that has had a turn, and how many places each account has. */
   readonly #accountOf = new Map<string, string>();
   readonly #accounts = new Map<string, number>();
   readonly #retries = new Map<string, Retry>();
@@ -123,7 +121,7 @@ export class Rounds {
     if (this.#loop) this.#fill();
   }
 
-  /** A file of that directory is to be announced, whether or not anything is checked. */
+  /** Called when a file of that directory has to be announced, whether or not anything is checked. */
   released(directoryId: string): void {
     this.#queue.add(directoryId);
     const { background } = this.#options;
@@ -146,7 +144,7 @@ export class Rounds {
     this.#fill();
   }
 
-  /** By the index of files in check: one step for each directory that has any. */
+  /** Uses the index of files in check: one step for each directory that has any. */
   async #sweep(): Promise<void> {
     let after = '';
     while (!this.#stop.signal.aborted) {
@@ -173,7 +171,7 @@ export class Rounds {
     }
   }
 
-  /** One file of a directory. */
+  /** Checks one file of a directory. */
   async #turnOf(id: string): Promise<void> {
     const { reads, node } = this.#options;
     const directory = await reads

@@ -1,13 +1,13 @@
 /** Checks, wired: what has been received goes to the checker, and from there to the announcement or the quarantine. */
 import { join } from 'node:path';
-import type { Background } from '../background.ts';
-import type { Clock } from '../clock.ts';
-import type { ClockLead } from '../clock-lead.ts';
-import type { CheckSettings } from '../config.ts';
+import type { Background } from '../base/background.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
+import type { CheckSettings } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import { liveDirectory } from '../directories/target.ts';
-import type { Log } from '../log.ts';
-import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { Log } from '../base/log.ts';
+import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { Hands } from '../uploads/start.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { checkerOf } from './checker.ts';
@@ -17,8 +17,8 @@ import { createQuarantine, quarantinedOf, tidyQuarantine } from './quarantine.ts
 import type { Received } from './received.ts';
 import { Rounds, type RoundsOptions } from './rounds.ts';
 
-/** How often the quarantine is tidied, in ms. */
-const HOUR = 3_600_000;
+/** How often the quarantine is tidied. */
+const TIDY_MS = 3_600_000;
 
 export interface ChecksOptions {
   readonly database: Database;
@@ -67,7 +67,7 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
     checker: settings && checkerOf(settings.by),
     through,
   });
-  const tidying = background.start('quarantine', { every: HOUR, atOnce: true }, (signal) =>
+  const tidying = background.start('quarantine', { every: TIDY_MS, atOnce: true }, (signal) =>
     tidyQuarantine(options, signal),
   );
   await rounds.start();
@@ -78,7 +78,7 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
         through(target.id, async () => {
           const file = await quarantinedOf(reads, target.id, id);
           if (file) return quarantine.release(target, file);
-          await decided.pass(await liveDirectory(reads, target), id, undefined, target.asker);
+          await decided.pass(await liveDirectory(reads, target), id, undefined, target.actor);
         }),
       async remove(target, id) {
         const file = await quarantinedOf(reads, target.id, id);

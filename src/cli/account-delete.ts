@@ -2,24 +2,24 @@
 import { setTimeout } from 'node:timers/promises';
 import { Command } from 'commander';
 import { accountNamed, markDeleted, unknownAccount } from '../accounts/accounts.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import { some } from '../doctor/finding.ts';
 import { serveProcess } from '../doctor/processes.ts';
-import { OperatorError } from '../errors.ts';
-import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { OperatorError } from '../base/errors.ts';
+import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
 import { holdingsOf } from '../reports/queries.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
 
-/** How long the service may take before nobody waits for it, in ms, and how often is looked. */
-const PATIENCE = 60_000;
-const PAUSE = 100;
+/** How long the command waits for the service, and how often it checks. */
+const TIMEOUT_MS = 60_000;
+const POLL_MS = 100;
 
 const HELP = `
 Its keys are refused at once. The running service deletes its directories one by one, as the API does: credentials and
-sessions end first, the files go with them. What is interrupted goes on by itself; asked again, the command waits for it.
+sessions end first, then the files go. An interrupted deletion goes on in the service; run the command again to wait for it.
 
 Examples:
   berth account delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
@@ -82,9 +82,9 @@ function counted(count: number, one: string, many = `${one}s`): string {
 /** Waits until nothing is left of it. */
 async function gone({ db }: Database, id: string): Promise<void> {
   const row = db.selectFrom('accounts').select('id').where('id', '=', id);
-  for (let waited = 0; waited < PATIENCE; waited += PAUSE) {
+  for (let waited = 0; waited < TIMEOUT_MS; waited += POLL_MS) {
     if (!(await row.executeTakeFirst())) return;
-    await setTimeout(PAUSE);
+    await setTimeout(POLL_MS);
   }
   throw new OperatorError(
     'its keys are refused, and its directories go in the background, which takes longer than a minute: see berth directories --account',

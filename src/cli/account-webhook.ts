@@ -1,7 +1,7 @@
 /** `berth account webhook`: what the API does at /webhook, by the service that runs here. */
 import { Command } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { withDatabase } from './database.ts';
 import { table } from './directory/fields.ts';
 import { type Answer, asking } from './directory/service.ts';
@@ -27,12 +27,12 @@ interface Options {
 export function accountWebhookCommand(invocation: Invocation): Command {
   const { print, stderr } = invocation;
   return new Command('webhook')
-    .description('Where uploads are announced of all directories without a webhook URL of their own')
+    .description('The webhook for all directories without a webhook URL of their own')
     .argument('<account>', 'its id or name')
     .option('--url <url>', 'set the URL')
     .option('--new-secret', 'make a new secret, beside the old one')
     .option('--activate', 'end the old secret')
-    .option('--events <list>', 'choose the events beside file.uploaded, with commas between them; none for no more')
+    .option('--events <list>', 'choose the events beside file.uploaded, separated by commas; none for no others')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async (text: string, { url, newSecret, activate, events, json }: Options) => {

@@ -3,7 +3,7 @@ import { Argument, Command, Option } from 'commander';
 import { accountNamed, createAccount, listAccounts, setPlan } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { AccountsTable, Plan } from '../db/schema.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { deleteCommand } from './account-delete.ts';
 import { accountWebhookCommand } from './account-webhook.ts';
 import { withDatabase } from './database.ts';
@@ -37,7 +37,7 @@ export function accountCommand(invocation: Invocation): Command {
   command
     .command('create')
     .description('Create an account')
-    .argument('<name>', 'what the account is called')
+    .argument('<name>', 'the name of the account')
     .addOption(new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory())
     .option('--json', 'print JSON')
     .addHelpText('after', "\nExample:\n  berth account create 'Acme Corp' --plan business")

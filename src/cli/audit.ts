@@ -2,13 +2,13 @@
 import { Command } from 'commander';
 import { changesInWords, changesOf } from '../history/audit-in-words.ts';
 import { type AuditRow, listAudit } from '../reports/queries.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-Which key changed what, or operator:NAME by berth directory, and by which request (its x-request-id). Values are shown
+Shows the key of each change, or operator:NAME for berth directory, and the request (its x-request-id). Values are shown
 only for harmless fields, and only the origin of a webhook URL. Rows are kept for BERTH_HISTORY_DAYS.
 
 Examples:

@@ -1,8 +1,8 @@
 /** `berth backup` and `berth restore`. */
 import { Command } from 'commander';
 import type { Restored } from '../backup/restore.ts';
-import { isPostgresUrl, shownPlace } from '../db/place.ts';
-import { escaped } from '../terminal.ts';
+import { isPostgresUrl, shownPlace } from '../base/database-place.ts';
+import { escaped } from '../base/terminal.ts';
 import type { Invocation } from './invocation.ts';
 import { integer } from './options.ts';
 
@@ -16,9 +16,12 @@ interface Options {
 
 export function backupCommand({ config, clock, print, catchSignals }: Invocation): Command {
   return new Command('backup')
-    .description('Write database, host keys and configuration into one file; berth may run. A PostgreSQL is not in it')
-    .argument('<file>', 'the archive, readable by root only; replaced when it is there. With --keep, their folder')
-    .option('--keep <count>', 'write a new archive into that folder, and keep so many, the newest', integer(1, 9999))
+    .description('Write database, host keys and configuration to one file; berth may run. PostgreSQL is not included')
+    .argument(
+      '<file>',
+      'the archive, readable by root only; an existing one is replaced. With --keep, the folder of archives',
+    )
+    .option('--keep <count>', 'write a new archive into that folder, and keep the newest <count>', integer(1, 9999))
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
@@ -49,9 +52,9 @@ Examples:
 
 export function restoreCommand({ config, print, catchSignals }: Invocation): Command {
   return new Command('restore')
-    .description('Put a backup in place; berth serve has to be stopped')
-    .argument('<file>', 'what berth backup wrote')
-    .option('--force', 'although there is data, which is kept beside; or PostgreSQL is as it was before the backup')
+    .description('Restore a backup; berth serve has to be stopped')
+    .argument('<file>', 'an archive of berth backup')
+    .option('--force', 'even if there is data, which is kept beside, or if PostgreSQL is as it was before the backup')
     .option('--settings <file>', "the service's configuration", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(

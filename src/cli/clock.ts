@@ -1,17 +1,17 @@
 /** `berth clock …` */
 import { Command } from 'commander';
-import { DAY, formatMicros } from '../clock.ts';
-import { confirmClock } from '../clock-lead.ts';
+import { DAY, formatMicros } from '../base/clock.ts';
+import { confirmClock } from '../db/clock-lead.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 
 export function clockCommand({ config, clock, print }: Invocation): Command {
   const command = new Command('clock')
-    .description('The clock, by which files and history become old')
+    .description('The clock that decides how old files and history are')
     .addHelpText('after', '\nExample:\n  date && berth clock confirm');
   command
     .command('confirm')
-    .description('Say that the clock is right, after the machine was off for more than a day, for example')
+    .description('Confirm that the clock is right, for example after the machine was off for more than a day')
     .addHelpText(
       'after',
       `

@@ -1,12 +1,12 @@
 /** The database for one command, beside a running service. */
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import { refuseMissing } from '../db/damage.ts';
 import { type Database, openDatabase } from '../db/open.ts';
-import { isMissing } from '../db/place.ts';
+import { isMissing } from '../base/database-place.ts';
 import { refuseUnfinished } from '../db/unfinished-restore.ts';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 
 /**
  * Opens it for as long as `use` takes.

@@ -1,8 +1,8 @@
 /** `berth deliveries`: webhooks, and sending one again. */
 import { Command } from 'commander';
 import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
-import { OperatorError } from '../errors.ts';
-import { shortTime } from '../terminal.ts';
+import { OperatorError } from '../base/errors.ts';
+import { shortTime } from '../base/terminal.ts';
 import { replay } from '../webhooks/replay.ts';
 import { withDatabase } from './database.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
@@ -12,8 +12,8 @@ import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 States: queued (due), running, waiting (for a retry), delivered, failed (given up after four attempts).
---replay sends a finished one again as a new delivery: the same bytes, to the directory's URL of today and signed with its
-secret of today. A running berth does so within ten seconds.
+--replay sends a finished one again as a new delivery: the same bytes, to the directory's present URL and signed with its
+present secret. A running berth does so within ten seconds.
 
 Examples:
   berth deliveries --failed --since 1d
@@ -55,10 +55,7 @@ interface Options extends FilterOptions {
 
 export function deliveriesCommand(invocation: Invocation): Command {
   const { print } = invocation;
-  return withFilters(
-    new Command('deliveries').description('List webhooks: to be sent, sent or failed'),
-    invocation.clock,
-  )
+  return withFilters(new Command('deliveries').description('List webhooks: pending, sent or failed'), invocation.clock)
     .option('--failed', 'only those that were given up')
     .option('--replay <id>', 'send this one again')
     .addHelpText('after', HELP)

@@ -2,19 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { eraseHistory } from '../history/erase.ts';
-import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
 import { directoryKnown } from '../reports/explain.ts';
-import { escaped } from '../terminal.ts';
+import { escaped } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
 
 const HELP = `
-File names, addresses and usernames go from transfers, logins, webhooks that were sent, the feed of events and the audit; of an account
-also the networks of its users. Files that are there, and webhooks that are still to be sent, stay: delete the directory first to erase
-all of it. The audit gets a row that says who erased the history. docs/personal-data.md lists what else there is.
+Removes file names, addresses and usernames from transfers, logins, sent webhooks, the feed of events and the audit; for an account
+also the networks of its users. Present files and unsent webhooks stay: delete the directory first to erase everything.
+The audit gets a row that says who erased the history. docs/personal-data.md lists other places with personal data.
 
 Examples:
   berth directory delete acme-corp && berth erase acme-corp-x7k2m9qa
@@ -29,7 +29,7 @@ interface Options {
 export function eraseCommand(invocation: Invocation): Command {
   const { config, clock, environment, print, catchSignals } = invocation;
   return irrevocable(new Command('erase').description('Remove file names, addresses and usernames from the history'))
-    .argument('[directory]', 'its id or SFTP username, also of one that was deleted')
+    .argument('[directory]', 'its id or SFTP username, also of a deleted one')
     .option('--account <account>', 'all directories that this account has or had, by its id or name')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
@@ -39,8 +39,8 @@ export function eraseCommand(invocation: Invocation): Command {
         const { what, accountId, shown } = await named(database, directory, options.account);
         await confirm(invocation, options, `Erase the history of ${shown}?`);
         const keyId = operatorKeyId(operatorLogin(environment));
-        const asker = { accountId, keyId, requestId: randomUUID(), route: 'berth erase' };
-        const erased = await eraseHistory(database.db, { what, asker, at: clock.now() }, catchSignals());
+        const actor = { accountId, keyId, requestId: randomUUID(), route: 'berth erase' };
+        const erased = await eraseHistory(database.db, { what, actor, at: clock.now() }, catchSignals());
         await database.emptyLog();
         if (options.json) return print(JSON.stringify(erased));
         const { transfers, logins, deliveries, events, networks, audit } = erased;
@@ -54,7 +54,7 @@ export function eraseCommand(invocation: Invocation): Command {
     });
 }
 
-/** What no command of berth can take back. */
+/** Copies that no command of berth can erase. */
 const REMAINS = [
   'It is still in backups that were made before (berth-backup.timer keeps 14), and in berth.db.before-* beside the database.',
   "sshd's lines are in the journal for as long as that keeps them: journalctl --vacuum-time=30d removes older ones. In a container they are in sshd-log/ of BERTH_STATE_DIR.",
@@ -65,15 +65,14 @@ type Databases = Parameters<typeof directoryKnown>[0];
 
 async function named(database: Databases, directory: string | undefined, account: string | undefined) {
   if ((directory === undefined) === (account === undefined)) {
-    throw new OperatorError('name a directory or give --account, one of the two');
+    throw new OperatorError('name either a directory or --account');
   }
   if (account !== undefined) {
     const id = await accountNamed(database.reads, account);
     return { what: { account: id }, accountId: id, shown: `account ${id}` };
   }
   const found = await directoryKnown(database, directory ?? '');
-  if (!found)
-    throw new OperatorError(`nothing is known of a directory ${JSON.stringify(directory)}: see berth directories`);
+  if (!found) throw new OperatorError(`berth knows no directory ${JSON.stringify(directory)}: see berth directories`);
   const shown = found.sftp_username === '' ? found.id : `${found.sftp_username} (${found.id})`;
   return { what: { directory: found.id }, accountId: found.account_id, shown };
 }

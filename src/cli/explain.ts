@@ -1,20 +1,20 @@
 /** `berth explain`: the one command of a support engineer. */
 import { isIP } from 'node:net';
 import { Command, InvalidArgumentError } from 'commander';
-import { DAY, type Micros } from '../clock.ts';
-import { OperatorError } from '../errors.ts';
+import { DAY, type Micros } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
 import { explain, explainAddress, type Known } from '../reports/explain.ts';
-import { sshdLogOf } from '../reports/sshd-log-source.ts';
+import { sshdLogOf } from '../reports/sshd-log-file.ts';
 import type { Happening } from '../reports/timeline.ts';
-import { escaped, shortTime } from '../terminal.ts';
+import { escaped, shortTime } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { integer, since } from './options.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-Logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with who made
-them, in order of time. Of a deleted directory the history is there for BERTH_HISTORY_DAYS: name it by its id or username.
+Shows logins and refusals with their reasons, uploads and other transfers, webhooks with each attempt, and changes with their
+authors, in order of time. A deleted directory's history stays for BERTH_HISTORY_DAYS: name it by its id or username.
 Refused logins come from sshd's log: the journal, or in a container and a trial the folder sshd-log in BERTH_STATE_DIR.
 
 Examples:
@@ -52,29 +52,25 @@ function headOf(directory: Known | null, asked: string): string {
 
 export function explainCommand({ config, clock, print }: Invocation): Command {
   return new Command('explain')
-    .description('Tell what happened to a customer')
+    .description("Explain a customer's logins, transfers and webhooks")
     .argument(
       '[directory]',
       'its SFTP username, id, external id, slug or name; or a name by which somebody tried to log in',
     )
-    .option(
-      '--address <ip>',
-      'in place of a directory: who tried to log in from there, and what became of it',
-      ipAddress,
-    )
+    .option('--address <ip>', 'in place of a directory: login attempts from there, and their results', ipAddress)
     .option(
       '--since <time>',
       'from then on: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z; a day if left out',
       (text) => since(text, clock.now()),
     )
-    .option('--limit <count>', 'at most so many, the newest', integer(1, 999_999), 1000)
+    .option('--limit <count>', 'how many to list, newest first', integer(1, 999_999), 1000)
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async (name: string | undefined, options: Options) => {
       const { since: from = clock.now() - DAY, limit, address, json } = options;
       const span = { since: from, limit };
       if ((name === undefined) === (address === undefined)) {
-        throw new OperatorError('name a directory or give --address IP, one of the two');
+        throw new OperatorError('name either a directory or --address IP');
       }
       const settings = config();
       const log = sshdLogOf(settings);

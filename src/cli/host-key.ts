@@ -1,10 +1,10 @@
 /** `berth host-key …`: by what customers recognize this server, and how that is replaced without frightening them. */
 import { Command, Option } from 'commander';
-import type { Micros } from '../clock.ts';
-import type { Config } from '../config.ts';
+import type { Micros } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
 import { some } from '../doctor/finding.ts';
-import { OperatorError } from '../errors.ts';
-import { createLog } from '../log.ts';
+import { OperatorError } from '../base/errors.ts';
+import { createLog } from '../base/log.ts';
 import { unusedSince } from '../reports/queries.ts';
 import {
   beginRotation,
@@ -18,17 +18,17 @@ import {
 import { KEY_TYPES, type KeyType } from '../sftp/host-keys.ts';
 import { type Paths, pathsOf } from '../sftp/paths.ts';
 import { type PublicHostKey, publicHostKeys } from '../sftp/public-host-keys.ts';
-import { reloadSshd } from '../sftp/reload-sshd.ts';
+import { reloadSshd } from '../sftp/sshd-listener.ts';
 import { prepareSshd } from '../sftp/sshd.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
 A rotation has two steps. The first makes new keys, which sshd offers beside the old ones from then on: OpenSSH clients add
-them to their known_hosts by themselves at their next login (UpdateHostKeys). The second, a month later, takes the old keys
-away. Other clients ask their users once: tell them the new fingerprints before. Sessions go on all the while.
+them to their known_hosts automatically at their next login (UpdateHostKeys). The second, a month later, removes the old
+keys. Other clients ask their users once: announce the new fingerprints before. Sessions are not interrupted.
 
 Examples:
   berth host-key list                      fingerprints, and lines for known_hosts with --json
@@ -62,7 +62,7 @@ interface RotateOptions {
 export function hostKeyCommand(invocation: Invocation): Command {
   const { config, print } = invocation;
   const command = new Command('host-key')
-    .description("sshd's host keys, and new ones that clients learn by themselves")
+    .description("sshd's host keys, and new ones that clients learn automatically")
     .addHelpText('after', HELP);
 
   command
@@ -74,13 +74,13 @@ export function hostKeyCommand(invocation: Invocation): Command {
 
   command
     .command('rotate')
-    .description('Offer new keys beside the old ones, or with --finish take the old ones away')
+    .description('Offer new keys beside the old ones, or with --finish remove the old ones')
     .addOption(
       new Option('--type <type>', 'only a key of this type').choices(KEY_TYPES).conflicts(['finish', 'cancel']),
     )
-    .option('--finish', 'the new keys take the place of the old ones')
+    .option('--finish', 'replace the old keys by the new ones')
     .addOption(new Option('--cancel', 'take the new keys away again').conflicts('finish'))
-    .option('--yes', 'finish although the new keys have been offered for less than 30 days')
+    .option('--yes', 'finish even if the new keys have been offered for less than 30 days')
     .option('--json', 'print JSON: the keys that sshd presents then')
     .addHelpText('after', HELP)
     .action((options: RotateOptions) => rotate(invocation, options));
@@ -98,13 +98,13 @@ async function rotate(invocation: Invocation, options: RotateOptions): Promise<v
   const before = nextKeys(paths.hostKeys);
   const done = await takeStep(invocation, config, options, before);
   await prepareSshd(config, log);
-  const told = tell(paths);
+  const reloaded = reload(paths);
   if (options.json) return printRows(await rowsOf(config), STYLE, { print, json: true });
-  print(`${done}. ${told}.`);
+  print(`${done}. ${reloaded}.`);
   printRows(await rowsOf(config), STYLE, { print, json: false });
 }
 
-/** @returns what has been done, in words. */
+/** @returns what has been done, as a sentence without its full stop. */
 async function takeStep(
   invocation: Invocation,
   config: Config,
@@ -121,7 +121,7 @@ async function takeStep(
     const until = shortTime(latest(nextKeys(folder)) + OFFERED_FOR);
     return `New keys are offered beside the old ones: OpenSSH clients learn them at their next login. End this with berth host-key rotate --finish from ${until} on`;
   }
-  // After a --finish that was interrupted sshd may still have to be told.
+  // After an interrupted --finish sshd may still have to reload.
   if (before.length === 0) return 'No rotation is under way';
   if (!yes) await refuseEarly(invocation, config, latest(before));
   await finishRotation(folder);
@@ -143,11 +143,11 @@ function latest(keys: readonly NextKey[]): Micros {
   return Math.max(...keys.map(({ since }) => since));
 }
 
-function tell(paths: Paths): string {
+function reload(paths: Paths): string {
   const pid = reloadSshd(paths);
   return pid === undefined
     ? 'No sshd of berth runs here: it reads its keys at its next start'
-    : `sshd (process ${pid}) reads its keys anew; sessions go on`;
+    : `sshd (process ${pid}) reads its keys again; sessions go on`;
 }
 
 async function rowsOf(config: Config): Promise<Row[]> {

@@ -2,9 +2,9 @@
  * One run of `berth`: what a command takes from the process around it. When nobody reads its output any more
  * (`berth … | head`) it writes nothing further, and says nothing of it.
  */
-import type { Clock } from '../clock.ts';
-import { type Config, readConfig } from '../config.ts';
-import { errorCode } from '../errors.ts';
+import type { Clock } from '../base/clock.ts';
+import { type Config, readConfig } from '../base/config.ts';
+import { errorCode } from '../base/errors.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,12 +1,12 @@
 /** `berth key …` */
 import { Command, Option } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
-import { type ApiKey, createKey, type KeyAsker, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
+import { type ApiKey, createKey, type KeyActor, listKeys, revokeKey, ROLES } from '../accounts/api-keys.ts';
 import { type Scope, scopeOf } from '../accounts/scope.ts';
-import { formatMicros, type Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
 import type { Role } from '../db/schema.ts';
-import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
-import { shortTime } from '../terminal.ts';
+import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
+import { shortTime } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { collected, moment } from './options.ts';
@@ -51,7 +51,7 @@ interface Limits {
   readonly expires?: Micros;
 }
 
-/** As the rules take them. */
+/** The scope in the form that the rules take. */
 function limitFields({ readOnly, directory, expires }: Limits): object {
   return {
     ...(readOnly && { read_only: true }),
@@ -61,7 +61,7 @@ function limitFields({ readOnly, directory, expires }: Limits): object {
 }
 
 export function keyCommand({ config, clock, environment, print }: Invocation): Command {
-  const by = (step: string): KeyAsker => ({
+  const by = (step: string): KeyActor => ({
     keyId: operatorKeyId(operatorLogin(environment)),
     requestId: '',
     route: `berth key ${step}`,
@@ -75,15 +75,15 @@ export function keyCommand({ config, clock, environment, print }: Invocation): C
 
   command
     .command('create')
-    .description('Create an API key and show it, this once')
+    .description('Create an API key, which is shown only now')
     .argument('<account>', 'its id or name')
     .addOption(
       new Option('--role <role>', 'what it may do: only admin changes auth settings').choices(ROLES).default('admin'),
     )
-    .option('--name <name>', 'what it is for', 'default')
-    .option('--read-only', 'it changes nothing')
-    .option('--directory <directory>', 'only this one exists for it, by id or SFTP username; repeatable', collected)
-    .option('--expires <time>', 'from then on it is refused, such as 2027-01-01 or 2027-01-01T08:00Z', (text) =>
+    .option('--name <name>', 'its purpose, for people', 'default')
+    .option('--read-only', 'it may not change anything')
+    .option('--directory <directory>', 'limit it to this directory, by id or SFTP username; repeatable', collected)
+    .option('--expires <time>', 'when it expires, such as 2027-01-01 or 2027-01-01T08:00Z', (text) =>
       moment(text, 'a time such as 2027-01-01'),
     )
     .option('--json', 'print JSON')

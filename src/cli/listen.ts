@@ -20,7 +20,7 @@ export function listenCommand(invocation: Invocation): Command {
     .description('Receive webhooks on this machine and show them')
     .option('--port <port>', 'port on 127.0.0.1', integer(0, 65_535), 9000)
     .option('--fail <status>', 'answer with this status instead of 200', integer(200, 599), 200)
-    .option('--delay <seconds>', 'wait before the answer', seconds, 0)
+    .option('--delay <seconds>', 'wait before answering', seconds, 0)
     .option('--secret <secret>', "the directory's webhook_secret")
     .addHelpText('after', HELP)
     .action(async (options: ListenArguments) => {

@@ -17,7 +17,7 @@ Examples:
     )
     .action(async () => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
-      const { serve } = await import('../serve.ts');
+      const { serve } = await import('../service/serve.ts');
       await serve(finishRestore(config()), environment);
     });
 }
@@ -25,9 +25,9 @@ Examples:
 export function prepareCommand({ config, environment }: Invocation): Command {
   return new Command('prepare')
     .description(
-      'Check this machine, write what sshd reads and mend credentials after a power cut; repeatable, a running sshd goes on',
+      'Check this machine, write what sshd reads and repair credentials after a power cut; repeatable, a running sshd goes on',
     )
-    .option('--accept-empty-disk', "take BERTH_JAIL_DIR as it is, although the directories' files are not there")
+    .option('--accept-empty-disk', "accept BERTH_JAIL_DIR as it is, even without the directories' files")
     .addHelpText(
       'after',
       `
@@ -40,9 +40,9 @@ Examples:
     )
     .action(async ({ acceptEmptyDisk: acceptEmpty = false }: { readonly acceptEmptyDisk?: boolean }) => {
       const { finishRestore } = await import('../backup/pending-restore.ts');
-      const { createLog } = await import('../log.ts');
-      const { prepare } = await import('../prepare.ts');
-      const { warnOfUnknown } = await import('../serve.ts');
+      const { createLog } = await import('../base/log.ts');
+      const { prepare } = await import('../service/prepare.ts');
+      const { warnOfUnknown } = await import('../service/serve.ts');
       const settings = finishRestore(config());
       const log = createLog(settings.logLevel);
       warnOfUnknown(environment, log);
@@ -61,7 +61,7 @@ Examples:
 /** @param conclude takes the exit status. */
 export function doctorCommand(invocation: Invocation, conclude: (status: number) => void): Command {
   return new Command('doctor')
-    .description('Check what can be wrong on this machine, and say how to mend it')
+    .description('Check this machine for problems, and say how to repair them')
     .option('--login', 'log in to a throw-away directory, too')
     .option('--json', 'print JSON')
     .addHelpText('after', DOCTOR_HELP)

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type { MovedDatabase } from '../backup/migrate-to.ts';
-import { escaped } from '../terminal.ts';
+import { escaped } from '../base/terminal.ts';
 import { SETTINGS } from './backup.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -11,14 +11,14 @@ interface Options {
   readonly json?: true;
 }
 
-/** Between two lines about the same table, in ms. */
-const PAUSE = 1000;
+/** Between two lines about the same table. */
+const PAUSE_MS = 1000;
 
 export function migrateToCommand({ config, environment, print, stderr, catchSignals }: Invocation): Command {
   return new Command('migrate-to')
     .description('Copy the SQLite database into an empty PostgreSQL one and use that; berth serve has to be stopped')
     .argument('<url>', 'postgres://user:password@host/name?sslmode=verify-full; - reads it from standard input')
-    .option('--settings <file>', "the service's configuration, which names the new database then", SETTINGS)
+    .option('--settings <file>', "the service's configuration, which gets the new database's URL", SETTINGS)
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -43,14 +43,14 @@ Examples:
     });
 }
 
-/** What is counted is told now and then. */
+/** Prints counts from time to time only. */
 function progressTo(write: (line: string) => void): (line: string) => void {
   let shown = '';
   let since = 0;
   return (line) => {
     const step = line.split(':')[0] ?? '';
     const isDone = /: (\d+) of \1$/.test(line);
-    if (step === shown && !isDone && performance.now() - since < PAUSE) return;
+    if (step === shown && !isDone && performance.now() - since < PAUSE_MS) return;
     shown = step;
     since = performance.now();
     write(line);

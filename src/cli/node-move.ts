@@ -1,14 +1,19 @@
 /** `berth node move`, and `berth node receive`, which it runs on the other node. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { receive } from '../nodes/move/receive.ts';
 import { type MoveOutcome, runMove } from '../nodes/move/run.ts';
-import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
+import { operatorKeyId, operatorLogin, OPERATOR, operatorSocket } from '../base/operator-socket.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { named } from './directory/which.ts';
 import type { Invocation } from './invocation.ts';
-import { leaving } from './leaving.ts';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { text as textOf } from 'node:stream/consumers';
+import type { Departure } from '../nodes/move/departure.ts';
+import type { Move, Moved } from '../nodes/move/rehome.ts';
+import { answered } from './directory/service.ts';
 
 type WithNodes = <T>(use: (database: Database) => Promise<T>) => Promise<T>;
 
@@ -22,9 +27,9 @@ interface MoveChoice {
 
 const HELP = `
 Run it as root on the node where the directory is. Files are copied by rsync over ssh, with your key, while the directory is
-in use; then nobody can log in until what has changed since is there, too: some seconds. Ids, credentials and what is recorded stay;
-the customer's address becomes that of the new node. Both nodes need rsync. Interrupt it when you like, and repeat it to go on:
-the directory is on one of the two nodes at any time.
+in use; then nobody can log in until the latest changes are copied, too: some seconds. Ids, credentials and the history stay;
+the customer's address becomes that of the new node. Both nodes need rsync. You can interrupt it, and repeat it to go on:
+at any time the directory is on exactly one of the two nodes.
 
 --shared copies nothing: the jails of both nodes are on one storage, which both have at the same path.
 --it-is-off is for a node that is off for good, and runs anywhere. Copy its files from a backup before, to the folder that
@@ -41,9 +46,9 @@ export function moveCommand(invocation: Invocation, withNodes: WithNodes): Comma
     .description('Move a directory to another node')
     .argument('<directory>', 'its id, SFTP username, external id, slug or name')
     .requiredOption('--to <node>', 'where it goes')
-    .option('--ssh <command>', 'runs a command as root on that node (default: ssh root@ and its address)')
+    .option('--ssh <command>', 'how to run a command as root on that node (default: ssh root@ and its address)')
     .option('--shared', 'the jails of both nodes are on the same storage: copy nothing')
-    .option('--it-is-off', 'the node that it is on is off for good')
+    .option('--it-is-off', "the directory's present node is off for good")
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async (text: string, { to, ssh, shared = false, itIsOff = false, json }: MoveChoice) => {
@@ -83,9 +88,9 @@ Example:
 
 export function receiveCommand({ config, print }: Invocation, withNodes: WithNodes): Command {
   return new Command('receive')
-    .description('Make a folder on this node for the files of a directory that is to come here')
+    .description('Make a folder on this node for the files of a directory that will move here')
     .argument('<id>', "the directory's id")
-    .option('--as <node>', 'only when this node is called that')
+    .option('--as <node>', 'only if this is the name of this node')
     .addHelpText('after', RECEIVE_HELP)
     .action(async (id: string, { as }: { readonly as?: string }) => {
       const settings = config();
@@ -93,4 +98,30 @@ export function receiveCommand({ config, print }: Invocation, withNodes: WithNod
       if (as !== undefined && as !== here) throw new OperatorError(`this node is called ${here}, not ${as}`);
       print(await withNodes(({ db }) => receive({ db, paths: pathsOf(settings), here }, id)));
     });
+}
+
+/**
+ * Has the local service prepare a directory's departure (`http/moves.ts`), for as long as the connection is open.
+ * @throws {OperatorError} with the service's text, or when it does not run; so do its functions.
+ */
+async function leaving(
+  { config, environment }: Pick<Invocation, 'config' | 'environment'>,
+  { id, to }: Pick<Move, 'id' | 'to'>,
+): Promise<Departure> {
+  const socketPath = operatorSocket(config());
+  const headers = { [OPERATOR]: operatorLogin(environment), 'content-type': 'application/json' };
+
+  const post = <T>(path: string, body: object | undefined, read: (incoming: IncomingMessage) => T | Promise<T>) =>
+    answered({ socketPath, method: 'POST', path, headers, body }, read);
+
+  const open = await post(`/moves/${id}`, { to }, (incoming) => incoming);
+  open.on('error', () => undefined); // the commit tells
+  const [name] = (await once(open, 'data')) as [Buffer];
+  return {
+    async commit() {
+      const answer = await post(`/moves/${name.toString().trim()}/commit`, undefined, textOf);
+      return (JSON.parse(answer) as { data: Moved & { isApplied: boolean } }).data;
+    },
+    end: async () => void open.destroy(),
+  };
 }

@@ -1,11 +1,11 @@
 /** `berth node …`: the machines that share a PostgreSQL. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
-import { isPostgresUrl } from '../db/place.ts';
-import { OperatorError } from '../errors.ts';
+import { isPostgresUrl } from '../base/database-place.ts';
+import { OperatorError } from '../base/errors.ts';
 import { drainNode, removeNode } from '../nodes/leave.ts';
 import { type ListedNode, listNodes } from '../nodes/list.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { moveCommand, receiveCommand } from './node-move.ts';
@@ -40,8 +40,8 @@ const STYLE: RowStyle<ListedNode> = {
 };
 
 const HELP = `
-A node is one of the machines that share a PostgreSQL (BERTH_DATABASE_URL), by its BERTH_NODE. Each keeps the files of its
-own directories. It is live while its berth serve runs and reaches the database, else away; drained, it is live, but gets
+A node is one of the machines that share a PostgreSQL (BERTH_DATABASE_URL), named by BERTH_NODE. Each keeps the files of its
+own directories. It is live while its berth serve runs and reaches the database, else away. A drained node is live, but gets
 no new directories.
 
 Examples:

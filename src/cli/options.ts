@@ -1,7 +1,7 @@
 /** Options that several commands have, above all those that narrow a list. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
-import { type Clock, type Micros, parseMs, SECOND } from '../clock.ts';
+import { type Clock, type Micros, parseMs, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { directoryNamed, type Filter } from '../reports/filter.ts';
 import { withDatabase } from './database.ts';
@@ -22,10 +22,10 @@ export function withFilters(command: Command, clock: Clock): Command {
   return command
     .option('--directory <directory>', 'only this one, by its id or SFTP username')
     .option('--account <account>', 'only those of this account, by its id or name')
-    .option('--since <time>', 'only what is newer: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
+    .option('--since <time>', 'only entries since then: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
       since(text, clock.now()),
     )
-    .option('--limit <count>', 'at most so many, the newest', integer(1, 999_999), 50)
+    .option('--limit <count>', 'how many to list, newest first', integer(1, 999_999), 50)
     .option('--json', 'print JSON');
 }
 
@@ -50,14 +50,14 @@ export function since(text: string, now: Micros): Micros {
   return moment(text, 'an age such as 12h, or a time such as 2026-11-20');
 }
 
-/** The moment of a time with or without hours. @param what it has to be, in words. */
+/** The moment of a time with or without hours. @param what a description of the valid values, for the message. */
 export function moment(text: string, what: string): Micros {
   const at = parseMs(text);
   if (Number.isNaN(at)) throw new InvalidArgumentError(`It must be ${what}.`);
   return at * 1000;
 }
 
-/** Of an option that may be given several times, all values. */
+/** Collects all values of an option that may be given several times. */
 export function collected(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }

@@ -1,9 +1,9 @@
 /** The command line as a whole: its commands, and how it ends. */
 import { Command, CommanderError } from 'commander';
-import { errorCode, OperatorError } from '../errors.ts';
-import { isJournal, PRIORITY } from '../journal.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
+import { isJournal, PRIORITY } from '../base/journal.ts';
 import { readOnlyPlace } from '../sftp/files.ts';
-import { version } from '../version.ts';
+import { version } from '../base/version.ts';
 import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
@@ -29,11 +29,11 @@ import { userCommand } from './user.ts';
 const HELP = `
 Each command has --help with examples. Settings are environment variables: see /etc/berth/berth.env.
 
-Exit status: 0 done; 1 an error, in one line on standard error; 2 wrong use; 130 or 143 ended by Ctrl-C or SIGTERM before
+Exit status: 0 done; 1 an error, in one line on standard error; 2 wrong usage; 130 or 143 ended by Ctrl-C or SIGTERM before
 it was done. berth doctor has its own: 0 all is well, 1 warnings, 2 failures.`;
 
 /**
- * Runs one command line, without the words `node` and the script's name.
+ * Runs one command line, without `node` and the script's name.
  * @returns the exit status. An error is one line, unless it is a bug of berth's.
  */
 export async function runProgram(argv: readonly string[], invocation: Invocation): Promise<number> {

@@ -1,7 +1,7 @@
-/** What a rule refuses, as a command says it: one line, no stack. */
-import { BerthError, OperatorError, ValidationError } from '../errors.ts';
+/** Turns a rule's refusal into a command's error: one line, no stack. */
+import { BerthError, OperatorError, ValidationError } from '../base/errors.ts';
 
-/** What `work` returns. @throws {OperatorError} in the words of the rule that refused. */
+/** @returns the result of `work`. @throws {OperatorError} with the text of the rule that refused. */
 export async function sayingRefusals<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

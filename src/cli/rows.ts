@@ -1,10 +1,10 @@
 /** Prints rows: a table for people, JSON for scripts; all at once, or as they come. */
 import { setTimeout } from 'node:timers/promises';
-import { formatMicros, type Micros } from '../clock.ts';
-import { type Cell, columns } from '../terminal.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
+import { type Cell, columns } from '../base/terminal.ts';
 
-/** How often `--follow` looks for new rows, in ms. */
-const PAUSE = 500;
+/** How often `--follow` looks for new rows. */
+const POLL_MS = 500;
 
 export interface RowStyle<Row> {
   /** The cell of each column, by its heading. */
@@ -36,7 +36,7 @@ export async function followRows<Row>(
   for (let rows = first; ; rows = await next()) {
     show(rows);
     if (stop.aborted) return;
-    await setTimeout(PAUSE, undefined, { signal: stop }).catch(() => undefined);
+    await setTimeout(POLL_MS, undefined, { signal: stop }).catch(() => undefined);
   }
 }
 

@@ -1,10 +1,10 @@
-/** `berth sessions`: who is connected now, by what the logins registered; berth need not run. */
+/** `berth sessions`: the live sessions, from the files that logins leave; berth need not run. */
 import { Command } from 'commander';
 import type { Database } from '../db/open.ts';
 import { directoryOf } from '../reports/queries.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { allSessions, type Session } from '../sftp/sessions.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { accountNamed } from '../accounts/accounts.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
@@ -56,7 +56,7 @@ export function sessionsCommand({ config, print, catchSignals }: Invocation): Co
     .description('List live SFTP sessions')
     .option('--directory <directory>', 'only of this one, by its id or SFTP username')
     .option('--account <account>', 'only those of this account, by its id or name')
-    .option('--follow', 'go on with those that begin and end, until Ctrl-C')
+    .option('--follow', 'keep printing sessions as they begin and end, until Ctrl-C')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
     .action(async ({ account: name, ...given }: Options) => {

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { TRANSFER_EVENTS, type TransferEvent } from '../db/schema.ts';
 import { lastTransfer, listTransfers, type TransferRow } from '../reports/queries.ts';
-import { shortTime } from '../terminal.ts';
+import { shortTime } from '../base/terminal.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
@@ -11,7 +11,7 @@ import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 const BATCH = 1000;
 
 const HELP = `
-Who did what, from which address. There is one "uploaded" for each webhook event; what was found on the disk has no
+Shows each event with its user and address. There is one "uploaded" for each webhook event; files found on the disk have no
 address. Rows are kept for BERTH_HISTORY_DAYS.
 
 Examples:
@@ -48,7 +48,7 @@ export function transfersCommand(invocation: Invocation): Command {
     invocation.clock,
   )
     .addOption(new Option('--event <event>', 'only these').choices(TRANSFER_EVENTS))
-    .option('--follow', 'go on with what happens from now on, until Ctrl-C')
+    .option('--follow', 'keep printing new entries, until Ctrl-C')
     .addHelpText('after', HELP)
     .action(async ({ event, follow, ...options }: Options) => {
       const { json } = options;

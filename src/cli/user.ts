@@ -2,12 +2,12 @@
 import { Argument, Command, Option } from 'commander';
 import { accountNamed, requireAccount } from '../accounts/accounts.ts';
 import { ROLES } from '../accounts/api-keys.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import type { Role } from '../db/schema.ts';
-import { OperatorError } from '../errors.ts';
-import { operatorKeyId, operatorLogin } from '../operator-socket.ts';
-import { shortTime } from '../terminal.ts';
+import { OperatorError } from '../base/errors.ts';
+import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
+import { shortTime } from '../base/terminal.ts';
 import { dashboardUrl, linkPath } from '../users/links.ts';
 import { resetSecondFactor } from '../users/second-factor.ts';
 import {
@@ -26,8 +26,8 @@ import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `
-A link sets the password of its user: it works once, for 24 hours, and until there is a newer one. What is changed counts
-at the user's next request. Only an admin changes keys, users and how directories are logged in to.
+A link sets the password of its user: it works once, for 24 hours, and until there is a newer one. Changes take effect at
+the user's next request. Only an admin may change keys, users and how people log in to directories.
 
 Examples:
   berth user create ann@example.com --account ACCOUNT_ID --role admin
@@ -86,7 +86,7 @@ function createCommand(invocation: Invocation): Command {
   const { config, clock } = invocation;
   return new Command('create')
     .description('Create a user, and print the link that sets the password')
-    .argument('<email>', 'what the user signs in with')
+    .argument('<email>', 'the email to sign in with')
     .requiredOption('--account <account>', 'the account that the user belongs to, by its id or name')
     .addOption(new Option('--role <role>', 'what the user may do').choices(ROLES).makeOptionMandatory())
     .option('--json', 'print JSON')
@@ -97,8 +97,8 @@ function createCommand(invocation: Invocation): Command {
     .action(async (email: string, { account, role, json }: { account: string; role: Role } & Json) => {
       const settings = config();
       const created = await withDatabase(settings, async (database) => {
-        const asker = askerOf(invocation, await accountNamed(database.reads, account), 'create');
-        return sayingRefusals(() => createUser({ database, clock }, { email, role }, asker));
+        const actor = actorOf(invocation, await accountNamed(database.reads, account), 'create');
+        return sayingRefusals(() => createUser({ database, clock }, { email, role }, actor));
       });
       printLink(invocation, settings, created, json);
     });
@@ -146,7 +146,7 @@ function stateCommand(invocation: Invocation, name: 'disable' | 'enable', isDisa
 function resetCommand(invocation: Invocation): Command {
   const { config, clock } = invocation;
   return changeCommand('reset', "End a user's password and sessions, and print a link for a new password")
-    .option('--second-factor', 'take the second factor away, too: for somebody who has lost it')
+    .option('--second-factor', 'remove the second factor, too, for a user who has lost it')
     .addHelpText(
       'after',
       '\nExamples:\n  berth user reset ann@example.com\n  berth user reset ann@example.com --second-factor',
@@ -156,7 +156,7 @@ function resetCommand(invocation: Invocation): Command {
       const reset = await withDatabase(settings, async (database) => {
         const user = await namedUser(database, { email, account });
         const by = changeOf(invocation, user, 'reset');
-        // In this order: what is left of an interrupted command is not the password alone.
+        // In this order, an interrupted command never leaves the old password as the only factor.
         const token = await resetPassword({ database, clock }, user.id, by);
         if (secondFactor) await resetSecondFactor({ database, clock }, user.id, by);
         return { ...user, token };
@@ -171,7 +171,7 @@ function changeCommand(name: string, description: string): Command {
   return new Command(name)
     .description(description)
     .argument('<email>')
-    .option('--account <id>', 'the account of the user, where the email is one of several')
+    .option('--account <id>', 'the account of the user, if several have this email')
     .option('--json', 'print JSON');
 }
 
@@ -206,13 +206,13 @@ async function namedUser(
   throw new OperatorError(`several accounts have a user ${JSON.stringify(email)}: add --account, one of ${accounts}`);
 }
 
-function askerOf({ environment }: Invocation, accountId: string, step: string): UserChange['asker'] {
+function actorOf({ environment }: Invocation, accountId: string, step: string): UserChange['actor'] {
   const keyId = operatorKeyId(operatorLogin(environment));
   return { accountId, keyId, requestId: '', route: `berth user ${step}` };
 }
 
 function changeOf(invocation: Invocation, { account_id }: User, step: string): UserChange {
-  return { asker: askerOf(invocation, account_id, step), mayLeaveNoAdmin: true };
+  return { actor: actorOf(invocation, account_id, step), mayLeaveNoAdmin: true };
 }
 
 function printLink(

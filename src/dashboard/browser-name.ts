@@ -1,4 +1,4 @@
-/** A browser in words, from its `User-Agent`: the text itself where it says nothing known. */
+/** The name of a browser, from its `User-Agent`; the header itself when it is unknown. */
 
 /** The first that it names counts: each also names some of those after it. */
 const BROWSERS = ['Edg=Edge', 'OPR=Opera', 'Firefox', 'FxiOS=Firefox', 'Chrome', 'CriOS=Chrome', 'Safari'];

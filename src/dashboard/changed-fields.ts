@@ -2,7 +2,7 @@
  * Which fields of a form were changed in it. Each form carries what its fields held when it was made (`was_…`), so that saving one
  * field reverts no other that somebody has changed meanwhile; and of one that both have changed, it asks first.
  */
-import { type FieldErrors, ValidationError } from '../errors.ts';
+import { type FieldErrors, ValidationError } from '../base/errors.ts';
 import type { FormFields } from './environment.ts';
 
 /** The prefix of the fields that say what was there. */

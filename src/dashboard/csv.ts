@@ -1,5 +1,5 @@
 /** Rows as a CSV file (RFC 4180) that is sent while they are read: nothing is held in memory, however many there are. */
-import { formatMicros, type Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
 
 export type Cell = string | number | null;
 

@@ -7,7 +7,7 @@ export const DIRECTORIES = '/dashboard/directories';
 /** More than any name and reference that could be found. */
 const LONGEST_SEARCH = 300;
 
-/** What the address asks for; what it does not say, and what nobody understands, is as at first. */
+/** Reads the view from the address. Missing and unknown values get their defaults. */
 export function listingIn({ q = '', sort = '', after, before }: Readonly<Record<string, string>>): Listing {
   const name = sort.replace(/^-/, '');
   const order = isOrder(name) ? name : 'created';

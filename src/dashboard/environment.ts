@@ -1,11 +1,11 @@
-/** What the pages of the dashboard find with a request, and what they are made of. */
+/** The variables that the dashboard's pages find with a request, and their dependencies. */
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { DirectoriesTable } from '../db/schema.ts';
 import type { Target } from '../directories/target.ts';
-import type { FieldErrors } from '../errors.ts';
-import type { Asker } from '../history/audit.ts';
-import type { ApiEnv } from '../http/observe.ts';
+import type { FieldErrors } from '../base/errors.ts';
+import type { Actor } from '../history/audit.ts';
+import type { ApiEnv } from '../web/observe.ts';
 import type { SignedIn, Visit } from '../users/sessions.ts';
 import type { UserChange } from '../users/users.ts';
 
@@ -14,7 +14,7 @@ export interface DashboardEnv {
   Variables: {
     /** Set for every page that needs a session. */
     user: SignedIn;
-    /** What each form of this session carries. */
+    /** The token that each form of this session carries. */
     csrf: string;
     visit: Visit;
     /** Set for the pages of a directory. */
@@ -28,23 +28,23 @@ export interface DashboardEnv {
 
 export type FormFields = Readonly<Record<string, string>>;
 
-/** What a form said, and what is wrong with it. */
+/** A refused form: its fields, and the errors. */
 export interface Refused {
   readonly given: FormFields;
   readonly errors?: FieldErrors;
-  /** What is no fault of one field. */
+  /** An error that belongs to no single field. */
   readonly problem?: string;
 }
 
 export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
 
-/** Who is signed in, on a page that needs nobody to be. */
+/** The signed-in user, on a page that works without one. */
 export function visitorOf(c: PageContext): SignedIn | undefined {
   return c.get('user') as SignedIn | undefined;
 }
 
-/** Who asks for a change, as the audit names it. */
-export function askerOf(c: PageContext): Asker {
+/** The actor of a change, for the audit. */
+export function actorOf(c: PageContext): Actor {
   const { accountId, keyId, credential } = c.get('user').principal;
   return { accountId, keyId, requestId: c.env.notes.id, route: `${c.req.method} ${routePath(c)}`, credential };
 }
@@ -60,10 +60,10 @@ export function pathOf(c: PageContext): string {
 
 /** This directory, or the one of that id if it is the account's: the rules refuse every other. */
 export function targetOf(c: PageContext, id = c.get('directory').id): Target {
-  return { accountId: c.get('user').principal.accountId, id, asker: askerOf(c) };
+  return { accountId: c.get('user').principal.accountId, id, actor: actorOf(c) };
 }
 
 /** A change of users that this session asks for: of a user's sessions, this one goes on. */
 export function changeOf(c: PageContext): UserChange {
-  return { asker: askerOf(c), goesOn: c.get('user').sessionId };
+  return { actor: actorOf(c), goesOn: c.get('user').sessionId };
 }

@@ -1,7 +1,7 @@
-/** What a form says, and where it leads. */
+/** Reads forms, and answers them with a redirect or with the page again. */
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { type Micros, parseMicros } from '../clock.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { type Micros, parseMicros } from '../base/clock.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
 import type { FormFields, PageContext, Refused } from './environment.ts';
 
 /** The text fields of the form that was posted; of several with one name the last, and no files. */
@@ -10,7 +10,7 @@ export async function formFields(c: PageContext): Promise<FormFields> {
   return Object.fromEntries(entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])));
 }
 
-/** Refusals that a page shows above its form: their status, and in what words if not their own. */
+/** Refusals that a page shows above its form: the status, and a text if not the refusal's own. */
 const PROBLEMS: Partial<Record<BerthError['code'], readonly [ContentfulStatusCode, string?]>> = {
   directory_limit: [422],
   quota_unavailable: [409],
@@ -50,6 +50,9 @@ function refusalOf(error: unknown): [ContentfulStatusCode, Omit<Refused, 'given'
 export function timeIn(text = ''): Micros | undefined {
   return text === '' ? undefined : parseMicros(`${text}${text.length === 16 ? ':00' : ''}Z`);
 }
+
+/** Such a time as the API takes it: with or without seconds, in UTC. */
+export const isoTime = (text: string): string => `${text}${/T\d\d:\d\d$/.test(text) ? ':00' : ''}Z`;
 
 /** An empty field stands for no text. */
 export function textOrNull(text = ''): string | null {

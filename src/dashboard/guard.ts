@@ -1,6 +1,6 @@
 /**
- * What stands before every page: headers, the size and the type of forms, where they come from, and the session. Pages
- * that need no session come first (`start.ts`).
+ * Runs before every page: sets headers, and checks the size, type and origin of forms, and the session. Pages that need no
+ * session come first (`start.ts`).
  */
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
@@ -8,17 +8,16 @@ import { csrf } from 'hono/csrf';
 import { routePath } from 'hono/route';
 import { secureHeaders } from 'hono/secure-headers';
 import type { Kysely } from 'kysely';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { liveDirectory } from '../directories/target.ts';
-import { BerthError } from '../errors.ts';
-import type { ClientAddress } from '../http/client-address.ts';
-import type { RateLimit } from '../http/rate-limits.ts';
+import { BerthError } from '../base/errors.ts';
+import type { ClientAddress } from '../web/client-address.ts';
+import type { RateLimit } from '../web/rate-limits.ts';
 import { sessionOf } from '../users/sessions.ts';
 import { type DashboardEnv, type PageContext, targetOf, visitorOf } from './environment.ts';
-import { isFormOf } from './form-token.ts';
-import { clearSession, csrfToken, sessionToken } from './session-cookie.ts';
+import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cookie.ts';
 
 type Handler = MiddlewareHandler<DashboardEnv>;
 
@@ -137,14 +136,14 @@ export const requireSession: Handler = async (c, next) => {
   return next();
 };
 
-/** What one may do before the code of the second factor was right. */
+/** The pages that are open before the code of the second factor was right. */
 const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];
-/** What one may do before there is the second factor that the account asks for. */
+/** The pages that are open while the user lacks a second factor that the account requires. */
 const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out'];
 
 function signInFor(c: PageContext): string {
   if (c.req.path === '/dashboard') return '/dashboard/sign-in';
-  // What was posted is nothing to come back to, but the page that has the form is.
+  // After signing in, return to the page with the form, not to the address that it posts to.
   const from = c.req.method === 'GET' ? c.req.url : c.req.header('referer');
   const { pathname, search, host } = URL.parse(from ?? '') ?? { pathname: '', search: '', host: '' };
   const isOurs = host === c.req.header('host') && pathname.startsWith('/dashboard/');

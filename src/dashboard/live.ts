@@ -7,22 +7,22 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { streamSSE } from 'hono/streaming';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { liveDirectory } from '../directories/target.ts';
-import { BerthError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { BerthError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import { sessionOf, type SignedIn } from '../users/sessions.ts';
 import { type PageContext, targetOf } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
 
-/** Streams at once of a user, who has some tabs, of an account, and in all. */
+/** How many streams at once a user, who has some tabs, an account, and all may have. */
 const [OF_USER, OF_ACCOUNT, IN_ALL] = [6, 30, 200];
 /** Between two looks at the session while nothing happens, and at least between two parts, in ms. */
-const [BEAT, PAUSE] = [10_000, 1000];
+const [BEAT_MS, PAUSE_MS] = [10_000, 1000];
 
-export interface LiveDependencies {
+export interface LiveOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly changes: FileChanges;
@@ -31,7 +31,7 @@ export interface LiveDependencies {
   readonly log: Log;
 }
 
-/** What a page follows. */
+/** The changes that a page follows. */
 export interface Followed {
   /** The directory whose files the page shows; undefined for a page of the whole account. */
   readonly directoryId?: string;
@@ -42,7 +42,7 @@ export interface Followed {
 /** Sends what `render` returns, and sends it again whenever it differs. */
 export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
-export function createLive({ database, clock, changes, closing, log }: LiveDependencies): Live {
+export function createLive({ database, clock, changes, closing, log }: LiveOptions): Live {
   /** The users of the open streams, one entry for each stream. */
   const open: SignedIn[] = [];
 
@@ -66,10 +66,10 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
     }
   }
 
-  return async (c, { directoryId, every = BEAT }, render) => {
+  return async (c, { directoryId, every = BEAT_MS }, render) => {
     const { outgoing } = c.env;
     const user = c.get('user');
-    // Before, its end would not be told.
+    // Without a socket, its end would not be announced.
     if (!outgoing.socket) await once(outgoing, 'socket');
     // Says to an EventSource that it need not try again (HTML, section 9.2.3).
     if (isOver(user) || outgoing.destroyed || closing.aborted) return c.body(null, 204);
@@ -103,13 +103,13 @@ export function createLive({ database, clock, changes, closing, log }: LiveDepen
           if (isDue) {
             isDue = false;
             const data = await render();
-            if (data === sent && every < BEAT) await stream.write(':\n\n');
+            if (data === sent && every < BEAT_MS) await stream.write(':\n\n');
             else await stream.writeSSE({ event: 'list', data });
             sent = data;
-            await wait(PAUSE, undefined, { signal: ended });
+            await wait(PAUSE_MS, undefined, { signal: ended });
           } else await stream.write(':\n\n');
           const { promise, resolve } = Promise.withResolvers<void>();
-          const timer = setTimeout(every < BEAT ? changed : resolve, every);
+          const timer = setTimeout(every < BEAT_MS ? changed : resolve, every);
           wake = resolve;
           if (!isDue && !ended.aborted) await promise;
           clearTimeout(timer);

@@ -1,5 +1,5 @@
 /** The cookie of a session, and what is derived from it. Its token is in no page and in no log. */
-import { createHash } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { PageContext } from './environment.ts';
 
@@ -11,22 +11,28 @@ const NAME = 'berth';
  */
 export const HOST_COOKIE = { prefix: 'host', path: '/', secure: true, httpOnly: true, sameSite: 'Lax' } as const;
 
-/** 30 days, in seconds: sessions end sooner. */
-const MAX_AGE = 2_592_000;
+/** 30 days: sessions end sooner. */
+const MAX_AGE_SECONDS = 2_592_000;
 
 export function sessionToken(c: PageContext): string | undefined {
   return getCookie(c, NAME, 'host');
 }
 
 export function setSession(c: PageContext, token: string): void {
-  setCookie(c, NAME, token, { ...HOST_COOKIE, maxAge: MAX_AGE });
+  setCookie(c, NAME, token, { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
 }
 
 export function clearSession(c: PageContext): void {
   deleteCookie(c, NAME, HOST_COOKIE);
 }
 
-/** What the forms of that session carry, so that no other site and no other session can post them. */
+/** The token in that session's forms, without which no other site and no other session can post them. */
 export function csrfToken(token: string): string {
   return createHash('sha256').update(`csrf ${token}`).digest('base64url');
+}
+
+/** Whether a request comes from a page of its session: each form of that session carries the token. */
+export function isFormOf(c: PageContext, token: string): boolean {
+  const [given, expected] = [Buffer.from(token), Buffer.from(c.get('csrf'))];
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }

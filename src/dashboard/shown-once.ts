@@ -19,10 +19,10 @@ export interface ShownOnce {
 
 const NAME = 'berth-once';
 /** In seconds: the redirect is followed at once. */
-const LIFE = 60;
+const MAX_AGE_SECONDS = 60;
 
 export function showOnce(c: PageContext, secret: ShownOnce): void {
-  setCookie(c, NAME, sealed(c, NAME, JSON.stringify(secret)), { ...HOST_COOKIE, maxAge: LIFE });
+  setCookie(c, NAME, sealed(c, NAME, JSON.stringify(secret)), { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
 }
 
 /** The secret for this page, if there is one: from now on there is none. */

@@ -1,6 +1,6 @@
-/** What follows when somebody has signed in: the cookie, and the page that was wanted. */
+/** Completes a sign-in: sets the cookie, and leads to the page that was wanted. */
 import type { Database } from '../db/open.ts';
-import { endSession } from '../users/sessions.ts';
+import { endUserSession } from '../users/sessions.ts';
 import type { Entered } from '../users/sign-in.ts';
 import { type PageContext, visitorOf } from './environment.ts';
 import { setSession } from './session-cookie.ts';
@@ -15,7 +15,7 @@ export async function startSession(
   next = OVERVIEW,
 ): Promise<string> {
   const before = visitorOf(c);
-  if (before) await endSession(db, before.userId, before.sessionId);
+  if (before) await endUserSession(db, before.userId, before.sessionId);
   setSession(c, token);
   return awaitsCode ? withNext('/dashboard/sign-in/code', next) : next;
 }

@@ -2,19 +2,19 @@
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../checks/held.ts';
-import type { Config } from '../config.ts';
-import type { CreateDependencies } from '../directories/create.ts';
+import type { Config } from '../base/config.ts';
+import type { CreateOptions } from '../directories/create.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
-import { type ClientAddress, clientNetwork, clientSite } from '../http/client-address.ts';
-import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../http/rate-limits.ts';
-import { rawPath } from '../http/raw-path.ts';
-import type { Turn } from '../http/turns.ts';
+import { type ClientAddress, clientNetwork, clientSite } from '../web/client-address.ts';
+import { createAddressLimit, createRateLimit, createSteadyLimit, type RateLimit } from '../web/rate-limits.ts';
+import { rawPath } from '../web/requested-path.ts';
+import type { Turn } from '../web/turns.ts';
 import type { PublicHostKeys } from '../sftp/public-host-keys.ts';
-import type { MayReach } from '../http/warnings.ts';
-import type { Log } from '../log.ts';
+import type { MayReach } from '../web/warnings.ts';
+import type { Log } from '../base/log.ts';
 import type { LoginLog } from '../reports/login-log.ts';
 import type { SshdLog } from '../reports/sshd-log.ts';
-import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { FileChanges } from '../uploads/file-changes.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { createPasswords } from '../users/passwords.ts';
@@ -40,6 +40,7 @@ import { failingWebhooksPage } from './pages/failing-webhooks.tsx';
 import { filePages } from './pages/file.tsx';
 import { filesPage } from './pages/files.tsx';
 import { hidingLink, linkPage } from './pages/link.tsx';
+import { linksPage } from './pages/links.tsx';
 import { overviewPage } from './pages/overview.tsx';
 import { heldPages } from './pages/held.tsx';
 import { partialPages } from './pages/partial.tsx';
@@ -57,11 +58,13 @@ const USER_LIMIT = 600;
 /** Attempts to sign in a minute: of one network, and of one user. */
 const [NETWORK_ATTEMPTS, USER_ATTEMPTS] = [20, 10];
 
-export interface DashboardDependencies {
-  readonly rules: CreateDependencies;
+export interface DashboardOptions {
+  readonly rules: CreateOptions;
   readonly environment: 'live' | 'test';
   /** Host and port of the API; undefined where it is the dashboard's own. */
   readonly apiHost: string | undefined;
+  /** Where people reach this machine's API, and its links. */
+  readonly linkOrigin: string;
   readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
@@ -88,23 +91,23 @@ export function isDashboard(target: string): boolean {
   return /^\/dashboard(?:[/?]|$)/.test(target);
 }
 
-export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv> {
-  const { rules, log, environment, apiHost } = deps;
-  const { hasPasswordLogin, companyLogin, url } = deps.settings;
+export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
+  const { rules, log, environment, apiHost } = options;
+  const { hasPasswordLogin, companyLogin, url } = options.settings;
   const { database, clock } = rules;
-  const app = new Hono<DashboardEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
+  const app = new Hono<DashboardEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
   app.onError((error, c) => errorPage(error, c, log));
   app.notFound(notFoundPage);
 
   // Gives components the request that they are rendered for.
   app.use(jsxRenderer(({ children }) => <>{children}</>, { docType: true }));
   app.use('/dashboard/link/*', hidingLink);
-  app.use(...everyRequest(deps.clientAddress));
+  app.use(...everyRequest(options.clientAddress));
   app.use(noteDone);
   serveAssets(app);
 
   const userLimit = createRateLimit({ clock, limit: USER_LIMIT });
-  app.use(findSession({ database, clock, userLimit, addressLimit: deps.addressLimit }));
+  app.use(findSession({ database, clock, userLimit, addressLimit: options.addressLimit }));
 
   const passwords = createPasswords();
   const entry = { database, clock, passwords };
@@ -130,21 +133,22 @@ export function createDashboard(deps: DashboardDependencies): Hono<DashboardEnv>
   failingWebhooksPage(app, database);
   directoriesPage(app, rules);
   app.use('/dashboard/directories/:id/*', withDirectory(database.reads));
-  directoryPage(app, { ...deps, clock, reads: database.reads });
-  connectPage(app, rules, deps.hostKeys);
+  directoryPage(app, { ...options, clock, reads: database.reads });
+  connectPage(app, rules, options.hostKeys);
   settingsPage(app, rules);
-  const live = createLive({ ...deps, database, clock });
-  filesPage(app, { ...deps, reads: database.reads, live });
-  activityPage(app, { ...deps, database, clock, live });
-  filePages(app, deps);
-  partialPages(app, { ...deps, reads: database.reads });
-  heldPages(app, { ...deps, reads: database.reads });
-  webhookPages(app, { ...deps, live, rules: { ...rules, ...deps.webhooks } });
+  const live = createLive({ ...options, database, clock });
+  filesPage(app, { ...options, reads: database.reads, live });
+  activityPage(app, { ...options, database, clock, live });
+  filePages(app, options);
+  partialPages(app, { ...options, reads: database.reads });
+  linksPage(app, options);
+  heldPages(app, { ...options, reads: database.reads });
+  webhookPages(app, { ...options, live, rules: { ...rules, ...options.webhooks } });
   apiKeysPage(app, { database, clock, environment, apiHost });
   teamPage(app, rules);
   userPage(app, rules);
-  sessionsPage(app, { ...deps, database, clock, live });
-  accountDeliveriesPage(app, { rules: { ...rules, ...deps.webhooks }, live });
+  sessionsPage(app, { ...options, database, clock, live });
+  accountDeliveriesPage(app, { rules: { ...rules, ...options.webhooks }, live });
   accountPage(app, { database, clock, stored });
   profilePage(app, secondFactor);
   secondFactorPage(app, secondFactor);

@@ -1,10 +1,10 @@
 /**
- * What is wrong with a field, in a sentence that makes sense alone. The rules report it in Ecto's words, which suit programs
+ * Turns errors of fields into sentences that make sense alone. The rules report them in Ecto's wording, which suits programs
  * (`validation.ts`); people read these.
  */
 import type { FormFields } from './environment.ts';
 
-/** What each field asks for: `Enter a name.` */
+/** The noun for each field's value: `Enter a name.` */
 const NOUNS: Readonly<Record<string, string>> = {
   code: 'a code',
   current_password: 'your current password',
@@ -14,6 +14,7 @@ const NOUNS: Readonly<Record<string, string>> = {
   max_connections: 'the number of connections',
   name: 'a name',
   password: 'a password',
+  path: 'the path of the file',
   public_key: 'a public key',
   repeated: 'the password again',
   retention_days: 'the number of days',
@@ -39,6 +40,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   expires_at: {
     'is invalid': 'Enter a date and time such as 2026-11-20 14:30.',
     'must be in the future': 'Choose a time in the future.',
+    'must be within 366 days': 'Choose a time within 366 days.',
   },
   max_bytes: { 'is invalid': 'Enter a size such as 500 MB or 2.5 GB.' },
   max_connections: { 'is invalid': 'The number of connections must be a whole number.' },
@@ -47,6 +49,7 @@ const SENTENCES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'is one of the most common ones: take another': 'This password is too common. Choose another.',
     'is your email: take another': 'Your email address cannot be your password. Choose another.',
   },
+  path: { 'is invalid': 'Enter the path of a file such as in/report.pdf.' },
   public_key: {
     'has already been taken': 'This key has already been added.',
     'is not a valid OpenSSH public key': 'This is not an OpenSSH public key. Paste the whole line of a .pub file.',
@@ -70,7 +73,7 @@ const COUNT = /^should (?:be|have) at (least|most) (\d+) (character|byte|item)\(
 const BOUND = /^must be (greater|less) than or equal to (-?\d+)$/;
 const HOST_BITS = /^(.*) has host bits set: its network is (\S+)$/;
 
-/** One sentence for each message about a field. `label` names the field where no better words are known. */
+/** One sentence for each message about a field. `label` names the field when there is no better text. */
 export function sentencesOf(field: string, messages: readonly string[], given: FormFields, label = field): string[] {
   if (field === 'allowed_networks') return messages.map((message) => networkSentence(message, given[field] ?? ''));
   return [...new Set(messages)].map((message) => sentenceOf(field, message, label));

@@ -11,7 +11,7 @@ export interface ZippedFile {
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** What the format without its 64-bit extension holds, with room for names. */
+/** The capacity of the format without its 64-bit extension, with room for names. */
 export const MOST_ZIPPED = 4_000_000_000;
 
 /** The checksum follows the bytes; the name is UTF-8 (section 4.4.4). */

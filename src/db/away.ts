@@ -1,34 +1,34 @@
-/** A database that cannot be asked at the moment: callers wait, or say that they cannot. It comes back without their doing. */
-import { errorCode, errorMessage } from '../errors.ts';
+/**
+ * Recognizes a database that is temporarily unavailable. Callers wait or report that; they need not do anything for its
+ * return.
+ */
+import { errorCode, errorMessage } from '../base/errors.ts';
 
-/** PostgreSQL is down, is being restarted, or nothing reaches it. `cause` is what the driver or the server said. */
-export class DatabaseAway extends Error {
+/** Thrown when PostgreSQL is down, restarting or unreachable. `cause` is the driver's or the server's error. */
+export class DatabaseUnavailable extends Error {
   readonly code = 'DATABASE_AWAY';
 
   constructor(cause: unknown) {
     super(`the database does not answer: ${textOf(cause)}`, { cause });
-    this.name = 'DatabaseAway';
+    this.name = 'DatabaseUnavailable';
   }
 }
 
-/** Whether the database cannot be asked now: PostgreSQL is away, or another process holds the SQLite file. */
-export function isUnavailable(error: unknown): boolean {
-  const code = errorCode(error);
-  return code === 'DATABASE_AWAY' || code === 'SQLITE_BUSY';
-}
-
-/** Codes of Node and of PostgreSQL (its manual, appendix A) of a server that is down, starting, full or not the primary. */
+/**
+ * Error codes of Node and of PostgreSQL (its manual, appendix A) for a server that is down, starting, full or not the
+ * primary.
+ */
 const AWAY = /^(ECONN\w+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|E(HOST|NET)UNREACH|08\w{3}|57P0[1-3]|53\w{3}|25006)$/;
 
-/** The driver has no codes for these. */
+/** Messages of errors for which the driver has no codes. */
 const AWAY_TEXT = /^(timeout expired|timeout exceeded|Query read timeout|Connection terminated|Client has encountered)/;
 
-/** Whether an error of PostgreSQL's driver says so. */
+/** Whether an error of PostgreSQL's driver means that the database is unavailable. */
 export function isAway(error: unknown): boolean {
   return AWAY.test(errorCode(error) ?? '') || AWAY_TEXT.test(textOf(error)) || isMissingSocket(error);
 }
 
-/** Of a host with several addresses, the first one's error speaks for all. */
+/** The error's text; for a host with several addresses, the first one's. */
 export function textOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   return errorMessage(first).replaceAll(/\s+/g, ' ');

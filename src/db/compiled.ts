@@ -1,11 +1,12 @@
 /**
- * Queries that run often: built and compiled at their first use, then run with other parameters. Kysely takes longer to
- * build such a query than SQLite to answer it.
+ * Queries that run often: they are built and compiled at their first use, and then run with other parameters. Kysely
+ * takes longer to build such a query than SQLite takes to answer it.
  */
-import type { Compilable, CompiledQuery, Insertable, Kysely } from 'kysely';
+import { type Compilable, type CompiledQuery, type Insertable, type Kysely, type RawBuilder, sql } from 'kysely';
+import { isPostgres } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
-/** Stands in a query for the parameter of that name. */
+/** Makes a placeholder in a query for the parameter of that name. */
 type Parameter<P> = <K extends keyof P & string>(name: K) => P[K];
 
 export interface Compiled<P, R> {
@@ -15,63 +16,86 @@ export interface Compiled<P, R> {
 
 class Slot {
   readonly name: string;
-  constructor(name: string) {
+  /** The index of the row that the value is from. */
+  readonly at: number;
+  constructor(name: string, at: number) {
     this.name = name;
+    this.at = at;
   }
+}
+
+/** Builds the query when a dialect first needs it; then runs it with the values that stand in its slots. */
+function compiledOnce<R>(build: (db: Kysely<Tables>) => Compilable<R>) {
+  // The text of a query depends on the dialect, which is identified by its adapter.
+  const known = new WeakMap<object, CompiledQuery<R>>();
+  return async (db: Kysely<Tables>, valueOf: (slot: Slot) => unknown): Promise<R[]> => {
+    const { adapter } = db.getExecutor();
+    let query = known.get(adapter);
+    if (!query) {
+      query = build(db).compile();
+      known.set(adapter, query);
+    }
+    const parameters = query.parameters.map((value) => (value instanceof Slot ? valueOf(value) : value));
+    return (await db.executeQuery<R>({ ...query, parameters })).rows;
+  };
 }
 
 /** `compiled<{ id: string }>()((db, p) => db.deleteFrom('files').where('id', '=', p('id')))`. */
 export function compiled<P extends object = object>() {
   return <R>(build: (db: Kysely<Tables>, parameter: Parameter<P>) => Compilable<R>): Compiled<P, R> => {
-    // The text depends on the dialect, which the adapter stands for.
-    const known = new WeakMap<object, CompiledQuery<R>>();
-
-    async function all(db: Kysely<Tables>, parameters: P): Promise<R[]> {
-      const { adapter } = db.getExecutor();
-      let query = known.get(adapter);
-      if (!query) {
-        // The builder only carries the slots to their places; their type is the parameter's for its sake.
-        query = build(db, (name) => new Slot(name) as never).compile();
-        known.set(adapter, query);
-      }
-      const values = query.parameters.map((value) =>
-        value instanceof Slot ? parameters[value.name as keyof P] : value,
-      );
-      return (await db.executeQuery<R>({ ...query, parameters: values })).rows;
-    }
+    // The builder only puts the slots in place. The cast gives them the parameters' types, so that queries type-check.
+    const run = compiledOnce((db) => build(db, (name) => new Slot(name, 0) as never));
+    const all = (db: Kysely<Tables>, parameters: P): Promise<R[]> => run(db, ({ name }) => parameters[name as keyof P]);
     return { all, first: async (db, parameters) => (await all(db, parameters))[0] };
   };
 }
 
-/** Rows of one statement: each statement costs some 20 µs besides its rows, with PostgreSQL a way to the server and back. */
+/**
+ * How many rows one statement takes. Each statement costs some 20 µs besides its rows, and a round trip with
+ * PostgreSQL.
+ */
 const PIECES = [32, 8, 1];
 
 /**
- * Inserts rows of a table, many with one statement: `compiledInsert('files', ['id', 'path'])`. What a row leaves out is null, and
- * what `columns` leaves out has its default.
+ * Runs a statement for many rows at once. In `build`, `rows` is the list after `values`. Missing fields are null.
+ * @param types the types of columns that PostgreSQL cannot infer from the statement.
+ */
+export function compiledRows<P extends object>(
+  columns: readonly (keyof P & string)[],
+  build: (rows: RawBuilder<unknown>) => RawBuilder<unknown>,
+  types: Partial<Record<keyof P & string, 'text' | 'bigint' | 'bytea'>> = {},
+): (db: Kysely<Tables>, rows: readonly P[]) => Promise<void> {
+  const pieces = PIECES.map((size) => {
+    const run = compiledOnce((db) => {
+      const slotOf = (column: keyof P & string, at: number): RawBuilder<unknown> => {
+        const [slot, type] = [sql`${new Slot(column, at)}`, types[column]];
+        return type && isPostgres(db) ? sql`${slot}::${sql.raw(type)}` : slot;
+      };
+      const rows = Array.from(
+        { length: size },
+        (_, at) => sql`(${sql.join(columns.map((column) => slotOf(column, at)))})`,
+      );
+      return { compile: () => build(sql.join(rows)).compile(db) };
+    });
+    return { size, run };
+  });
+  return async (db, rows) => {
+    let done = 0;
+    for (const { size, run } of pieces) {
+      for (; rows.length - done >= size; done += size) {
+        await run(db, ({ name, at }) => rows[done + at]?.[name as keyof P] ?? null);
+      }
+    }
+  };
+}
+
+/**
+ * Inserts rows into a table: `compiledInsert('files', ['id', 'path'])`. Columns that are not listed get their default.
  */
 export function compiledInsert<T extends keyof Tables, C extends keyof Insertable<Tables[T]> & string>(
   table: T,
   columns: readonly C[],
 ): (db: Kysely<Tables>, rows: readonly Partial<Pick<Insertable<Tables[T]>, C>>[]) => Promise<void> {
-  const pieces = PIECES.map((size) => {
-    const slots = Array.from({ length: size }, (_, at) =>
-      columns.map((column) => [column, `${at}-${column}`] as const),
-    );
-    const names = slots.flatMap((row) => row.map(([, name]) => name));
-    const query = compiled<Record<string, unknown>>()((db, p) => {
-      const values = slots.map((row) => Object.fromEntries(row.map(([column, name]) => [column, p(name)])));
-      return db.insertInto(table).values(values as never);
-    });
-    return { size, names, query };
-  });
-  return async (db, rows) => {
-    let done = 0;
-    for (const { size, names, query } of pieces) {
-      for (; rows.length - done >= size; done += size) {
-        const values = rows.slice(done, done + size).flatMap((row) => columns.map((column) => row[column] ?? null));
-        await query.all(db, Object.fromEntries(names.map((name, at) => [name, values[at]])));
-      }
-    }
-  };
+  const names = sql.join(columns.map((column) => sql.ref(column)));
+  return compiledRows(columns, (rows) => sql`insert into ${sql.table(table)} (${names}) values ${rows}`);
 }

@@ -1,10 +1,10 @@
-/** The tables that go from SQLite to PostgreSQL, and the sums by which both are compared. */
+/** The tables that are copied from SQLite to PostgreSQL, and the sums by which the two are compared. */
 
 export interface Column {
   readonly name: string;
-  /** PostgreSQL's: `text`, `bytea`, or a number's. */
+  /** The column's type in PostgreSQL: `text`, `bytea`, or a number type. */
   readonly type: string;
-  /** What all rows get in the place of what they had. */
+  /** The value that all rows get in place of their own. */
   readonly value?: string;
 }
 
@@ -13,12 +13,12 @@ export interface CopiedTable {
   readonly columns: readonly Column[];
 }
 
-/** Sums of remainders stay exact in 64 bits, whatever the values. */
+/** Numbers are summed modulo this prime, so that sums stay exact in 64 bits. */
 const PRIME = 1_000_003;
 
 /**
- * A query for what has to be the same on both sides: how many rows, and for each column how many values and their sum: of
- * numbers, of lengths in bytes, of checksums for ids.
+ * A query for figures that have to be equal on both sides: the number of rows, and for each column the number of values
+ * and a sum: of the numbers modulo `PRIME`, or of the lengths of texts and bytes. Ids also get a checksum.
  * @param checksum an aggregate that is the same for the same texts in any order.
  */
 export function sumsIn({ name, columns }: CopiedTable, checksum: (column: string) => string): string {

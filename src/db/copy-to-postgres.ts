@@ -1,58 +1,58 @@
 /**
- * Copies an SQLite database into an empty one of PostgreSQL. All of it is one transaction, which compares counts and sums
- * before it commits: after a crash or an error the other database is as empty as it was, or it has everything.
+ * Copies an SQLite database into an empty PostgreSQL database. The whole copy is one transaction, which compares counts
+ * and sums before it commits: after a crash or an error the PostgreSQL database is as empty as before, or complete.
  */
 import pg from 'pg';
-import { errorCode, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 import { type CopiedTable, sumsIn } from './copied-tables.ts';
 import { openPostgres } from './open-postgres.ts';
-import { shownPlace } from './place.ts';
-import { CONNECT_PATIENCE, types } from './postgres.ts';
+import { shownPlace } from '../base/database-place.ts';
+import { CONNECT_TIMEOUT_MS, types } from './postgres.ts';
 import { explained } from './postgres-server.ts';
 import { openSource, type Source } from './sqlite-source.ts';
 
 export interface Copying {
-  /** SQLite's file, of this berth's schema. Nobody else may have it open. */
+  /** SQLite's file, with this version's schema. No other process may have it open. */
   readonly file: string;
   readonly url: string;
-  /** Whose jails the directories have. */
+  /** The node that has the directories' jails. */
   readonly node: string;
-  /** Told after each piece, and of the steps that take a while. */
+  /** Called after each batch, and before steps that take a while. */
   progress(line: string): void;
   readonly stop: AbortSignal;
 }
 
 export interface Copied extends Disposable {
-  /** The rows by table. */
+  /** The number of rows by table. */
   readonly tables: Readonly<Record<string, number>>;
   /** An earlier run had copied everything. */
   readonly wasThere: boolean;
 }
 
-/** Tables that have rows of their own in a new database, and those that SQLite's has no use for. */
+/** Tables that already have rows in a new database, and tables that an SQLite database does not use. */
 const OWN_ROWS = ['clock', 'installation'];
 const NOT_COPIED = ['nodes', 'leftovers', 'unanswered_deletions'];
 
-/** A text with a NUL (its manual, appendix A: untranslatable_character). */
+/** PostgreSQL's error code for a text with a NUL (its manual, appendix A: untranslatable_character). */
 const NOT_STORABLE = '22P05';
 
 /**
- * @returns what was copied. The file stays closed to others until that is disposed of.
- * @throws {OperatorError} when the database is not empty, or cannot be used, or does not take something.
+ * @returns the copied tables. The SQLite file stays locked until the result is disposed of.
+ * @throws {OperatorError} when the PostgreSQL database is not empty, cannot be used, or does not accept some value.
  */
 export async function copyToPostgres({ file, url, node, progress, stop }: Copying): Promise<Copied> {
   const client = new pg.Client({
     connectionString: url,
     types,
     application_name: 'berth migrate-to',
-    connectionTimeoutMillis: CONNECT_PATIENCE,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
   client.on('error', () => undefined); // the next statement says it, too
   using closing = new DisposableStack();
   try {
     await refuseForeign(client, url);
     const source = closing.use(openSource(file));
-    // Makes the schema, or finds that of an earlier run.
+    // Create the schema, unless an earlier run has.
     await (await openPostgres(url)).close();
     const tables = await tablesFor(client, source, node);
     const rows = Object.fromEntries(tables.map(({ name }) => [name, source.count(name)]));
@@ -68,7 +68,7 @@ export async function copyToPostgres({ file, url, node, progress, stop }: Copyin
   }
 }
 
-/** Connects, and makes sure that nothing else lives there. */
+/** Connects, and checks that the database has no tables other than berth's. */
 async function refuseForeign(client: pg.Client, url: string): Promise<void> {
   await client.connect();
   const names = await tablesOf(client);
@@ -85,7 +85,7 @@ async function tablesOf(client: pg.Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The tables with their columns but the generated ones; those that others refer to come first. */
+/** The tables and their columns, except generated ones. A table comes after those that it refers to. */
 async function tablesFor(client: pg.Client, source: Source, node: string): Promise<CopiedTable[]> {
   const { rows: columns } = await client.query<{ table: string; name: string; type: string }>(
     `select table_name as table, column_name as name, data_type as type from information_schema.columns
@@ -113,8 +113,8 @@ async function tablesFor(client: pg.Client, source: Source, node: string): Promi
 }
 
 /**
- * Whether an earlier run has copied all of it, and nothing has changed since.
- * @throws {OperatorError} when it has rows of anything else.
+ * Whether an earlier run has copied everything, and nothing has changed since. False for a database without rows.
+ * @throws {OperatorError} when the database has other rows, or either side has changed since an earlier copy.
  */
 async function isCopied(client: pg.Client, source: Source, url: string, tables: CopiedTable[]): Promise<boolean> {
   const filled: string[] = [];
@@ -132,7 +132,7 @@ async function isCopied(client: pg.Client, source: Source, url: string, tables: 
   const difference = await firstDifference(client, source, tables);
   if (difference === undefined) return true;
   throw new OperatorError(
-    `the database ${where} has an earlier copy, and one of the two has changed since (${difference}): make it anew with drop database and create database`,
+    `the database ${where} has an earlier copy, and one of the two has changed since (${difference}): drop that database, create it, and copy again`,
   );
 }
 
@@ -146,7 +146,7 @@ interface CopyingAll extends Pick<Copying, 'progress' | 'stop'> {
 async function copyAll({ client, source, tables, rows, progress, stop }: CopyingAll): Promise<void> {
   const names = tables.map(({ name }) => name).join(', ');
   await client.query('begin');
-  // A berth that starts on it now waits for the end.
+  // A berth that starts on this database now waits until the copy ends.
   await client.query(`lock table ${names} in access exclusive mode`);
   await client.query("set local synchronous_commit = 'on'");
   for (const name of OWN_ROWS) await client.query(`delete from ${name}`);
@@ -192,7 +192,7 @@ async function copyOne({ client, source, table, rows, progress, stop }: CopyingO
   }
 }
 
-/** The next row gets a number that no row had. */
+/** Sets the counters of keys, so that the next row gets a number that was never used. */
 async function setIdentities(client: pg.Client, source: Source): Promise<void> {
   const { rows } = await client.query<{ table: string; name: string }>(
     `select table_name as table, column_name as name from information_schema.columns
@@ -204,7 +204,7 @@ async function setIdentities(client: pg.Client, source: Source): Promise<void> {
   }
 }
 
-/** The first count or sum that is not the same on both sides, in words. */
+/** Describes the first count or sum that differs between the two sides. */
 async function firstDifference(
   client: pg.Client,
   source: Source,

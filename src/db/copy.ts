@@ -1,20 +1,20 @@
-/** Consistent copies of a database that others may write to meanwhile. A copy is complete before it gets its name. */
+/** Makes consistent copies of a database while others may write to it. A copy is complete before it gets its name. */
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
-import { sync } from '../sync.ts';
+import { sync } from '../base/sync.ts';
 
 /**
- * Writes what is committed in `sqlite` to `target`, 0600, in place of any file there. On the disk when it returns; when it
- * fails, `target` is as it was and nothing else is left.
+ * Writes the committed state of `sqlite` to `target` with mode 0600, replacing any file. The copy is on the disk when
+ * this resolves. After a failure, `target` is as before and nothing else is left.
  * @throws the system's or SQLite's error: `ENOSPC`, `SQLITE_FULL`.
  */
 export async function copyDatabase(sqlite: Sqlite.Database, target: string): Promise<void> {
   const fresh = `${target}.${process.pid}.new`;
   try {
-    // SQLite would make it readable for all.
+    // SQLite would make the file readable for everybody.
     closeSync(openSync(fresh, 'w', 0o600));
-    // Row by row: pages that are free may still hold what an earlier berth deleted.
+    // `vacuum into` copies row by row: free pages may still hold data that an older version deleted.
     sqlite.prepare('vacuum into ?').run(fresh);
     sync(fresh);
     renameSync(fresh, target);
@@ -24,7 +24,7 @@ export async function copyDatabase(sqlite: Sqlite.Database, target: string): Pro
   }
 }
 
-/** The same for a database of any version, which is only read. */
+/** Like `copyDatabase`, for a file of any version, which is only read. */
 export async function copyDatabaseFile(file: string, target: string): Promise<void> {
   const sqlite = new Sqlite(file, { readonly: true, fileMustExist: true });
   try {

@@ -1,25 +1,26 @@
 /**
- * Checks a database before it is used. A damaged or missing one ends the start with a line that says so. It is never
- * replaced by a fresh one, with which every SFTP user would lose their credentials and every caller their key.
+ * Checks a database before it is used. If it is damaged or missing, the start fails with a line that says so. A new
+ * database never replaces it: with that, every SFTP user would lose their credentials and every caller their key.
  */
-import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
 import type { Kysely } from 'kysely';
-import type { Config } from '../config.ts';
-import { errorCode, OperatorError } from '../errors.ts';
-import { isBlank, isPostgresUrl, shownPlace } from './place.ts';
+import type { Config } from '../base/config.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
+import { isThere } from '../base/there.ts';
+import { isBlank, isPostgresUrl, shownPlace } from '../base/database-place.ts';
 import type { Tables } from './schema.ts';
 
-/** Larger files are not read through at a start: 256 MiB take about 0.7 s. */
+/** Larger files are not read completely at a start: 256 MiB take about 0.7 s. */
 const CHECKED_BYTES = 256 * 1024 * 1024;
 
 /** The first four bytes of a write-ahead log, but for the last bit (https://sqlite.org/fileformat2.html, 4.1). */
 const WAL_MAGIC = 0x37_7f_06_82;
 
 /**
- * Whether the file may be made where there is none.
- * @throws {OperatorError} when SFTP users of an earlier database are there: it was moved, removed or emptied.
+ * Checks that a missing database file may be created.
+ * @throws {OperatorError} when SFTP users of an earlier database exist: the file was moved, removed or emptied.
  */
 export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 'stateDir'>): void {
   if (isPostgresUrl(database)) return;
@@ -27,13 +28,14 @@ export function refuseMissing({ database, stateDir }: Pick<Config, 'database' | 
   const users = join(stateDir, 'userdb');
   if (!hasUsers(users)) return;
   throw new OperatorError(
-    `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to begin anew, move ${users} away`,
+    `the database ${database} is missing or empty, but ${users} holds SFTP users, who can still log in: put the database back or restore a backup; to start with an empty database, move ${users} away`,
   );
 }
 
 /**
- * Whether a PostgreSQL is the one of this machine.
- * @throws {OperatorError} when it knows nothing of the SFTP users who are here: with it, they would lose their credentials.
+ * Checks that a PostgreSQL database is the one of this machine.
+ * @throws {OperatorError} when it has no directory of this node, although SFTP users exist here: they would lose their
+ * credentials.
  */
 export async function refuseForeign(
   reads: Kysely<Tables>,
@@ -44,17 +46,18 @@ export async function refuseForeign(
   const known = await reads.selectFrom('directories').select('id').where('node', '=', node).limit(1).executeTakeFirst();
   if (known !== undefined) return;
   throw new OperatorError(
-    `the database ${shownPlace(database)} has no directory of the node ${node}, but ${users} holds SFTP users, who can still log in: mend BERTH_DATABASE_URL or BERTH_NODE, or restore the database; to begin anew, move ${users} away`,
+    `the database ${shownPlace(database)} has no directory of the node ${node}, but ${users} holds SFTP users, who can still log in: repair BERTH_DATABASE_URL or BERTH_NODE, or restore the database; to start with an empty one, move ${users} away`,
   );
 }
 
 function hasUsers(folder: string): boolean {
-  return existsSync(folder) && readdirSync(folder).some((name) => name.endsWith('.user'));
+  return isThere(folder) && readdirSync(folder).some((name) => name.endsWith('.user'));
 }
 
 /**
- * SQLite takes a log with a damaged head for none at all, and what was committed last would be gone without a word.
- * @throws {OperatorError} when `<file>-wal` is no write-ahead log.
+ * Checks the head of the write-ahead log. SQLite ignores a log with a damaged head, and the latest commits would be
+ * lost silently.
+ * @throws {OperatorError} when `<file>-wal` is not a write-ahead log.
  */
 export function refuseDamagedLog(file: string): void {
   const log = `${file}-wal`;
@@ -77,7 +80,7 @@ export function refuseDamagedLog(file: string): void {
 }
 
 /**
- * Reads through a database that is not too large for that.
+ * Reads the whole database, unless it is too large for that.
  * @throws {OperatorError} naming the first thing that is wrong.
  */
 export function refuseDamaged(sqlite: Sqlite.Database, file: string): void {
@@ -86,13 +89,13 @@ export function refuseDamaged(sqlite: Sqlite.Database, file: string): void {
   if (found !== undefined) throw damaged(file, found);
 }
 
-/** What SQLite finds wrong first in all of the database, if anything. */
+/** The first problem that SQLite finds in the whole database; undefined for none. */
 export function firstDamage(sqlite: Sqlite.Database): string | undefined {
   const found: unknown = sqlite.pragma('quick_check(1)', { simple: true });
   return found === 'ok' ? undefined : String(found);
 }
 
-/** What to say of a database that SQLite cannot read. */
+/** The error for a database that SQLite cannot read. */
 export function damaged(file: string, reason: string, options?: ErrorOptions): OperatorError {
   const line = reason.replaceAll(/\s+/g, ' ');
   return new OperatorError(

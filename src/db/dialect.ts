@@ -1,11 +1,14 @@
-/** Which of the two databases a connection speaks to, for the few places in `db/` that have to know, and SQL that differs. */
+/**
+ * Tells which of the two databases a connection is to, for the few places in `db/` that have to know, and holds SQL
+ * that differs.
+ */
 import { type Kysely, PostgresAdapter, type RawBuilder, sql } from 'kysely';
 
 export function isPostgres<T>(db: Kysely<T>): boolean {
   return db.getExecutor().adapter instanceof PostgresAdapter;
 }
 
-/** A column of these values, for `in (…)`: however many they are, the text of the query is the same. */
+/** A subquery of these values, for `in (…)`. The text of the query is the same for any number of values. */
 export function listed<T>(
   db: Kysely<T>,
   values: readonly string[] | readonly number[],

@@ -1,18 +1,21 @@
-/** Files that were copied keep their sizes and times, not their inodes. */
+/** Handles copied files: they keep their sizes and times, but not their inodes. */
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './schema.ts';
 
-/** Rows in one statement: all of a million would take longer than one may. */
+/** How many rows one statement changes. A million rows would take longer than a statement may. */
 const BATCH = 1000;
-/** Before all others: a file that was found may be older than 1970. */
+/** A place before all rows: a file that was found may be older than 1970. */
 const FIRST = { uploaded_at: Number.MIN_SAFE_INTEGER, id: '' };
 
-/** What the inode of a row becomes whose file was copied: `unknownInode` of uploads/record/file-stat.ts, in SQL. */
+/** The inode for the row of a copied file: `unknownInode` of uploads/record/file-stat.ts, in SQL. */
 export function forgottenInode(): RawBuilder<number> {
   return sql<number>`case when mtime > 0 then -1 - mtime else -1 end`;
 }
 
-/** All files of a directory have been copied. In the order of an index, whose ranges the statements change. */
+/**
+ * Makes the rows of a directory forget their inodes, because all its files have been copied. Goes through the rows in
+ * the order of an index.
+ */
 export async function forgetInodes(tx: Transaction<Tables>, directoryId: string): Promise<void> {
   for (let after: { uploaded_at: number; id: string } | undefined = FIRST; after;) {
     const from: typeof after = after;

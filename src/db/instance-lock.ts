@@ -1,12 +1,12 @@
 /**
- * One `berth serve` per state folder: a second would take the first one's sockets and send its webhooks. The lock is
- * SQLite's own on a file beside the database, which the kernel lets go of with the process, however it ends.
+ * Allows one `berth serve` per state folder: a second would take the first one's sockets and send its webhooks. The
+ * lock is SQLite's own on a file beside the database. The kernel releases it when the process ends for any reason.
  */
 import Sqlite from 'better-sqlite3';
-import { errorCode, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 
 /**
- * Holds the lock until it is disposed of.
+ * Takes the lock and holds it until it is disposed of.
  * @throws {OperatorError} when another process has it.
  */
 export function lockInstance(file: string): Disposable {
@@ -17,7 +17,7 @@ export function lockInstance(file: string): Disposable {
   );
 }
 
-/** The same; undefined when another process has it. */
+/** Like `lockInstance`, but returns undefined when another process has the lock. */
 export function tryLock(file: string): Disposable | undefined {
   const sqlite = new Sqlite(file, { timeout: 0 });
   try {

@@ -1,7 +1,7 @@
-/** Where a page of a list begins. Lists are ordered by a time and an id, newest first. */
+/** Finds where a page of a list begins. Lists are ordered by a time and an id, newest first. */
 import { type Kysely, sql } from 'kysely';
-import type { Micros } from '../clock.ts';
-import { ValidationError } from '../errors.ts';
+import type { Micros } from '../base/clock.ts';
+import { ValidationError } from '../base/errors.ts';
 import type { Tables } from './schema.ts';
 
 export interface ListPlace {
@@ -15,7 +15,7 @@ const LISTS = {
   files: { time: 'uploaded_at', owner: 'directory_id' },
 } as const;
 
-/** The place of a row that its owner still has, even if the list no longer shows it. */
+/** The place of a row that still exists, even if the list no longer shows it. */
 export async function placeInList(
   reads: Kysely<Tables>,
   list: keyof typeof LISTS,
@@ -31,7 +31,7 @@ export async function placeInList(
   return place;
 }
 
-/** An empty page would look like the end of the list. */
+/** The error for an unknown place. An empty page would look like the end of the list. */
 export function unknownPlace(): ValidationError {
   return new ValidationError({ after: ['is invalid'] });
 }

@@ -1,23 +1,26 @@
 /**
- * Brings a schema up to date: forward only, one migration at a time, each in a transaction of its own, so that a crash
- * in one leaves the schema before it. Processes that start at once do it once.
+ * Brings a schema up to date: only forward, one migration at a time, each in its own transaction, so that a crash
+ * leaves the schema as it was before the current migration. Processes that start at the same time migrate once.
  */
 import { type Kysely, sql } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 
-/** Migrations by name; the names' order is theirs. */
+/** Migrations by name, applied in the order of their names. */
 export type Migrations = Readonly<Record<string, Migration>>;
 
 export interface Migrated<T> {
   readonly db: Kysely<T>;
-  /** What messages call the database. */
+  /** The database's name in messages. */
   readonly name: string;
   /** Called before an existing schema is changed, with the name of the first migration. */
   readonly beforeChange?: (next: string) => Promise<void>;
 }
 
-/** @throws {OperatorError} when the database is of a newer berth: it is as it was then; what `beforeChange` throws. */
+/**
+ * @throws {OperatorError} when the database is of a newer version, which leaves it unchanged; and any error of
+ * `beforeChange`.
+ */
 export async function migrate<T>({ db, name, beforeChange }: Migrated<T>, known: Migrations): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...known }) } });
   const before = await executed(db);
@@ -28,14 +31,14 @@ export async function migrate<T>({ db, name, beforeChange }: Migrated<T>, known:
   if (before.length > 0) await beforeChange?.(next);
   for (;;) {
     const { error, results } = await migrator.migrateUp();
-    // Another process has migrated it further, meanwhile.
+    // A newer version has migrated the database further meanwhile.
     if (error && /previously executed migration .* is missing/.test(errorMessage(error))) throw tooNew(name, 'unknown');
     if (error) throw error instanceof Error ? error : new Error(errorMessage(error));
     if (!results || results.length === 0) return;
   }
 }
 
-/** The migrations that a database has had, in their order; none for an empty one. Only reads. */
+/** The migrations that a database has had, in order; none for an empty one. Only reads. */
 export async function executed<T>(db: Kysely<T>): Promise<string[]> {
   try {
     const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
@@ -46,7 +49,7 @@ export async function executed<T>(db: Kysely<T>): Promise<string[]> {
   }
 }
 
-/** PostgreSQL's code, whose messages may be in any language. */
+/** PostgreSQL's error code for a missing table. Its messages may be in any language. */
 const UNDEFINED_TABLE = '42P01';
 
 function tooNew(name: string, migration: string): OperatorError {

@@ -1,23 +1,23 @@
 /**
- * Opens a PostgreSQL database: one connection that writes, and some that read what is committed.
+ * Opens a PostgreSQL database: one connection that writes, and some that read committed data.
  *
- * Promises: a commit is as safe as the server's `synchronous_commit` makes it; a database of a newer berth, one that cannot
- * be reached, and one that does not let berth in are refused with a line that says so.
+ * Promise: a commit is as durable as the server's `synchronous_commit` makes it. A newer database, one that cannot be
+ * reached, and one that refuses berth's login are refused with a line that says so.
  */
 import { HandleEmptyInListsPlugin, Kysely, replaceWithNoncontingentExpression, sql } from 'kysely';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
-import type { Database, OpenOptions, Reads } from './open.ts';
-import { shownPlace } from './place.ts';
+import type { Database, OpenOptions, Reads } from './database.ts';
+import { shownPlace } from '../base/database-place.ts';
 import { BerthPostgresDialect, poolOf } from './postgres.ts';
 import { explained, refuseUnsuitable } from './postgres-server.ts';
 import { reserveBeside } from './reserve.ts';
 import type { Tables } from './schema.ts';
 
-/** Requests that read at once; more wait for their turn. */
+/** How many reads run at once. Further ones wait for their turn. */
 const READERS = 8;
 
-/** @throws {OperatorError} when it cannot be reached or used. */
+/** @throws {OperatorError} when the database cannot be reached or used. */
 export async function openPostgres(
   url: string,
   { known = migrations, reserveBeside: file, isEager = false, isPatient = false }: OpenOptions = {},
@@ -53,7 +53,7 @@ const NO_RESERVE = { release: () => undefined, refill: async () => undefined };
 function connectionsTo(url: string, max: number, name: string, isPatient = false): Kysely<Tables> {
   return new Kysely<Tables>({
     dialect: new BerthPostgresDialect(poolOf(url, { max, name, ...(isPatient && { patience: 0 }) })),
-    // `in ()`, which SQLite knows.
+    // PostgreSQL does not accept `in ()`, which SQLite does.
     plugins: [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })],
   });
 }

@@ -1,25 +1,27 @@
 /**
- * Opens an SQLite file: one connection that writes, and one that reads what is committed and waits for nobody.
+ * Opens an SQLite file: one connection that writes, and one that reads committed data and never waits for a lock.
  *
- * Promises: a commit is on the disk when it returns (WAL with `synchronous=FULL`); the file and what SQLite puts
- * beside it are 0600; a damaged database or one of a newer berth is refused with a line that says so, and never
- * replaced by a fresh one.
+ * Promise: a commit is on the disk when it returns (WAL with `synchronous=FULL`). The file, and the files that SQLite
+ * puts beside it, have mode 0600. A damaged or newer database is refused with a line that says so, and never replaced
+ * by a new one.
  */
-import { closeSync, constants, existsSync, fchmodSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, constants, fchmodSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import Sqlite from 'better-sqlite3';
-import { errorMessage, OperatorError } from '../errors.ts';
+import { errorMessage, OperatorError } from '../base/errors.ts';
+import { isThere } from '../base/there.ts';
 import { copyDatabase } from './copy.ts';
 import { damaged, refuseDamaged, refuseDamagedLog } from './damage.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
-import type { Database, OpenOptions, Reads } from './open.ts';
+import type { Database, OpenOptions, Reads } from './database.ts';
 import { reserveBeside } from './reserve.ts';
 import { queriesOn } from './sqlite.ts';
 
 /**
- * Opens the SQLite file, making it when there is none, and brings its schema up to date.
- * @throws {OperatorError} when it is damaged, not a database, of a newer version, or cannot be copied before a migration.
+ * Opens the SQLite file, creates it if there is none, and brings its schema up to date.
+ * @throws {OperatorError} when it is damaged, not a database, of a newer version, or cannot be copied before a
+ * migration.
  */
 export async function openSqlite(
   file: string,
@@ -43,9 +45,9 @@ export async function openSqlite(
       db,
       reads: queriesOn(reader),
       reserve: reserveBeside(file),
-      // In turn with transactions, in which SQLite refuses it.
+      // Runs between transactions, because SQLite refuses a checkpoint inside one.
       emptyLog: () => db.connection().execute(async () => void sqlite.pragma('wal_checkpoint(truncate)')),
-      // The last one takes the log into the file.
+      // The last connection to close writes the log back into the file.
       async close() {
         reader.close();
         sqlite.close();
@@ -60,21 +62,24 @@ export async function openSqlite(
   }
 }
 
-/** A connection that only reads; a thread needs one of its own. */
+/** Opens a connection that only reads. Each thread needs its own. */
 export function openSqliteReads(file: string): Reads {
   const sqlite = connect(file, { readonly: true });
   return { reads: queriesOn(sqlite), close: async () => void sqlite.close() };
 }
 
 function connect(file: string, options: Sqlite.Options = {}): Sqlite.Database {
-  // No timeout of SQLite's own, which would stop the thread: the dialect waits.
+  // SQLite's own timeout would block the thread, so the dialect waits instead.
   const sqlite = new Sqlite(file, { timeout: 0, ...options });
   sqlite.pragma('temp_store = memory');
   sqlite.pragma('cache_size = -4000');
   return sqlite;
 }
 
-/** SQLite gives its WAL and index the permissions of the database, so these must be right before it is opened. */
+/**
+ * Makes the database private. SQLite gives its WAL and index the same permissions, so they must be right before it is
+ * opened.
+ */
 function makePrivate(file: string): void {
   const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   try {
@@ -83,7 +88,7 @@ function makePrivate(file: string): void {
     closeSync(fd);
   }
   // A write-ahead log without its database means that somebody moved or removed the database alone.
-  if (existsSync(`${file}-wal`) && isEmpty(file)) {
+  if (isThere(`${file}-wal`) && isEmpty(file)) {
     throw new OperatorError(`${file} is missing but ${file}-wal is there: put the database back, or move the log away`);
   }
 }
@@ -97,7 +102,7 @@ function isEmpty(file: string): boolean {
   }
 }
 
-/** The copy is `<file>.before-<migration>`; the latest one is kept. */
+/** Copies the database to `<file>.before-<migration>`. Only the latest copy is kept. */
 async function keepCopy(sqlite: Sqlite.Database, file: string, next: string): Promise<void> {
   const copy = `${file}.before-${next}`;
   try {

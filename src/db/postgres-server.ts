@@ -1,14 +1,14 @@
-/** What can be wrong with a PostgreSQL server, said in one line that never holds a password. */
+/** Explains problems with a PostgreSQL server in one line, which never contains a password. */
 import { type Kysely, sql } from 'kysely';
-import { errorCode, OperatorError } from '../errors.ts';
-import { DatabaseAway, isAway, textOf } from './away.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
+import { DatabaseUnavailable, isAway, textOf } from './away.ts';
 import { isPostgres } from './dialect.ts';
-import { shownPlace } from './place.ts';
+import { shownPlace } from '../base/database-place.ts';
 
-/** The oldest that is supported: Debian 12's. */
+/** The oldest version that is supported, which is Debian 12's. */
 const OLDEST_SERVER = 15;
 
-/** The user is not the owner. */
+/** The remedy when the user does not own the database. */
 const OWN = 'the user has to own the database: alter database NAME owner to USER';
 
 const REMEDIES: Readonly<Record<string, string>> = {
@@ -19,12 +19,12 @@ const REMEDIES: Readonly<Record<string, string>> = {
   '3F000': OWN,
 };
 
-/** What an error of the driver or the server means to an operator. Other errors are of `berth` itself. */
+/** Explains an error of the driver or the server to an operator. Other errors are berth's own. */
 export function explained(error: unknown, place: string): OperatorError {
   if (error instanceof OperatorError) return error;
   const where = shownPlace(place);
-  if (error instanceof DatabaseAway || isAway(error)) {
-    const said = textOf(error instanceof DatabaseAway ? error.cause : error);
+  if (error instanceof DatabaseUnavailable || isAway(error)) {
+    const said = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
     return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
   }
   const [code, said] = [errorCode(error) ?? '', textOf(error)];
@@ -39,19 +39,19 @@ function isOfTls(code: string, said: string): boolean {
 }
 
 export interface ServerState {
-  /** As `server_version` says it. */
+  /** The text of `server_version`. */
   readonly version: string;
   readonly major: number;
   readonly encoding: string;
-  /** A standby takes no writes. */
+  /** The server is a standby, which takes no writes. */
   readonly is_standby: boolean;
-  /** What it says is committed may be lost with its power. */
+  /** The server's commits may be lost in a power cut. */
   readonly is_forgetful: boolean;
-  /** It is another machine, and what is said to it can be read on the way. */
+  /** The server is on another machine, and the connection is not encrypted. */
   readonly is_exposed: boolean;
 }
 
-/** @throws the driver's error when it cannot be asked. */
+/** @throws the driver's error when the server cannot be queried. */
 export async function serverState<T>(db: Kysely<T>): Promise<ServerState> {
   const { rows } = await sql<ServerState>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int / 10000 as major,
@@ -65,8 +65,8 @@ export async function serverState<T>(db: Kysely<T>): Promise<ServerState> {
 }
 
 /**
- * How far PostgreSQL's standbys are behind, in bytes of its log, by their names; none with SQLite. The server tells it only
- * to members of pg_monitor.
+ * How far PostgreSQL's standbys are behind, in bytes of its log, by their names; none with SQLite. The server reports
+ * this only to members of pg_monitor.
  */
 export async function standbyLags<T>(db: Kysely<T>): Promise<Record<string, number>> {
   if (!isPostgres(db)) return {};

@@ -1,6 +1,7 @@
 /**
- * PostgreSQL as a Kysely dialect, with what the migrations and the rows need to be the same as with SQLite: its types for
- * `blob` and counted keys, and numbers for 64-bit integers, none of which leaves the range of a double (µs, bytes, counts).
+ * PostgreSQL as a Kysely dialect that makes migrations and rows the same as with SQLite. It has types for `blob` and
+ * counted keys, and returns 64-bit integers as numbers, none of which exceeds the exact range of a double (µs, bytes,
+ * counts).
  */
 import {
   type DataTypeNode,
@@ -11,9 +12,9 @@ import {
   PostgresQueryCompiler,
 } from 'kysely';
 import pg from 'pg';
-import { DatabaseAway, isAway } from './away.ts';
+import { DatabaseUnavailable, isAway } from './away.ts';
 
-/** Types of results that are numbers here; the driver gives them as text. */
+/** Result types that are converted to numbers; the driver returns them as text. */
 const NUMBERS: ReadonlySet<number> = new Set([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
 export const types: pg.CustomTypesConfig = {
@@ -22,38 +23,44 @@ export const types: pg.CustomTypesConfig = {
 };
 
 export interface PoolOptions {
-  /** Connections at most. */
+  /** The most connections. */
   readonly max: number;
-  /** What pg_stat_activity calls them. */
+  /** The connections' name in pg_stat_activity. */
   readonly name: string;
-  /** How long a statement may take, in ms; ten seconds when left out, 0 for any time. */
+  /** How long a statement may take, in ms; ten seconds when left out, 0 for no limit. */
   readonly patience?: number;
-  /** Called with each connection that is made. What it throws is for whoever waits for that one, which is closed. */
+  /** Called for each new connection. If it throws, that connection is closed, and the caller gets the error. */
   readonly connected?: () => void;
 }
 
-/** How long a connection may take to be made, and a statement to answer, in ms: then the database counts as away. */
-export const CONNECT_PATIENCE = 3000;
-const QUERY_PATIENCE = 10_000;
+/**
+ * How long connecting may take, and how long a statement may take to answer, in ms. After that the database counts as
+ * unavailable.
+ */
+export const CONNECT_TIMEOUT_MS = 3000;
+const QUERY_TIMEOUT_MS = 10_000;
 
-/** How long one waits for a connection that others use, in ms. */
-const TURN_PATIENCE = 10_000;
+/** How long a caller waits for a connection while others use all of them, in ms. */
+const TURN_TIMEOUT_MS = 10_000;
 
-/** After so long without a statement in a transaction its machine counts as frozen or cut off, and lets go of the rows, in ms. */
-const IDLE_PATIENCE = 3000;
+/**
+ * How long a transaction may be without a statement, in ms. After that its machine counts as frozen or cut off, and the
+ * server releases its locks.
+ */
+const IDLE_TIMEOUT_MS = 3000;
 
-/** The server notices within a quarter of a minute that a machine is cut off. */
+/** With these settings the server notices within a quarter of a minute that a machine is cut off. */
 const SERVER_OPTIONS = '-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=4';
 
 type Connected = ((error: Error) => void) | ((error: null, client: pg.Client) => void);
 
 class Client extends pg.Client {
-  /** The pool's own limit is that for a turn. */
+  /** Sets the timeout for connecting. The pool's own timeout covers the wait for a turn. */
   constructor(config?: string | pg.ClientConfig) {
-    super(typeof config === 'string' ? config : { ...config, connectionTimeoutMillis: CONNECT_PATIENCE });
+    super(typeof config === 'string' ? config : { ...config, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   }
 
-  /** The driver leaves a connection open that it gives up by itself, as for a password that is asked for and not there. */
+  /** Closes a connection that failed. The driver leaves it open, for instance when the password is missing. */
   override connect(): Promise<pg.Client>;
   override connect(callback: Connected): void;
   override connect(callback?: Connected): Promise<pg.Client> | undefined {
@@ -66,22 +73,22 @@ class Client extends pg.Client {
   }
 }
 
-export function poolOf(url: string, { max, name, patience = QUERY_PATIENCE, connected }: PoolOptions): pg.Pool {
+export function poolOf(url: string, { max, name, patience = QUERY_TIMEOUT_MS, connected }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     types,
     application_name: name,
     Client,
-    connectionTimeoutMillis: TURN_PATIENCE,
+    connectionTimeoutMillis: TURN_TIMEOUT_MS,
     query_timeout: patience,
-    idle_in_transaction_session_timeout: IDLE_PATIENCE,
+    idle_in_transaction_session_timeout: IDLE_TIMEOUT_MS,
     options: SERVER_OPTIONS,
     keepAlive: true,
     idleTimeoutMillis: 0,
     ...(connected && { onConnect: connected }),
   });
-  // Of connections that break: a query on them fails, the next one makes another.
+  // Ignore errors of broken connections: a query on one fails, and the next query opens another.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;
@@ -103,7 +110,7 @@ class BerthPostgresCompiler extends PostgresQueryCompiler {
   }
 }
 
-/** SQLite's integers have 64 bits, and its texts are compared byte by byte. */
+/** PostgreSQL's types for SQLite's: integers have 64 bits, and texts are compared byte by byte. */
 const TYPES: ReadonlyMap<string, string> = new Map([
   ['blob', 'bytea'],
   ['integer', 'bigint'],
@@ -120,26 +127,26 @@ export class BerthPostgresDialect extends PostgresDialect {
   }
 }
 
-/** The pool, for Kysely. A connection on which the server did not answer is not used again. */
+/** Adapts the pool to Kysely. A connection on which the server did not answer is not used again. */
 function storing(pool: pg.Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
       const client = await pool.connect().catch(orAway);
-      let away: DatabaseAway | undefined;
+      let away: DatabaseUnavailable | undefined;
       const query = async (text: string, values: readonly unknown[]) => {
-        // The end of a transaction, say, whose answer would be waited for as long again.
+        // For example the end of a transaction, which would wait as long again for its answer.
         if (away) throw away;
         try {
           return await client.query(text, values.map(storable));
         } catch (error) {
-          if (isAway(error)) away = new DatabaseAway(error);
+          if (isAway(error)) away = new DatabaseUnavailable(error);
           throw away ?? error;
         }
       };
       return {
-        // Its other form, with a cursor, is not used.
+        // The other form of `query`, with a cursor, is not used.
         query: query as unknown as PostgresPoolClient['query'],
         release: () => client.release(away),
       };
@@ -147,12 +154,15 @@ function storing(pool: pg.Pool): PostgresPool {
   };
 }
 
-/** For what the driver says outside of a query. */
+/** Converts errors that the driver throws outside of a query. */
 export function orAway(error: unknown): never {
-  throw isAway(error) ? new DatabaseAway(error) : error;
+  throw isAway(error) ? new DatabaseUnavailable(error) : error;
 }
 
-/** No text of PostgreSQL holds a NUL, as none in berth's tables does: one that is looked for is replaced, as broken UTF-8 is. */
+/**
+ * Replaces NULs in a text, because PostgreSQL cannot store them. No text in berth's tables has one, so only a text that
+ * is searched for can; broken UTF-8 is replaced likewise.
+ */
 function storable(value: unknown): unknown {
   return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
 }

@@ -1,6 +1,8 @@
-/** Requests of each account by minute, over all machines on a PostgreSQL database, by its clock. */
+/**
+ * Counts the requests of each account by minute, over all machines on a PostgreSQL database, by the database's clock.
+ */
 import { type Kysely, sql } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import { compiled } from './compiled.ts';
 import type { Tables } from './schema.ts';
 import { serverTime } from './shared.ts';
@@ -22,13 +24,16 @@ const count = compiled<{ account: string; limit: number }>()((db, p) => ({
       from clock`.compile(db),
 }));
 
-/** Counts a request, unless it is one too many. @returns in the latter case how long the minute goes on, in µs. */
+/**
+ * Counts a request, unless it exceeds the limit.
+ * @returns for a request over the limit, how long the minute still lasts, in µs; otherwise undefined.
+ */
 export async function countRequest(db: Kysely<Tables>, account: string, limit: number): Promise<Micros | undefined> {
   const counted = await count.first(db, { account, limit });
   return counted?.requests === null ? counted.rest : undefined;
 }
 
-/** Of any other minute, a later one too: the server's clock may have been set back. */
+/** Deletes the counts of all other minutes, even later ones: the server's clock may have been set back. */
 export async function forgetOtherMinutes(db: Kysely<Tables>): Promise<void> {
   await db
     .deleteFrom('request_counts')

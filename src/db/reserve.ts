@@ -1,18 +1,22 @@
 /**
- * Room on the state's disk for what takes somebody's access away, SQLite's commit and the credentials: a file, given back when
- * the disk is full, and made again when there is room. Customers who fill a disk that they share could otherwise not be stopped.
+ * Keeps room on the state's disk for revoking access: for SQLite's commit and the credentials. The room is a file,
+ * which is removed when the disk is full, and made again when there is space. Without it, customers who fill a disk
+ * that they share with the state could not be stopped.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Some twenty times what a deletion writes to the database's log, and to the folders on the same disk. */
+/**
+ * The size of the reserve: some twenty times as much as a deletion writes to the database's log and to the folders on
+ * the same disk.
+ */
 const BYTES = 1 << 20;
 
 export interface Reserve {
-  /** Gives the room back, if it is there. */
+  /** Removes the file, if it is there. */
   release(): void;
-  /** Makes the file, unless it is there or the disk is too full for it. */
+  /** Makes the file, unless it exists or the disk is too full for it. */
   refill(): Promise<void>;
 }
 

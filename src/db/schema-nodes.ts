@@ -1,46 +1,52 @@
-/** The tables of several machines on one database (migrations 006 and 007). With SQLite there is one, which has no name. */
+/**
+ * The tables for several machines on one database (migrations 006 and 007). With SQLite there is one machine, which has
+ * no name.
+ */
 import type { Generated } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 
 /** A machine that runs berth and sshd, and keeps the jails of its own directories. */
 export interface NodesTable {
   name: string;
   sftp_host: string;
   sftp_port: number;
-  /** On the disk of its jails. */
+  /** Free space on the disk of its jails. */
   free_bytes: number;
-  /** When it said last that it lives, by the database's clock. */
+  /** When the node last reported, by the database's clock. */
   seen_at: Micros;
-  /** Since when it gets no new directories; null while it does. */
+  /** Since when the node gets no new directories; null while it gets some. */
   drained_at: Micros | null;
-  /** Why no quota can be set there, in words for a caller; null when it can, and until a node has said it. */
+  /**
+   * Why no quota can be set on the node, as a message for a caller; null when quotas can be set, and until the node has
+   * reported.
+   */
   quota_obstacle: Generated<string | null>;
-  /** Its BERTH_API_URL. */
+  /** The node's BERTH_API_URL. */
   api_url: Generated<string | null>;
   inserted_at: Micros;
 }
 
-/** Columns of a directory. */
+/** Columns of a directory that depend on its node. */
 export interface AtHome {
   /** The node that has its jail. */
   node: string;
-  /** Counts its changes, which the clocks of several machines cannot put in order. */
+  /** Counts the directory's changes, because the clocks of several machines cannot put them in order. */
   version: number;
 }
 
 /**
- * Directories whose jail, credentials or limit on disk may differ from their row. Written with the change itself,
- * removed when the disk follows: what a crash leaves here, the next start applies before it serves.
+ * Directories whose jail, credentials or limit on disk may differ from their row. A row is written with the change
+ * itself, and removed when the disk follows. If a crash leaves rows, the next start applies them before it serves.
  */
 export interface UnappliedTable {
   directory_id: string;
-  /** The directory's when it was marked. */
+  /** The directory's version when the row was written. */
   version: Generated<number>;
-  /** The version that its home has applied; 0 for none. The row stays until no power cut can undo that. */
+  /** The version that its node has applied; 0 for none. The row stays until a power cut can no longer undo that. */
   done: Generated<number>;
 }
 
-/** What a node still has of a directory that has gone to another one. It removes that. */
+/** The remains on a node of a directory that has moved to another one. The node removes them. */
 export interface LeftoversTable {
   node: string;
   directory_id: string;
@@ -48,7 +54,10 @@ export interface LeftoversTable {
   uid: number;
 }
 
-/** Deletions whose callers were told that the home is away: what a repetition is answered by, for a day. */
+/**
+ * Deletions that were answered with an error because the directory's node was unavailable. For a day, a repeated
+ * request is answered from here.
+ */
 export interface UnansweredDeletionsTable {
   directory_id: string;
   account_id: string;
@@ -62,15 +71,15 @@ export interface UnansweredDeletionsTable {
 /** PostgreSQL only: requests of an account in a clock minute, over all nodes. */
 export interface RequestCountsTable {
   account_id: string;
-  /** Since 1970. */
+  /** Minutes since 1970. */
   minute: number;
   requests: number;
 }
 
-/** One row, which goes with the data wherever they are copied: tells whether a backup and a database belong together. */
+/** A single row that is copied with the data. It shows whether a backup and a database belong together. */
 export interface InstallationTable {
   id: string;
-  /** PostgreSQL only: backups of machines that have been made. */
+  /** PostgreSQL only: how many backups of machines have been made. */
   backups: number;
 }
 

@@ -1,34 +1,34 @@
-/** What the dashboard needs beside the others' tables: its users, sums for its overview, and logins (`schema.ts`). */
+/** The dashboard's own tables: users, sums for its overview, and logins (`schema.ts`). */
 import type { Generated } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 
-/** What keys and users may do: a member changes nothing about how one gets in. */
+/** A member may not change who can log in, or how. */
 export type Role = 'admin' | 'member';
 
 /** People who use the dashboard. Each belongs to one account. */
 export interface UsersTable {
   id: string;
   account_id: string;
-  /** ASCII in lower case, and one user's alone within the account. */
+  /** ASCII in lower case, unique within the account. */
   email: string;
   role: Role;
-  /** Null until a link was used to set one, and for those who come by their company's login alone. */
+  /** Null until a link was used to set a password, and for users who only use their company's login. */
   password_hash: string | null;
   /** Base32 (RFC 6238); null without a second factor. */
   totp_secret: string | null;
-  /** The time step of the last code that was taken: none is taken twice. */
+  /** The time step of the last accepted code. A code is never accepted twice. */
   totp_step: number;
-  /** `<issuer> <subject>` of the company's login. */
+  /** The user's `<issuer> <subject>` in the company's login. */
   oidc_subject: string | null;
   inserted_at: Micros;
   signed_in_at: Micros | null;
-  /** The address from which that was. */
+  /** The address of that sign-in. */
   signed_in_from: string | null;
-  /** From then on the user gets in by no way. */
+  /** From this time on, the user cannot sign in at all. */
   disabled_at: Micros | null;
 }
 
-/** Links that set a password, once. */
+/** Links with which a user can set a password once. */
 export interface UserLinksTable {
   /** SHA-256 of the token in the link, as hex. */
   hash: string;
@@ -41,60 +41,60 @@ export interface UserSessionsTable {
   /** SHA-256 of the token in the cookie, as hex. */
   hash: string;
   user_id: string;
-  /** 1: the password was right, and the code of the second factor is still to come. */
+  /** 1: the password was right, and the code of the second factor is still missing. */
   awaits_code: 0 | 1;
-  /** Where it was used last, and with what. */
+  /** The address and the client of its last use. */
   address: string;
   agent: string;
   inserted_at: Micros;
   seen_at: Micros;
 }
 
-/** What still stands in for a code of the second factor, each once. */
+/** Unused recovery codes: each replaces a code of the second factor once. */
 export interface RecoveryCodesTable {
   user_id: string;
   /** SHA-256, as hex. */
   hash: string;
 }
 
-/** From where a user has signed in (`users/known-networks.ts`). */
+/** The networks from which a user has signed in (`users/known-networks.ts`). */
 export interface UserNetworksTable {
   user_id: string;
   network: string;
   seen_at: Micros;
 }
 
-/** Codes that were wrong in a row, and until when the next one has to wait. */
+/** How many codes were wrong in a row, and until when the next attempt has to wait. */
 export interface CodeTriesTable {
   user_id: string;
   count: number;
   until: Micros;
 }
 
-/** What came in on a day, by the rows of `transfers` that say `uploaded`. */
+/** Uploads by day, summed from the rows of `transfers` that say `uploaded`. */
 export interface DailyUploadsTable {
   account_id: string;
-  /** Its start in UTC. */
+  /** The start of the day in UTC. */
   day: Micros;
   uploads: number;
   bytes: number;
 }
 
-/** What the account's directories held when that day was last looked at (`upkeep.ts`). */
+/** The storage of the account's directories, as last measured on that day (`upkeep.ts`). */
 export interface DailyStorageTable {
   account_id: string;
   day: Micros;
   bytes: number;
 }
 
-/** What came into a directory on a day on which files came or went. */
+/** A directory's uploads on a day on which files came or went. */
 export interface DirectoryDaysTable {
   directory_id: string;
-  /** Its start in UTC. */
+  /** The start of the day in UTC. */
   day: Micros;
   uploads: number;
   bytes: number;
-  /** What the directory held when that day was last looked at; null when it was not. */
+  /** The directory's storage as last measured on that day; null when it was not. */
   stored: number | null;
 }
 
@@ -112,14 +112,14 @@ export interface LoginsTable {
   at: Micros;
   kind: 'login' | 'refused';
   address: string | null;
-  /** By what, or why not. */
+  /** The key or method of the login, or the reason of the refusal. */
   text: string;
 }
 
-/** One row for each machine, once something of its sshd's log was found. */
+/** A row for each machine, once part of its sshd's log was found. */
 export interface LoginLogTable {
   node: string;
-  /** Until when what it tells is in the tables above. */
+  /** Log entries up to this time are in the tables above. */
   read_until: Micros;
 }
 

@@ -1,6 +1,9 @@
-/** The tables, which `migrations/` makes. Times are µs since 1970, ids are UUIDs, and nothing is one SQL dialect's alone. */
+/**
+ * The tables, which `migrations/` creates. Times are µs since 1970, ids are UUIDs, and everything works in both SQL
+ * dialects.
+ */
 import type { Generated, GeneratedAlways } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { AtHome, NodeTables } from './schema-nodes.ts';
 import type { Role, UserTables } from './schema-users.ts';
 
@@ -13,13 +16,16 @@ export interface AccountsTable {
   name: string;
   plan: Plan;
   inserted_at: Micros;
-  /** Set by `berth account delete`. Its keys are refused at once; the row goes when its directories have gone. */
+  /**
+   * Set by `berth account delete`. The account's keys are refused at once. The row is removed once its directories are
+   * gone.
+   */
   deleted_at: Micros | null;
-  /** Who asked for that, as the audit names it. */
+  /** The actor of the deletion, as in the audit. */
   deleted_by: string | null;
-  /** Since when its users need a second factor for the dashboard; null while they do not. */
+  /** Since when the account's users need a second factor for the dashboard; null while they do not. */
   second_factor_required_at: Micros | null;
-  /** As `directories.events`, for directories that say nothing; null for no events but uploads. */
+  /** Like `directories.events`, for directories without their own; null for uploads only. */
   events: string | null;
 }
 
@@ -33,13 +39,13 @@ export interface ApiKeysTable {
   inserted_at: Micros;
   last_used_at: Micros | null;
   revoked_at: Micros | null;
-  /** As the audit names who made it; null for keys of an earlier berth. */
+  /** The key's creator, as in the audit; null for keys from older versions. */
   created_by: string | null;
-  /** From then on it is refused; null means never. */
+  /** From this time on, the key is refused; null for never. */
   expires_at: Generated<Micros | null>;
-  /** 1: it changes nothing. */
+  /** 1: the key may only read. */
   read_only: Generated<0 | 1>;
-  /** JSON text: the ids of the only directories that exist for it; null means all of the account. */
+  /** JSON text: the ids of the directories that the key is limited to; null for all of the account. */
   directories: Generated<string | null>;
 }
 
@@ -62,40 +68,43 @@ export interface DirectoriesTable extends AtHome {
   sftp_port: number;
   sftp_username: string;
   uid: number;
-  /** crypt(3) hash; kept while the mode does not use it, so that going back to `password` revives it. */
+  /**
+   * A crypt(3) hash. It is kept while the mode does not use it, so that the password works again after a return to
+   * `password`.
+   */
   password_hash: string;
   webhook_url: string | null;
-  /** 0: without a `webhook_url` it sends no webhooks, although its account has one. */
+  /** 0: without a `webhook_url` the directory sends no webhooks, even if its account has one. */
   uses_account_webhook: 0 | 1;
   webhook_secret: string;
-  /** The one that is to follow: until then `webhook-signature` carries both. */
+  /** The secret that will follow. Until then `webhook-signature` carries both. */
   next_webhook_secret: string | null;
-  /** Signs the links of the directory (links/); null until there is one. */
+  /** The secret that signs the directory's links (links/); null until there is a link. */
   link_secret: string | null;
   max_connections: number;
-  /** The sum of `files.size_bytes`, kept by the same transactions that change it. */
+  /** The sum of `files.size_bytes`, updated in the transactions that change it. */
   storage_bytes: number;
   retention_days: number;
   auth_mode: AuthMode;
   /**
-   * The lines of `public_keys`, newest first, as sshd reads them: type and base64, no options, no comment. Kept by the
-   * transactions that change those, as is the next, the fingerprint of the newest.
+   * The lines of `public_keys`, newest first, as sshd reads them: type and base64, no options, no comment. Updated in
+   * the transactions that change `public_keys`, like the next column, the fingerprint of the newest key.
    */
   public_key: string | null;
   public_key_fingerprint: string | null;
-  /** 1: nobody gets in. */
+  /** 1: nobody can log in. */
   suspended: 0 | 1;
-  /** From then on nobody gets in. */
+  /** From this time on, nobody can log in. */
   expires_at: Micros | null;
-  /** JSON text: CIDRs from which one gets in; an empty list means from everywhere. */
+  /** JSON text: the CIDRs from which a login is allowed; an empty list means from everywhere. */
   allowed_networks: string;
-  /** JSON text: the events that it asks for beside `file.uploaded`; null means those of its account. */
+  /** JSON text: the events that the directory asks for besides `file.uploaded`; null for those of its account. */
   events: string | null;
-  /** What the kernel lets the directory's UID hold, in bytes; null for no limit. */
+  /** The kernel's quota for the directory's UID, in bytes; null for no limit. */
   quota_bytes: number | null;
   inserted_at: Micros;
   updated_at: Micros;
-  /** Set by DELETE. The row goes when the jail has gone; until then nothing but the clean-up sees it. */
+  /** Set by DELETE. The row is removed with the jail; until then only the clean-up sees it. */
   deleted_at: Micros | null;
 }
 
@@ -112,8 +121,9 @@ export interface PublicKeysTable {
 }
 
 /**
- * `uploaded`: complete and announced, what the uploads list shows. `waiting`: closed under a temporary name.
- * `partial`: its connection died, or it was seen incomplete. `placed`: the API has put it there, for the customer.
+ * `uploaded`: complete and announced, as in the list of uploads. `waiting`: closed under a temporary name.
+ * `partial`: its connection died, or nothing proves that it is complete. `placed`: the API has put it there for the
+ * customer.
  * `checking`: complete, and announced once it has passed the check (checks/).
  */
 export type FileState = 'uploaded' | 'waiting' | 'partial' | 'placed' | 'checking';
@@ -126,15 +136,15 @@ export interface FilesTable {
   path: Buffer;
   size_bytes: number;
   state: FileState;
-  /** When the upload was complete, by the server's clock; for a partial file, when it was cut off. */
+  /** When the upload was complete, by the server's clock; for a partial file, when it was dropped. */
   uploaded_at: Micros;
   /**
-   * What lstat said when the row was written: tells a changed file from one already recorded. Below 0 in a restored
-   * backup (`unknownInode`).
+   * From lstat when the row was written, so that a changed file can be recognized. Negative in a restored backup
+   * (`unknownInode`) and for a file that was never seen (`UNSEEN_INODE`).
    */
   inode: number;
   mtime: Micros;
-  /** `log`: sshd said that it was closed. `disk`: it was found at rest. */
+  /** `log`: sshd logged the close. `disk`: a stable file was found. */
   source: 'log' | 'disk';
   /** For a waiting file: the process whose session closed it, so that the session's end announces it. */
   session_pid: number | null;
@@ -143,30 +153,36 @@ export interface FilesTable {
 /** `webhooks/queue.ts` says what each state means and who changes it. */
 export type DeliveryState = 'queued' | 'running' | 'waiting' | 'delivered' | 'failed';
 
-/** The outbox. What is sent is fixed here; where it goes and how it is signed is read from the directory at each attempt. */
+/** The outbox. The body is fixed here; the URL and the secrets are read from the directory at each attempt. */
 export interface DeliveriesTable {
   id: string;
   directory_id: string;
   account_id: string;
-  /** The row of `files` that it tells about. Null in rows of an earlier berth, and for a file that never got a row. */
+  /**
+   * The id in `files` that the delivery is about. Null in rows from older versions, and for a file that never got a
+   * row.
+   */
   upload_id: string | null;
-  /** Where the latest attempt went; before the first, where it was to go when the row was written. */
+  /** The URL of the latest attempt; before the first, the URL when the row was written. */
   url: string;
   /** `<account id> <origin>`: deliveries to one destination share its turn. */
   destination: string;
-  /** The exact bytes of every attempt. */
+  /** The exact bytes that every attempt sends. */
   body: Buffer;
   state: DeliveryState;
-  /** Attempts begun, 0 to 4. While one runs, its number names the lease: nobody else can hold the same. */
+  /** How many attempts have begun, 0 to 4. While an attempt runs, its number identifies the lease. */
   attempts: number;
   inserted_at: Micros;
-  /** `queued`: since when it is due. `waiting`: when it will be. `running`: when the lease ends. Else null. */
+  /**
+   * `queued`: since when the delivery is due. `waiting`: when it will be due. `running`: when the lease ends. Otherwise
+   * null.
+   */
   due_at: Micros | null;
   finished_at: Micros | null;
   event: EventKind;
-  /** When a replay of it was asked for that is not in the outbox yet. */
+  /** When a replay was requested that is not in the outbox yet. */
   replay_at: Micros | null;
-  /** The id of its latest replay: many are replayed at once, each at most once. */
+  /** The id of the latest replay. A request that replays many deliveries skips those that have one. */
   replayed_as: string | null;
 }
 
@@ -175,7 +191,7 @@ export interface AttemptsTable {
   /** 1 to 4. */
   number: number;
   started_at: Micros;
-  /** Null while it runs, and for good when the process died in it. */
+  /** Null while the attempt runs. */
   finished_at: Micros | null;
   status: number | null;
   latency_us: number | null;
@@ -185,9 +201,9 @@ export interface AttemptsTable {
 }
 
 /**
- * `uploaded`: complete, as the webhook says. `upload-dropped`, `download-dropped`: the handle went without a close.
+ * `uploaded`: complete, as in the webhook. `upload-dropped`, `download-dropped`: the handle ended without a close.
  * `received`: complete, and to be checked before it is announced; `uploaded` or `rejected` follows.
- * The others are what their names say.
+ * The other events are what their names say.
  */
 export const TRANSFER_EVENTS = [
   'session-opened',
@@ -204,7 +220,7 @@ export const TRANSFER_EVENTS = [
 
 export type TransferEvent = (typeof TRANSFER_EVENTS)[number];
 
-/** What happened over SFTP, kept for a while. Complete in itself, since directories go. */
+/** The history of SFTP, kept for a limited time. Rows refer to no others, since directories may be deleted. */
 export interface TransfersTable {
   /** In the order in which rows were committed. */
   id: Generated<number>;
@@ -213,24 +229,24 @@ export interface TransfersTable {
   directory_id: string;
   account_id: string;
   username: string;
-  /** Null when no session did it: an administrator, or retention. */
+  /** The client's address; null when no session did it, but an administrator or retention. */
   address: string | null;
   /** The process that served the session. */
   session_pid: number | null;
-  /** As text, bytes that are not UTF-8 replaced. */
+  /** The path as text, with U+FFFD for bytes that are not UTF-8. */
   path: string | null;
-  /** For a rename: what it was called before. */
+  /** For a rename: the path before it. */
   from_path: string | null;
   bytes: number | null;
-  /** When the file, or for `session-closed` the session, was opened; null when nobody saw it. */
+  /** When the file was opened or, for `session-closed`, when the session began; null when that was not heard. */
   began_at: Micros | null;
-  /** What the checker said of a file that it rejected. */
+  /** The checker's reason for rejecting the file. */
   reason: string | null;
-  /** `link`: it came or went by HTTPS, with a signed link. Null for SFTP. */
+  /** `link`: the transfer used HTTPS and a signed link. Null for SFTP. */
   via: 'link' | null;
 }
 
-/** What happens in directories and can be announced. `file.uploaded` always is, the others where somebody asks for them. */
+/** The kinds of events that can be announced: `file.uploaded` always, the others on request. */
 export const EVENT_KINDS = [
   'file.uploaded',
   'file.deleted',
@@ -243,34 +259,34 @@ export const EVENT_KINDS = [
 
 export type EventKind = (typeof EVENT_KINDS)[number];
 
-/** What an account can follow (`history/events.ts`). Complete in itself, as transfers are. */
+/** The feed of an account (`history/events.ts`). Rows refer to no others, like those of `transfers`. */
 export interface EventsTable {
   id: Generated<number>;
   account_id: string;
-  /** 1, 2, 3, … in its account; null until somebody reads. */
+  /** 1, 2, 3, … within the account; null until somebody reads the feed. */
   sequence: number | null;
   at: Micros;
-  /** `erased`: its names were (`history/erase.ts`). */
+  /** `erased`: the names in the event were erased (`history/erase.ts`). */
   event: EventKind | 'erased';
   directory_id: string;
-  /** As `deliveries.upload_id`. */
+  /** The upload's id, as in `deliveries.upload_id`. */
   upload_id: string | null;
-  /** JSON text: what its webhook says. */
+  /** JSON text: the body of the webhook. */
   body: string;
 }
 
-/** The highest number of an event that was given out in the account. */
+/** The highest event number that was given out in an account. */
 export interface EventSequencesTable {
   account_id: string;
   last: number;
 }
 
-/** Where webhooks of directories go that have no URL of their own, and how those are signed. */
+/** The URL and the secrets for webhooks of directories without a URL of their own. */
 export interface AccountWebhooksTable {
   account_id: string;
   url: string | null;
   secret: string;
-  /** As `directories.next_webhook_secret`. */
+  /** The secret that will follow, as in `directories.next_webhook_secret`. */
   next_secret: string | null;
 }
 
@@ -296,7 +312,7 @@ export type AuditAction =
   | 'update-account'
   | 'erase';
 
-/** What was changed through the API or the dashboard, in the transaction of the change. */
+/** Changes through the API or the dashboard, written in the transaction of the change. */
 export interface AuditTable {
   id: Generated<number>;
   at: Micros;
@@ -304,18 +320,19 @@ export interface AuditTable {
   account_id: string;
   key_id: string;
   request_id: string;
-  /** Method and pattern of the path. */
+  /** The method and path pattern of the request. */
   route: string;
-  /** Empty, as the username is, for a change of the account: its keys, its users. */
+  /** Empty, like the username, for a change of the account: its keys or its users. */
   directory_id: string;
   username: string;
-  /** JSON: for each changed field its name, with what it was and became where that may be shown. */
+  /** JSON: the name of each changed field, with its old and new value where these may be shown. */
   changes: string;
 }
 
 /**
- * Files that the API puts into a directory, as they will be there: written before, so that none is taken for an upload.
- * A row goes when its file is recorded; one whose file never came matches no other, and goes after a while.
+ * Files that the API puts into a directory, with the inode and size that they will have. Rows are written before the
+ * files appear, so that no such file is taken for an upload. A row is removed when its file is recorded. A row whose
+ * file never came matches no other file, and is removed after a while.
  */
 export interface PlacementsTable {
   directory_id: string;
@@ -323,17 +340,20 @@ export interface PlacementsTable {
   mtime: Micros;
   size_bytes: number;
   inserted_at: Micros;
-  /** `link`: somebody uploads it with a signed link. Null for a file of the API's, which is no upload. */
+  /** `link`: the file is uploaded with a signed link. Null for a file from the API, which is no upload. */
   via: Generated<'link' | null>;
-  /** The client's, for an upload by link. */
+  /** The client's address, for an upload by link. */
   address: Generated<string | null>;
-  /** 1: an upload by link that has arrived. Its row stays for a while, so that an older line of the log is not taken for it. */
+  /**
+   * 1: an upload by link that has arrived. The row stays for a while, so that an older line of the log is not taken for
+   * that upload.
+   */
   recorded: Generated<0 | 1>;
 }
 
-/** Links that work once, and have been used. A row goes after its link has expired. */
+/** Links that work once and have been used. A row is removed after its link has expired. */
 export interface LinkUsesTable {
-  /** Of the link's signature. */
+  /** A digest of the link's signature. */
   digest: string;
   directory_id: string;
   expires_at: Micros;
@@ -344,48 +364,48 @@ export interface LinkUsesTable {
 }
 
 /**
- * Files that the checker has rejected, in a folder of berth's own. A row goes with its file, or when that is an upload
- * after all.
+ * Files that the checker has rejected, in a folder of berth's own. A row is removed with its file, or when the file
+ * becomes an upload after all.
  */
 export interface QuarantineTable {
-  /** The upload's, and the name of the file there. */
+  /** The upload's id, which is also the file's name in that folder. */
   id: string;
   directory_id: string;
   /** The machine that has the file. */
   node: string;
-  /** Where it was, as `files.path`. */
+  /** The file's path in the directory, as in `files.path`. */
   path: Buffer;
   size_bytes: number;
   inode: number;
   mtime: Micros;
-  /** What the checker said. */
+  /** The checker's reason. */
   reason: string;
   rejected_at: Micros;
-  /** An operator has released it: it goes back to its path and is announced. */
+  /** Set when an operator has released the file: it goes back to its path and is announced. */
   released_at: Micros | null;
 }
 
-/** Answers kept for an Idempotency-Key, for 24 h. */
+/** Responses stored for an Idempotency-Key, for 24 h. */
 export interface KeptAnswersTable {
-  /** Derived from the API key and the Idempotency-Key, as is what encrypts the answer. */
+  /** Derived from the API key and the Idempotency-Key, like the key that encrypts the response. */
   id: string;
   account_id: string;
   /** A keyed hash of the request. */
   request: string;
-  /** Encrypted (`history/kept-answers.ts`). */
+  /** Encrypted (`history/stored-responses.ts`). */
   answer: Buffer;
   inserted_at: Micros;
 }
 
-/** One row. */
+/** A single row. */
 export interface ClockTable {
-  /** The wall time that was last seen; 0 when none was. */
+  /** The wall time that was last seen; 0 for none. */
   seen_at: Micros;
-  /** How far it was ahead of the time that had passed (`clock-lead.ts`). */
+  /** How far the clock was ahead of the time that had passed (`clock-lead.ts`). */
   lead: Micros;
 }
 
-/** How much is kept for each account's Idempotency-Keys. */
+/** How much is stored for each account's Idempotency-Keys. */
 export interface KeptAnswerTotalsTable {
   account_id: string;
   bytes: number;
@@ -397,7 +417,9 @@ export interface Tables extends UserTables, NodeTables {
   accounts: Omit<AccountsTable, 'events'> & { events: Generated<string | null> };
   api_keys: ApiKeysTable;
   principals: PrincipalsTable;
-  /** With what lists of them are searched in, and when their latest upload was complete (0: never). */
+  /**
+   * `search` is generated: the text that searches use. `last_upload_at` is the time of the latest upload (0 for none).
+   */
   directories: Omit<DirectoriesTable, WithDefault> & {
     [column in WithDefault]: Generated<DirectoriesTable[column]>;
   } & { search: GeneratedAlways<string>; last_upload_at: Generated<Micros> };

@@ -1,23 +1,24 @@
 /**
- * Directories with a text anywhere in `search`, which is in lower case, found by an index of trigrams (005): in SQLite by one
- * of FTS5, which is asked by itself, in PostgreSQL by one of pg_trgm, which `like` uses.
+ * Finds directories with a text anywhere in their column `search`, which is in lower case, through an index on trigrams
+ * (005). SQLite uses one of FTS5, which needs a query of its own; PostgreSQL uses one of pg_trgm, which works with
+ * `like`.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { isPostgres, listed } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
-/** Trigrams of a text that are looked up: a directory that has so many of them likely has all. */
+/** How many trigrams of a text are looked up. A directory with that many of them most likely has all. */
 const LOOKED_UP = 30;
 
-/** Whether `search` has it. In SQLite `glob` takes a quarter less time than `like`. */
+/** Whether `search` contains the text. In SQLite `glob` takes a quarter less time than `like`. */
 export function contains(db: Kysely<Tables>, text: string): RawBuilder<boolean> {
   if (isPostgres(db)) return sql`search like ${`%${lower(text).replace(/[\\%_]/g, String.raw`\$&`)}%`}`;
   return sql`search glob ${`*${lower(text).replace(/[*?[]/g, '[$&]')}*`}`;
 }
 
 /**
- * The uids of all directories, of any account, that may have one of the texts or have it for their id. Undefined when they
- * are more than `limit`, or a text is too short to tell.
+ * The uids of the directories of all accounts that may contain one of the texts or have it as their id. Undefined when
+ * there are more than `limit`, or a text is too short to look up.
  */
 export async function mayContain(
   reads: Kysely<Tables>,
@@ -37,7 +38,10 @@ export async function mayContain(
   return rows.length > limit ? undefined : rows.map(({ uid }) => uid);
 }
 
-/** Directories of that account that are among these. By the `+`, SQLite does not look at all of the account's. */
+/**
+ * Whether a directory belongs to the account and has one of the uids. The `+` keeps SQLite from reading all of the
+ * account's directories.
+ */
 export function isAmong(db: Kysely<Tables>, accountId: string, uids: readonly number[]): RawBuilder<boolean> {
   const account = isPostgres(db) ? sql`account_id` : sql`+account_id`;
   return sql`${account} = ${accountId} and uid in (${listed(db, uids, 'bigint')})`;
@@ -47,7 +51,7 @@ function anyOf(conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> 
   return sql.join<boolean>(conditions, sql` or `);
 }
 
-/** As FTS5 asks for all of them; empty for a text of less than three characters. */
+/** The FTS5 query for all trigrams; empty for a text of less than three characters. */
 function trigramsOf(text: string): string {
   const letters = Array.from(lower(text));
   const all = letters.slice(2).map((last, index) => `${letters[index]}${letters[index + 1]}${last}`);
@@ -56,7 +60,7 @@ function trigramsOf(text: string): string {
   return some.length === 0 ? '' : `(${some.map((each) => `"${each.replaceAll('"', '""')}"`).join(' ')})`;
 }
 
-/** As `search` is: of other letters, SQLite's `lower` knows nothing. */
+/** Folds like the column `search`: SQLite's `lower` only knows ASCII. */
 function lower(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

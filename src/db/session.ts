@@ -1,43 +1,47 @@
 /**
- * One connection to PostgreSQL that stays: it holds a lock which the server lets go of when the connection ends, however
- * that happens, and hears what others say on its channels.
+ * One permanent connection to PostgreSQL. It holds a lock, which the server releases when the connection ends for any
+ * reason, and listens to notifications on channels.
  */
 import { Kysely, type RawBuilder, sql } from 'kysely';
-import { DatabaseAway } from './away.ts';
+import { DatabaseUnavailable } from './away.ts';
 import { BerthPostgresDialect, orAway, poolOf } from './postgres.ts';
 import type { Tables } from './schema.ts';
 import { hold, lockKey } from './shared.ts';
 
-/** How long a statement may take, in ms: then the connection counts as broken. */
-const PATIENCE = 3000;
+/** How long a statement may take, in ms. After that the connection counts as broken. */
+const QUERY_TIMEOUT_MS = 3000;
 
-export interface SessionOptions {
-  /** What pg_stat_activity calls it. */
+export interface DatabaseSessionOptions {
+  /** The connection's name in pg_stat_activity. */
   readonly name: string;
-  /** The lock that it takes. */
+  /** The lock to take. */
   readonly lock: string;
   readonly channels: readonly string[];
   heard(channel: string, message: string): void;
-  /** It has ended by itself. */
+  /** Called when the connection has ended without `close`. */
   lost(): void;
 }
 
-export interface Session {
-  /** What is committed here may be lost when the server dies, with what was said of it. */
+export interface DatabaseSession {
+  /** Queries on this connection. If the server crashes, commits and notifications made here may be lost. */
   readonly db: Kysely<Tables>;
   say(channel: string, message: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** @returns undefined when another session has the lock. @throws {DatabaseAway} when the server cannot be reached. */
-export async function openSession(url: string, options: SessionOptions): Promise<Session | undefined> {
+/** @returns undefined when another session has the lock. @throws {DatabaseUnavailable} when the server cannot be reached. */
+export async function openDatabaseSession(
+  url: string,
+  options: DatabaseSessionOptions,
+): Promise<DatabaseSession | undefined> {
   let hasBegun = false;
   const connected = (): void => {
-    // The pool makes another one for a statement that waits: without the lock and the channels, and nobody would close it.
-    if (hasBegun) throw new DatabaseAway(new Error('the session has ended'));
+    // The pool would open another connection for a waiting statement. It would have neither the lock nor the channels,
+    // and nothing would close it.
+    if (hasBegun) throw new DatabaseUnavailable(new Error('the session has ended'));
     hasBegun = true;
   };
-  const pool = poolOf(url, { max: 1, name: options.name, patience: PATIENCE, connected });
+  const pool = poolOf(url, { max: 1, name: options.name, patience: QUERY_TIMEOUT_MS, connected });
   const db = new Kysely<Tables>({ dialect: new BerthPostgresDialect(pool) });
   let isOpen = true;
   try {
@@ -73,17 +77,17 @@ export async function openSession(url: string, options: SessionOptions): Promise
   };
 }
 
-/** Whether some session holds that lock. */
+/** Whether a session holds that lock. */
 export function isHeld(lock: RawBuilder<string>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from pg_locks where ${ofLock(lock)})`;
 }
 
-/** Ends the session that holds it, whose process may have gone without the server's knowledge. */
+/** Ends the session that holds a lock. Its process may have died without the server's knowledge. */
 export async function endHolder(db: Kysely<Tables>, lock: string): Promise<void> {
   await sql`select pg_terminate_backend(pid) from pg_locks where ${ofLock(lock)}`.execute(db);
 }
 
-/** Names the history that the database goes on with: another one after a standby has taken over, or a backup was restored. */
+/** Identifies the database's current history. It changes when a standby takes over or a backup is restored. */
 export async function historyOf(db: Kysely<Tables>): Promise<string> {
   const { rows } = await sql<{ name: string }>`
     select left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || oid as name

@@ -1,23 +1,23 @@
-/** What differs when several machines may work on the database, as they may on PostgreSQL. */
+/** The differences where several machines may share the database, as PostgreSQL allows. */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
-import type { Clock, Micros } from '../clock.ts';
+import type { Clock, Micros } from '../base/clock.ts';
 import { isPostgres } from './dialect.ts';
 import type { Tables } from './schema.ts';
 
-/** Whether other machines may write to it, too. */
+/** Whether other machines may write to the database, too. */
 export function isShared(db: Kysely<Tables>): boolean {
   return isPostgres(db);
 }
 
 /**
- * The present by which times in rows are judged: the database's own where several machines share it, since their clocks
- * may differ, else `now`, this machine's.
+ * The present time to which times in rows are compared. Where several machines share the database it is the database's,
+ * since their clocks may differ, and otherwise `now`, this machine's.
  */
 export function present(db: Kysely<Tables>, now: Micros): RawBuilder<Micros> {
   return isShared(db) ? serverTime : sql<Micros>`${now}`;
 }
 
-/** The same, asked for. */
+/** Like `present`, but as a value. */
 export async function presentTime(db: Kysely<Tables>, clock: Clock): Promise<Micros> {
   if (!isShared(db)) return clock.now();
   const { rows } = await sql<{ now: Micros }>`select ${serverTime} as now`.execute(db);
@@ -28,23 +28,23 @@ export async function presentTime(db: Kysely<Tables>, clock: Clock): Promise<Mic
 export const serverTime = sql<Micros>`(extract(epoch from clock_timestamp()) * 1000000)::bigint`;
 
 /**
- * The uid of the principal that an insert makes: one more than there was, from `first` on. Shared, it comes from an identity
- * (migration 006): machines that make principals at once do not wait for each other.
+ * The uid for a new principal: one more than the highest, from `first` on. On a shared database it comes from an
+ * identity column (migration 006), so that machines that insert at the same time do not wait for each other.
  */
 export function nextUid(db: Kysely<Tables>, first: number): RawBuilder<number> {
   if (isShared(db)) return sql`default`;
   return sql`(select coalesce(max(uid), ${first - 1}) + 1 from principals)`;
 }
 
-/** What a column becomes that says when something happened last: another node may have seen it later. */
+/** The new value for a column that holds the latest time of an event: another node may have seen a later one. */
 export function latest(db: Kysely<Tables>, column: string, at: Micros): RawBuilder<Micros> {
   return isShared(db) ? sql`greatest(${sql.ref(column)}, ${at}::bigint)` : sql`${at}`;
 }
 
 /**
- * Holds a name among the machines until it is released, or until the connection ends, as it does when the process dies.
- * Not for a transaction: the one connection that writes holds it.
- * @returns whether it is held now: another machine may hold it.
+ * Takes a lock by that name among the machines. It is held until it is released or the connection ends, as it does when
+ * the process dies. The lock belongs to the writing connection, not to a transaction.
+ * @returns whether this machine holds it now: another may.
  */
 export async function hold(db: Kysely<Tables>, name: string): Promise<boolean> {
   if (!isShared(db)) return true;
@@ -56,12 +56,15 @@ export async function release(db: Kysely<Tables>, name: string): Promise<void> {
   if (isShared(db)) await sql`select pg_advisory_unlock(${lockKey(name)})`.execute(db);
 }
 
-/** PostgreSQL's number for a lock of that name. */
+/** PostgreSQL's number for a lock with that name. */
 export function lockKey(name: string | RawBuilder<string>): RawBuilder<unknown> {
   return sql`hashtextextended((${name})::text, 0)`;
 }
 
-/** Leaves out that many uids. @param username of the principal that stands for them, where one does. */
+/**
+ * Skips `count` uids.
+ * @param username of the principal that stands for the skipped ones, where there is one.
+ */
 export async function skipUids(tx: Transaction<Tables>, first: number, count: number, username: string): Promise<void> {
   if (isShared(tx)) {
     const sequence = sql`pg_get_serial_sequence('principals', 'uid')`;

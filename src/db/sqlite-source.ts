@@ -1,19 +1,19 @@
-/** An SQLite database that leaves its file: what is in it, as `copy-to-postgres.ts` sends and compares it. */
+/** Reads an SQLite database that is to be copied, as `copy-to-postgres.ts` sends and compares it. */
 import { hash } from 'node:crypto';
 import Sqlite from 'better-sqlite3';
-import { errorCode, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 import { type Column, type CopiedTable, sumsIn } from './copied-tables.ts';
 
 export interface Source extends Disposable {
-  /** Names of the tables that hold rows of berth's. */
+  /** The names of the tables with berth's own rows. */
   tables(): string[];
-  /** The highest key that a table ever gave out, or has. */
+  /** The highest key that a table has or ever gave out. */
   highest(table: string, column: string): number;
   count(table: string): number;
-  /** The rows as JSON arrays of objects, some 256 KiB each. Bytes are texts as PostgreSQL writes them. */
+  /** The rows as JSON arrays of objects, in batches of some 256 KiB. Bytes are written as PostgreSQL's text form. */
   batches(table: CopiedTable): Iterable<{ readonly json: string; readonly rows: number }>;
   sums(table: CopiedTable): Readonly<Record<string, number>>;
-  /** A column with a NUL in it, which PostgreSQL cannot store, and the first such row. */
+  /** The first value with a NUL, which PostgreSQL cannot store: its column, and the key of its row. */
   nul(table: CopiedTable): { readonly column: string; readonly key: string } | undefined;
   installation(): string;
 }
@@ -21,13 +21,14 @@ export interface Source extends Disposable {
 const BATCH_CHARACTERS = 256 * 1024;
 
 /**
- * Opens it alone: nobody else reads or writes until it is disposed of, so that nothing is changed behind the copy.
+ * Opens the database exclusively: no other process can read or write until it is disposed of, so that nothing changes
+ * during the copy.
  * @throws {OperatorError} while another process has it open.
  */
 export function openSource(file: string): Source {
   const sqlite = new Sqlite(file, { timeout: 1000 });
   try {
-    // Only who is alone may leave the write-ahead log.
+    // Leaving WAL mode works only if no other process has the file open.
     sqlite.pragma('journal_mode = delete');
     sqlite.exec('begin exclusive');
   } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * SQLite as a Kysely dialect, with what Kysely's own leaves open: transactions take the write lock when they begin (a
- * reader that becomes a writer half-way can fail with SQLITE_BUSY, which no timeout waits for), a lock that another
- * process holds is waited for without stopping the thread, and statements are compiled once.
+ * SQLite as a Kysely dialect, with three differences from Kysely's own. Transactions take the write lock when they
+ * begin, because a reader that becomes a writer later can fail with SQLITE_BUSY, which no timeout waits for. A lock
+ * that another process holds is waited for without blocking the thread. Statements are compiled once.
  */
 import { setTimeout } from 'node:timers/promises';
 import type Sqlite from 'better-sqlite3';
@@ -19,18 +19,22 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import { errorCode } from '../errors.ts';
+import { errorCode } from '../base/errors.ts';
 import type { Tables } from './schema.ts';
 
-/** More than the distinct queries in the code; lists of varying length could otherwise fill it. */
+/**
+ * How many compiled statements are kept. This is more than the distinct queries in the code, but lists of varying
+ * length could add any number.
+ */
 const STATEMENT_LIMIT = 500;
 
 /**
- * How long writers wait for another process (the CLI, say) to end its transaction, and how often they look, in ms. The
- * time counts from when the first found it locked: when it is up, those behind fail as well, not one after the other.
+ * How long writers wait for another process (the CLI, say) to end its transaction, and how often they check, in ms. The
+ * time counts from when the lock was first found held: after it, all waiting writers fail together, not one after the
+ * other.
  */
-const BUSY_PATIENCE = 5000;
-const BUSY_PAUSE = 5;
+const BUSY_TIMEOUT_MS = 5000;
+const BUSY_POLL_MS = 5;
 
 class ImmediateDriver extends SqliteDriver {
   readonly #sqlite: Sqlite.Database;
@@ -49,14 +53,14 @@ class ImmediateDriver extends SqliteDriver {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'));
   }
 
-  /** A full disk makes SQLite roll back by itself: to do it again would fail, and hide why. */
+  /** On a full disk SQLite rolls back on its own: a second rollback would fail and hide the reason. */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#sqlite.inTransaction) await super.rollbackTransaction(connection);
   }
 }
 
 interface Lock {
-  /** Since when another process holds it, as far as was seen. */
+  /** Since when another process has held the lock, as far as was seen. */
   since: number | undefined;
 }
 
@@ -70,11 +74,11 @@ function patient(connection: DatabaseConnection, sqlite: Sqlite.Database, lock: 
           if (hasWaited || sqlite.inTransaction) lock.since = undefined;
           return result;
         } catch (error) {
-          // The holder of the lock need not wait for it.
+          // A transaction that holds the lock does not wait for it.
           if (errorCode(error) !== 'SQLITE_BUSY' || sqlite.inTransaction) throw error;
           lock.since ??= performance.now();
-          if (performance.now() - lock.since > BUSY_PATIENCE) throw error;
-          await setTimeout(BUSY_PAUSE);
+          if (performance.now() - lock.since > BUSY_TIMEOUT_MS) throw error;
+          await setTimeout(BUSY_POLL_MS);
         }
       }
     },
@@ -97,7 +101,7 @@ class LocklessCompiler extends SqliteQueryCompiler {
   }
 }
 
-/** Queries on a connection. Closing it is the opener's: of one that was never used, Kysely knows nothing to close. */
+/** Queries on a connection. Its opener closes the connection: Kysely closes none that was never used. */
 export function queriesOn<T = Tables>(sqlite: Sqlite.Database): Kysely<T> {
   return new Kysely<T>({ dialect: new BerthSqliteDialect(sqlite) });
 }

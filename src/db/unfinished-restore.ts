@@ -1,18 +1,21 @@
-/** Whether `berth restore` was interrupted at a point where the restored state counts already (`backup/pending-restore.ts`). */
-import { existsSync } from 'node:fs';
+/**
+ * Detects whether `berth restore` was interrupted after the restored state became the valid one
+ * (`backup/pending-restore.ts`).
+ */
 import { join } from 'node:path';
-import type { Config } from '../config.ts';
-import { OperatorError } from '../errors.ts';
+import type { Config } from '../base/config.ts';
+import { OperatorError } from '../base/errors.ts';
+import { isThere } from '../base/there.ts';
 
 type State = Pick<Config, 'stateDir'>;
 
-/** The folder that exists from that point on until all of the restored state is in place. */
+/** The folder that exists from then on until all of the restored state is in place. */
 export function pendingRestore({ stateDir }: State): string {
   return join(stateDir, 'restore.pending');
 }
 
 export function isUnfinished(state: State): boolean {
-  return existsSync(pendingRestore(state));
+  return isThere(pendingRestore(state));
 }
 
 /** @throws {OperatorError} when the present state is about to be replaced. */

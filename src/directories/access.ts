@@ -1,5 +1,5 @@
 /**
- * Who may log in, beside passwords and keys: a directory can be suspended, expire, and be open to some networks only. Files,
+ * Access beside passwords and keys: a directory can be suspended, expire, and be open to some networks only. Files,
  * uploads and retention go on, and nothing is forgotten: resuming restores what the mode allows.
  *
  * That a directory has expired is stored nowhere. sshd's hook compares its time with the clock, and `expiry.ts` ends the
@@ -7,11 +7,11 @@
  */
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import type { Asker } from '../history/audit.ts';
-import { checked, orBlank, timestamp } from '../validation.ts';
-import { type ChangeDependencies, revokeAccess } from './change.ts';
+import type { Actor } from '../history/audit.ts';
+import { checked, orBlank, timestamp } from '../base/validation.ts';
+import { type ChangeOptions, revokeAccess } from './change.ts';
 import type { Fields } from './fields.ts';
 import { networkOf } from './networks.ts';
 import { liveDirectory } from './target.ts';
@@ -66,21 +66,21 @@ export async function accessOf(reads: Kysely<Tables>, accountId: string, id: str
 /**
  * In force at the next login. Of a directory that is suspended, or has expired already, all sessions have ended when this
  * returns.
- * @param asker the request behind it, for the audit.
+ * @param actor the request behind it, for the audit.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function updateAccess(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   accountId: string,
   id: string,
   fields: Fields,
-  asker?: Asker,
+  actor?: Actor,
 ): Promise<Access> {
   const { suspended, ...others } = checked(AccessFields, fields);
   const changes = { ...others, ...(suspended !== undefined && { suspended: suspended ? (1 as const) : (0 as const) }) };
-  const directory = await revokeAccess(deps, { accountId, id, asker }, () => changes);
+  const directory = await revokeAccess(options, { accountId, id, actor }, () => changes);
   const access = accessIn(directory);
-  if (hasExpired(access, deps.clock.now())) await deps.host.endSessions(directory);
+  if (hasExpired(access, options.clock.now())) await options.host.endSessions(directory);
   return access;
 }
 

@@ -4,15 +4,15 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { AccountWebhooksTable, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
-import { type Asker, insertAccountAudit } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
-import { checked } from '../validation.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
+import { checked } from '../base/validation.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
@@ -37,11 +37,11 @@ export async function accountWebhook(reads: Kysely<Tables>, accountId: string): 
 }
 
 /** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
-export function setAccountWebhook(rules: AccountWebhookRules, asker: Asker, fields: Fields): Promise<AccountWebhook> {
+export function setAccountWebhook(rules: AccountWebhookRules, actor: Actor, fields: Fields): Promise<AccountWebhook> {
   const { url } = checked(AccountWebhookFields, fields);
-  return changed(rules, asker, async (tx, before) => {
+  return changed(rules, actor, async (tx, before) => {
     const after = { ...before, url, secret: before.secret ?? generateWebhookSecret() };
-    await put(tx, asker.accountId, after);
+    await put(tx, actor.accountId, after);
     const origin = (text: string | null) => (text === null ? null : (URL.parse(text)?.origin ?? null));
     const details = { webhook_url: { from: origin(before.url), to: origin(url) } };
     return { after, details };
@@ -54,12 +54,12 @@ export function setAccountWebhook(rules: AccountWebhookRules, asker: Asker, fiel
  */
 export async function renewAccountSecret(
   rules: AccountWebhookRules,
-  asker: Asker,
+  actor: Actor,
   fields: Fields,
-  answer?: KeptAnswer<RenewedSecret>,
+  answer?: StoredResponse<RenewedSecret>,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
-  const { secret, next_secret } = await changed(rules, asker, async (tx, before) => {
+  const { secret, next_secret } = await changed(rules, actor, async (tx, before) => {
     const made = activate ? (own ?? before.next_secret) : (own ?? generateWebhookSecret());
     if (made === null) throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
     if (!activate && made === before.secret) throw new ValidationError({ secret: ['is in use already'] });
@@ -68,7 +68,7 @@ export async function renewAccountSecret(
     const after = isActive
       ? { ...before, secret: made, next_secret: null }
       : { ...before, secret: before.secret, next_secret: made };
-    await put(tx, asker.accountId, after);
+    await put(tx, actor.accountId, after);
     await answer?.keep(tx, { secret: made, active: isActive });
     return { after, details: { webhook_secret: { from: null, to: null } } };
   });
@@ -82,16 +82,16 @@ interface Change {
 
 function changed(
   { database, clock }: AccountWebhookRules,
-  asker: Asker,
+  actor: Actor,
   change: (tx: Transaction<Tables>, before: AccountWebhook) => Promise<Change>,
 ): Promise<AccountWebhook> {
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      await verifyAsker(tx, asker);
-      if (!(await lockedAccount(tx, asker.accountId)))
+      await verifyActor(tx, actor);
+      if (!(await lockedAccount(tx, actor.accountId)))
         throw new BerthError('unauthenticated', 'Invalid or missing API key');
-      const { after, details } = await change(tx, (await rowOf(tx, asker.accountId)) ?? NONE);
-      await insertAccountAudit(tx, asker, { action: 'update-account', at: clock.now(), details });
+      const { after, details } = await change(tx, (await rowOf(tx, actor.accountId)) ?? NONE);
+      await insertAccountAudit(tx, actor, { action: 'update-account', at: clock.now(), details });
       return after;
     }),
   );

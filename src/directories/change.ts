@@ -3,29 +3,29 @@
  * `updated_at` moves when the request changed something: one that repeats what is there leaves it.
  *
  * When the host fails after the commit, the caller gets the error, and the host follows as soon as it can (`unapplied.ts`).
- * Repeating the request applies it anew.
+ * Repeating the request applies it again.
  */
 import { sql, type Transaction, type Updateable } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
-import type { Clock, Micros } from '../clock.ts';
+import type { Clock, Micros } from '../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
-import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { lockedDirectory, notFound, type Target } from './target.ts';
 import { type Applying, markUnapplied } from './unapplied.ts';
 
-export interface ChangeDependencies extends Applying {
+export interface ChangeOptions extends Applying {
   readonly clock: Clock;
 }
 
 export type Changes = Updateable<DirectoriesTable>;
 
-/** What else belongs into the transaction, with the directory as it is then. */
+/** Further statements in the same transaction, with the directory as it is then. */
 type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
 
-/** What to set, found in the transaction that sets it. One that takes access away may run twice, and has to be repeatable. */
+/** Computes the changes, inside the transaction that makes them. One that takes access away may run twice, so it has to be repeatable. */
 export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTable) => Changes | Promise<Changes>;
 
 /**
@@ -33,44 +33,44 @@ export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTab
  * @throws {BerthError} `directory_not_found`, `storage_full`; what `plan` throws.
  */
 export function changeDirectory(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   target: Target,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoriesTable> {
-  return refusingWhenFull(() => changeOnce(deps, target, plan, also));
+  return refusingWhenFull(() => changeOnce(options, target, plan, also));
 }
 
 /**
- * The same for a change that takes access away: on a full disk it ends the directory's sessions, which may be what fills it.
+ * Makes a change that takes access away: on a full disk it ends the directory's sessions first, which may be what fills it.
  */
 export async function revokeAccess(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   target: Target,
   plan: Plan,
   also?: Also,
 ): Promise<DirectoriesTable> {
   const { accountId, id } = target;
   return refusingWhenFull(async () => {
-    const work = (): Promise<DirectoriesTable> => changeOnce(deps, target, plan, also);
-    const done = await evenWhenFull(deps, { accountId, id }, work, async () => {
-      // As the row is now: unless it was changed, nothing is.
-      const directory = await hostedById(deps.database.reads, accountId, id);
-      if (directory) await deps.host.apply(directory).catch(() => undefined);
+    const work = (): Promise<DirectoriesTable> => changeOnce(options, target, plan, also);
+    const done = await withDiskReserve(options, { accountId, id }, work, async () => {
+      // Applies the present row: the change may not have been committed.
+      const directory = await hostedById(options.database.reads, accountId, id);
+      if (directory) await options.host.apply(directory).catch(() => undefined);
     });
     return done ?? notFound();
   });
 }
 
 async function changeOnce(
-  { database, host, clock }: ChangeDependencies,
+  { database, host, clock }: ChangeOptions,
   target: Target,
   plan: Plan,
   also: Also | undefined,
 ): Promise<DirectoriesTable> {
-  const { id, asker } = target;
+  const { id, actor } = target;
   const done = await database.db.transaction().execute(async (tx) => {
-    requireDirectory(await verifyAsker(tx, asker), id);
+    requireDirectory(await verifyActor(tx, actor), id);
     const before = await lockedDirectory(tx, target);
     const now = clock.now();
     const changes = await plan(tx, now, before);
@@ -87,7 +87,7 @@ async function changeOnce(
     if (applies) await markUnapplied(tx, { id, version });
     if (isRepeated) return { directory: { ...before, version }, forHost: applies };
     const after = changes as Partial<DirectoriesTable>;
-    if (asker) await insertAudit(tx, asker, { action: 'update', at: now, directory: before, before, after });
+    if (actor) await insertAudit(tx, actor, { action: 'update', at: now, directory: before, before, after });
     const directory = { ...before, ...changed, version };
     await also?.(tx, directory);
     return { directory, forHost: applies };

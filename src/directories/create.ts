@@ -5,15 +5,15 @@
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { lockedAccount } from '../accounts/accounts.ts';
 import { DIRECTORY_LIMITS } from '../accounts/plans.ts';
 import type { DirectoriesTable, PrincipalsTable, Tables } from '../db/schema.ts';
 import { nextUid } from '../db/shared.ts';
-import { BerthError } from '../errors.ts';
-import { type Asker, insertAudit } from '../history/audit.ts';
-import type { KeptAnswer, Removal } from '../history/kept-answers.ts';
-import { type DeleteDependencies, markDeleted, takeAway } from './delete.ts';
+import { BerthError } from '../base/errors.ts';
+import { type Actor, insertAudit } from '../history/audit.ts';
+import type { StoredResponse, Removal } from '../history/stored-responses.ts';
+import { type DeleteOptions, markDeleted, takeAway } from './delete.ts';
 import { type Fields, newDirectory } from './fields.ts';
 import { isHomeAway } from './homes.ts';
 import { generatePassword, generateUsername, generateWebhookSecret, slugOf } from './identity.ts';
@@ -33,7 +33,7 @@ const BLANK = {
   uses_account_webhook: 1,
 } as const;
 
-export type CreateDependencies = DeleteDependencies;
+export type CreateOptions = DeleteOptions;
 
 export interface Created {
   readonly directory: DirectoriesTable;
@@ -42,33 +42,33 @@ export interface Created {
 }
 
 /**
- * @param asker the request behind it, for the audit.
+ * @param actor the request behind it, for the audit.
  * @param answer keeps the answer to it, if it has an Idempotency-Key.
  * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more, or
  * `storage_full`, and then nothing of it is left.
  */
 export async function createDirectory(
-  deps: CreateDependencies,
+  options: CreateOptions,
   accountId: string,
   fields: Fields,
-  asker?: Asker,
-  answer?: KeptAnswer<Created>,
+  actor?: Actor,
+  answer?: StoredResponse<Created>,
 ): Promise<Created> {
   const valid = newDirectory(fields);
   const { password, hash: password_hash } = generatePassword();
   const slug = slugOf(valid.name);
   const directory = await refusingWhenFull(() =>
-    deps.database.db.transaction().execute(async (tx) => {
-      await verifyAsker(tx, asker);
+    options.database.db.transaction().execute(async (tx) => {
+      await verifyActor(tx, actor);
       await checkLimit(tx, accountId);
       const principal = await newPrincipal(tx, slug);
-      const now = deps.clock.now();
+      const now = options.clock.now();
       const row: DirectoriesTable = {
         ...valid,
         id: randomUUID(),
         account_id: accountId,
         slug,
-        ...(await deps.homes.choose(tx)),
+        ...(await options.homes.choose(tx)),
         version: 1,
         sftp_username: principal.username,
         uid: principal.uid,
@@ -93,50 +93,50 @@ export async function createDirectory(
       };
       await tx.insertInto('directories').values(row).execute();
       await markUnapplied(tx, row);
-      if (asker) await insertAudit(tx, asker, { action: 'create', at: now, directory: row, before: BLANK, after: row });
+      if (actor) await insertAudit(tx, actor, { action: 'create', at: now, directory: row, before: BLANK, after: row });
       await answer?.keep(tx, { directory: row, password });
       return row;
     }),
   );
-  return makeLive(deps, { directory, password }, asker, answer);
+  return makeLive(options, { directory, password }, actor, answer);
 }
 
-/** On another node when its home is away, as the same directory: creating it anew could pass the plan's limit. */
+/** On another node when its home is away, as the same directory: creating it a second time could pass the plan's limit. */
 async function makeLive(
-  deps: CreateDependencies,
+  options: CreateOptions,
   created: Created,
-  asker?: Asker,
-  answer?: KeptAnswer<Created>,
+  actor?: Actor,
+  answer?: StoredResponse<Created>,
 ): Promise<Created> {
   let { directory } = created;
   const tried: string[] = [];
   try {
     for (;;) {
       try {
-        await refusingWhenFull(() => deps.host.apply(directory, true));
+        await refusingWhenFull(() => options.host.apply(directory, true));
         return { ...created, directory };
       } catch (error) {
         if (!isHomeAway(error)) throw error;
         tried.push(directory.node);
-        directory = await moveNew(deps, { ...created, directory }, tried, answer);
+        directory = await moveNew(options, { ...created, directory }, tried, answer);
       }
     }
   } catch (error) {
-    await undo(deps, directory, asker, answer?.withdraw());
+    await undo(options, directory, actor, answer?.withdraw());
     throw error;
   }
 }
 
 /** @throws {BerthError} `home_unavailable` when no node is left, `directory_not_found` when it was deleted meanwhile. */
 async function moveNew(
-  deps: CreateDependencies,
+  options: CreateOptions,
   { directory, password }: Created,
   tried: readonly string[],
-  answer?: KeptAnswer<Created>,
+  answer?: StoredResponse<Created>,
 ): Promise<DirectoriesTable> {
   const { id, node, sftp_username, uid } = directory;
-  return deps.database.db.transaction().execute(async (tx) => {
-    const home = await deps.homes.choose(tx, tried);
+  return options.database.db.transaction().execute(async (tx) => {
+    const home = await options.homes.choose(tx, tried);
     const moved = await tx
       .updateTable('directories')
       .set({ ...home, version: sql`version + 1` })
@@ -160,7 +160,7 @@ async function moveNew(
 /** Creates of an account wait for each other's transactions, so simultaneous ones cannot pass the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
   const account = await lockedAccount(tx, accountId);
-  // It was deleted while this request was under way: as the next one is answered.
+  // It was deleted while this request was under way: answer like the next request would be.
   if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
   const limit = DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;
@@ -193,20 +193,20 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
  * succeeded, so it is repeated; the caller gets the first error.
  */
 async function undo(
-  deps: CreateDependencies,
+  options: CreateOptions,
   directory: DirectoriesTable,
-  asker?: Asker,
+  actor?: Actor,
   removeAnswer?: Removal,
 ): Promise<void> {
   try {
-    // Also for an asker whose key was revoked meanwhile.
-    const audited = asker && ({ asker: { ...asker, credential: undefined }, action: 'undo-create' } as const);
-    const deleted = await markDeleted(deps, directory.account_id, directory.id, audited, removeAnswer);
-    if (deleted) await takeAway(deps, deleted, true);
+    // Also for an actor whose key was revoked meanwhile.
+    const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);
+    const deleted = await markDeleted(options, directory.account_id, directory.id, audited, removeAnswer);
+    if (deleted) await takeAway(options, deleted, true);
   } catch {
     // Another home removes it as soon as it can.
-    if (directory.node !== deps.homes.here) return;
-    deps.removal.add(directory.id, removeAnswer);
-    await deps.host.remove(directory).catch(() => undefined);
+    if (directory.node !== options.homes.here) return;
+    options.removal.add(directory.id, removeAnswer);
+    await options.host.remove(directory).catch(() => undefined);
   }
 }

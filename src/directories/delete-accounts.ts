@@ -3,34 +3,34 @@
  * directory. Its directories go one by one, each as by a DELETE of the API, with its audit; then the keys and the account.
  * Each step can be repeated, and the service looks for such accounts from time to time: so a crash delays it only.
  */
-import { BerthError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { deleteDirectory, type DeleteDependencies } from './delete.ts';
+import { BerthError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { deleteDirectory, type DeleteOptions } from './delete.ts';
 
-type Dependencies = DeleteDependencies & { readonly log: Log };
+type Options = DeleteOptions & { readonly log: Log };
 
-export async function finishDeletions(deps: Dependencies, signal: AbortSignal): Promise<void> {
-  const accounts = await deps.database.reads
+export async function finishDeletions(options: Options, signal: AbortSignal): Promise<void> {
+  const accounts = await options.database.reads
     .selectFrom('accounts')
     .select(['id', 'deleted_by'])
     .where('deleted_at', 'is not', null)
     .execute();
   for (const { id, deleted_by } of accounts) {
-    await deleteDirectories(deps, id, deleted_by ?? 'operator:root', signal);
+    await deleteDirectories(options, id, deleted_by ?? 'operator:root', signal);
     if (signal.aborted) return;
-    await removeAccount(deps, id);
+    await removeAccount(options, id);
   }
 }
 
-/** One that cannot be deleted now is logged, and does not keep the others. */
+/** Logs a directory that cannot be deleted now, and goes on with the others. */
 async function deleteDirectories(
-  deps: Dependencies,
+  options: Options,
   accountId: string,
   keyId: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const asker = { accountId, keyId, requestId: accountId, route: 'berth account delete' };
-  const live = await deps.database.reads
+  const actor = { accountId, keyId, requestId: accountId, route: 'berth account delete' };
+  const live = await options.database.reads
     .selectFrom('directories')
     .select('id')
     .where('account_id', '=', accountId)
@@ -39,10 +39,10 @@ async function deleteDirectories(
   for (const { id } of live) {
     if (signal.aborted) return;
     try {
-      await deleteDirectory(deps, accountId, id, asker);
+      await deleteDirectory(options, accountId, id, actor);
     } catch (error) {
       if (error instanceof BerthError && error.code === 'directory_not_found') continue; // deleted meanwhile
-      deps.log.error(
+      options.log.error(
         { err: error, directory_id: id },
         'could not delete a directory of a deleted account, will try again',
       );
@@ -51,7 +51,7 @@ async function deleteDirectories(
 }
 
 /** The rows of its directories go in the background (`row-removal.ts`): until then it stays. */
-async function removeAccount({ database }: Dependencies, id: string): Promise<void> {
+async function removeAccount({ database }: Options, id: string): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
     // A create that is under way ends before it is looked for.
     await tx.selectFrom('accounts').select('id').where('id', '=', id).forUpdate().execute();

@@ -4,19 +4,19 @@
  * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
  */
 import { sql } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
-import { DAY } from '../clock.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { DAY } from '../base/clock.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
-import { type Asker, insertAudit } from '../history/audit.ts';
-import type { Removal } from '../history/kept-answers.ts';
-import type { ChangeDependencies } from './change.ts';
+import { type Actor, insertAudit } from '../history/audit.ts';
+import type { Removal } from '../history/stored-responses.ts';
+import type { ChangeOptions } from './change.ts';
 import type { RowRemoval } from './row-removal.ts';
-import { evenWhenFull, refusingWhenFull } from './storage-full.ts';
+import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { isHomeAway } from './homes.ts';
 import { notFound } from './target.ts';
 import { markUnapplied } from './unapplied.ts';
 
-export interface DeleteDependencies extends ChangeDependencies {
+export interface DeleteOptions extends ChangeOptions {
   readonly removal: RowRemoval;
 }
 
@@ -28,44 +28,44 @@ export type Deleted = Pick<DirectoriesTable, (typeof DELETED)[number]>;
 const REMEMBERED = DAY;
 
 /**
- * @param asker the request behind it, for the audit.
+ * @param actor the request behind it, for the audit.
  * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`; `home_unavailable` when
  * its home cannot end the sessions now: it does when it is back, and a repetition is answered then.
  */
 export async function deleteDirectory(
-  deps: DeleteDependencies,
+  options: DeleteOptions,
   accountId: string,
   id: string,
-  asker?: Asker,
+  actor?: Actor,
 ): Promise<void> {
   const work = async (): Promise<void> => {
     const deleted =
-      (await markDeleted(deps, accountId, id, asker && { asker, action: 'delete' })) ??
-      (await unanswered(deps, accountId, id));
+      (await markDeleted(options, accountId, id, actor && { actor, action: 'delete' })) ??
+      (await unanswered(options, accountId, id));
     if (!deleted) return notFound();
     try {
-      await takeAway(deps, deleted);
+      await takeAway(options, deleted);
     } catch (error) {
-      if (!isHomeAway(error) || (await remember(deps, accountId, deleted))) throw error;
+      if (!isHomeAway(error) || (await remember(options, accountId, deleted))) throw error;
     }
   };
   await refusingWhenFull(() =>
     // Its rows go as soon as there is room for that, unless this process ends before.
-    evenWhenFull(deps, { accountId, id }, work, (directory) => takeAway(deps, directory)),
+    withDiskReserve(options, { accountId, id }, work, (directory) => takeAway(options, directory)),
   );
 }
 
 /** @param also what else belongs into the transaction. @returns undefined when the account has no such directory. */
 export function markDeleted(
-  deps: DeleteDependencies,
+  options: DeleteOptions,
   accountId: string,
   id: string,
-  audited?: { readonly asker: Asker; readonly action: 'delete' | 'undo-create' },
+  audited?: { readonly actor: Actor; readonly action: 'delete' | 'undo-create' },
   also?: Removal,
 ): Promise<Deleted | undefined> {
-  return deps.database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, audited?.asker);
-    const now = deps.clock.now();
+  return options.database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, audited?.actor);
+    const now = options.clock.now();
     const deleted = await tx
       .updateTable('directories')
       .set({ deleted_at: now, version: sql`version + 1` })
@@ -76,25 +76,21 @@ export function markDeleted(
       .executeTakeFirst();
     if (!deleted) return undefined;
     await markUnapplied(tx, deleted);
-    if (audited) await insertAudit(tx, audited.asker, { action: audited.action, at: now, directory: deleted });
+    if (audited) await insertAudit(tx, audited.actor, { action: audited.action, at: now, directory: deleted });
     await also?.(tx);
     return deleted;
   });
 }
 
-/** Takes it from its host, and leaves its rows to the background. @param isNew whether nobody has been told of it. */
-export async function takeAway(deps: DeleteDependencies, directory: Deleted, isNew = false): Promise<void> {
-  await deps.host.remove(directory, isNew);
+/** Removes it from its host, and leaves its rows to the background. @param isNew whether no client knows it yet. */
+export async function takeAway(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
+  await options.host.remove(directory, isNew);
   // Another home removes the rows, too.
-  if (directory.node === deps.homes.here) deps.removal.add(directory.id);
+  if (directory.node === options.homes.here) options.removal.add(directory.id);
 }
 
 /** False when its home has removed it meanwhile. */
-async function remember(
-  { database, clock }: DeleteDependencies,
-  accountId: string,
-  deleted: Deleted,
-): Promise<boolean> {
+async function remember({ database, clock }: DeleteOptions, accountId: string, deleted: Deleted): Promise<boolean> {
   const { id, ...rest } = deleted;
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
@@ -113,7 +109,7 @@ async function remember(
   });
 }
 
-function unanswered({ database }: DeleteDependencies, accountId: string, id: string): Promise<Deleted | undefined> {
+function unanswered({ database }: DeleteOptions, accountId: string, id: string): Promise<Deleted | undefined> {
   return database.reads
     .selectFrom('unanswered_deletions')
     .select(['directory_id as id', 'sftp_username', 'uid', 'node', 'version'])

@@ -1,5 +1,5 @@
 /** Live SFTP sessions of a directory, and the end of one: its client may log in again. */
-import { type Clock, formatMicros, type Micros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { insertAudit } from '../history/audit.ts';
 import { liveDirectory, type Target } from './target.ts';
@@ -22,7 +22,7 @@ export interface LiveSessions {
   end(username: string, name: string): Promise<void>;
 }
 
-export interface EndSessionDependencies {
+export interface EndSessionOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly sessions: LiveSessions;
@@ -30,16 +30,16 @@ export interface EndSessionDependencies {
 
 /** Does nothing about one that has ended already. @throws {BerthError} `directory_not_found`. */
 export async function endSession(
-  { database, clock, sessions }: EndSessionDependencies,
+  { database, clock, sessions }: EndSessionOptions,
   target: Target,
   name: string,
 ): Promise<void> {
   const directory = await liveDirectory(database.reads, target);
   const session = sessions.of(directory.sftp_username).find((each) => each.name === name);
   if (!session) return;
-  const { asker } = target;
+  const { actor } = target;
   const from = `${session.address} since ${formatMicros(session.since)}`;
   const change = { at: clock.now(), action: 'update', directory, details: { session: { from, to: null } } } as const;
-  if (asker) await database.db.transaction().execute((tx) => insertAudit(tx, asker, change));
+  if (actor) await database.db.transaction().execute((tx) => insertAudit(tx, actor, change));
   await sessions.end(directory.sftp_username, name);
 }

@@ -1,13 +1,12 @@
 /** Ends the sessions of directories that expire. That nobody logs in after that is sshd's own doing (openssh/admit). */
-import type { Background, Loop } from '../background.ts';
-import { type Clock, type Micros, SECOND } from '../clock.ts';
+import type { Background, Loop } from '../base/background.ts';
+import { type Clock, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
-import { yielder } from '../event-loop.ts';
+import { yielder } from '../base/event-loop.ts';
 import type { Homes } from './homes.ts';
 import type { DirectoryHost } from './host.ts';
 
-/** In ms. */
-const EVERY = 1000;
+const EVERY_MS = 1000;
 
 /** A login may be half-way through when its directory expires, and see a clock that is a little behind ours. */
 const OVERLAP: Micros = 2 * SECOND;
@@ -23,7 +22,7 @@ export interface ExpiryOptions {
 /** Looks each second at those that have expired since it looked, at first at all: they may have while berth was down. */
 export function startExpiry({ database, clock, host, homes, background }: ExpiryOptions): Loop {
   let seen: Micros = 0;
-  return background.start('expiry', { every: EVERY, atOnce: true }, async (signal) => {
+  return background.start('expiry', { every: EVERY_MS, atOnce: true }, async (signal) => {
     const yieldNow = yielder();
     const now = clock.now();
     const expired = await database.reads

@@ -3,7 +3,7 @@
  */
 import * as v from 'valibot';
 import type { AuthMode } from '../db/schema.ts';
-import { atMost, checked, filled, INVALID, optionalText, orBlank, storable, wholeNumber } from '../validation.ts';
+import { atMost, checked, filled, INVALID, optionalText, orBlank, storable, wholeNumber } from '../base/validation.ts';
 import { isExactNumber } from './json-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
@@ -60,7 +60,7 @@ const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP con
 
 const retentionDays = v.pipe(
   wholeNumber(0, 36_500),
-  v.description('Files older than so many days are deleted. 0 keeps them.'),
+  v.description('Files are deleted after this number of days. 0 keeps them.'),
 );
 
 export const publicKey = (words: string) =>
@@ -152,7 +152,7 @@ export const SETTABLE = {
   auth: Object.keys(AuthFields.entries),
 };
 
-/** A URL as it stands: the parser would drop blanks and control characters. */
+/** A URL exactly as given: the parser would drop blanks and control characters. */
 function isUrl(text: string): boolean {
   return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && hasReadableCredentials(URL.parse(text));
 }

@@ -3,11 +3,11 @@
  * directory in the database; its home alone makes the disk follow.
  */
 import type { Transaction } from 'kysely';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
-/** A node, and the address that its users are told. */
+/** A node, and the address that its users are given. */
 export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
 
 /** A directory as it was at one of its changes. */
@@ -26,7 +26,7 @@ export interface Homes {
   applied(directory: Version): Promise<void>;
 }
 
-/** One machine has all. */
+/** A single machine has all directories. */
 export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
   const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
   return {

@@ -1,5 +1,5 @@
 /**
- * What the rules and the machine that serves a directory over SFTP need of each other. `sftp/` implements the host for
+ * The interface between the rules and the machine that serves a directory over SFTP. `sftp/` implements the host for
  * this machine; nothing else in `directories/` knows that there is a disk or an sshd.
  */
 import type { Kysely } from 'kysely';
@@ -33,7 +33,7 @@ export interface DirectoryHost {
    * @param isNew whether it could still go to another node: then one that is away is not waited for.
    */
   apply(directory: HostedDirectory, isNew?: boolean): Promise<void>;
-  /** Why no quota can be set where the directory is at home, in words for the caller; undefined when it can. */
+  /** Why no quota can be set where the directory is at home, as a message for the caller; undefined when one can. */
   quotaObstacle(directory: Pick<HostedDirectory, 'node'>): Promise<string | undefined>;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
@@ -44,14 +44,14 @@ export interface DirectoryHost {
   /**
    * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
    * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
-   * @param isNew whether nobody has been told of the directory: then a node that is away is not waited for.
+   * @param isNew whether no client knows the directory yet: then nobody waits for a node that is away.
    */
   remove(
     directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid' | 'node' | 'version'>,
     isNew?: boolean,
   ): Promise<void>;
   /** Resolves when no power cut can undo what was applied to these users, and what was removed of any. */
-  settle(usernames: readonly string[]): Promise<void>;
+  makeDurable(usernames: readonly string[]): Promise<void>;
 }
 
 /**

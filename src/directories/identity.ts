@@ -1,13 +1,13 @@
 /**
- * What a new directory gets without being asked: a slug and an SFTP username from its name, a password, a webhook secret.
- * The specification leaves the first two open; the design settles them, and neither ever changes for a directory.
+ * Generates a new directory's slug and SFTP username from its name, its password and its webhook secret. The specification
+ * leaves the first two open; the design defines them, and neither ever changes for a directory.
  */
 import { randomBytes } from 'node:crypto';
 import slugify from '@sindresorhus/slugify';
 import { encrypt } from 'unixcrypt';
-import { randomText } from '../random-text.ts';
+import { randomText } from '../base/random-text.ts';
 
-/** Of the slug, in the username: with the prefix, dash and suffix it stays within the 32 that user names may have. */
+/** How much of the slug is in the username: with the prefix, dash and suffix it stays within 32 characters. */
 const STEM_LENGTH = 23;
 const SUFFIX_LENGTH = 8;
 const SUFFIX_ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';

@@ -13,7 +13,7 @@ export interface PublicKey {
   readonly type: string;
   /** `type base64`. */
   readonly line: string;
-  /** What stood behind the key: shown, and never given to sshd. Null when nothing did. */
+  /** The text behind the key: shown, and never given to sshd. Null when there was none. */
   readonly comment: string | null;
   /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
@@ -56,7 +56,7 @@ export function parsePublicKey(text: string): PublicKey | undefined {
   };
 }
 
-/** Of well-formed Unicode, and no longer than a line of a list. */
+/** Makes a comment well-formed Unicode, and no longer than a line of a list. */
 function shortened(comment: string): string {
   return Array.from(comment.toWellFormed()).slice(0, COMMENT_LENGTH).join('');
 }
@@ -90,10 +90,10 @@ function soundKey(type: string, blob: Buffer): sshpk.Key | undefined {
   if (type.startsWith('ecdsa-') && point?.[0] !== 0x04) return undefined;
   try {
     const key = sshpk.parseKey(`${type} ${blob.toString('base64')}`, 'ssh');
-    // sshpk mends what sshd refuses (negative or padded numbers, bytes left over); a sound key stays what it was.
+    // sshpk normalizes keys that sshd refuses (negative or padded numbers, trailing bytes); a valid key comes back unchanged.
     if (!key.toBuffer('rfc4253').equals(blob)) return undefined;
     if (key.type === 'rsa' && key.size > RSA_BITS.max) return undefined;
-    // OpenSSL checks that a point lies on its curve.
+    // OpenSSL checks that a point is on its curve.
     createPublicKey(key.toString('pkcs8'));
     return key;
   } catch {

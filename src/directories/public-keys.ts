@@ -6,14 +6,14 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { DirectoriesTable, PublicKeysTable, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
-import type { Asker } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
-import type { UsedKeys } from '../last-used.ts';
-import { type ChangeDependencies, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
-import { checked, orBlank } from '../validation.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import type { Actor } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
+import type { UsedKeys } from '../accounts/last-used.ts';
+import { type ChangeOptions, changeDirectory, type Changes, type Plan, revokeAccess } from './change.ts';
+import { checked, orBlank } from '../base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';
 import type { PublicKey } from './public-key.ts';
 
@@ -50,18 +50,18 @@ export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promis
 }
 
 /**
- * @param asker the request behind it, for the audit; the same for the next.
+ * @param actor the request behind it, for the audit; the same for the next.
  * @param answer keeps the answer to it, if it has an Idempotency-Key.
  * @throws {ValidationError} when it is no good key, is there already, or one too many;
  * {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function addPublicKey(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   accountId: string,
   id: string,
   fields: Fields,
-  asker?: Asker,
-  answer?: KeptAnswer<Added>,
+  actor?: Actor,
+  answer?: StoredResponse<Added>,
 ): Promise<Added> {
   const { type, comment, fingerprint, line } = checked(NewPublicKey, fields).public_key;
   const key = { fingerprint, type, comment, last_used_at: null };
@@ -78,7 +78,7 @@ export async function addPublicKey(
       .execute();
     return columnsOf(tx, id);
   };
-  const directory = await changeDirectory(deps, { accountId, id, asker }, plan, (tx, changed) =>
+  const directory = await changeDirectory(options, { accountId, id, actor }, plan, (tx, changed) =>
     answer?.keep(tx, { directory: changed, key: { ...key, inserted_at } }),
   );
   return { directory, key: { ...key, inserted_at } };
@@ -89,17 +89,17 @@ export async function addPublicKey(
  * @throws {BerthError} `directory_not_found`, `public_key_not_found`, `storage_full`.
  */
 export async function removePublicKey(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   accountId: string,
   id: string,
   fingerprint: string,
-  asker?: Asker,
+  actor?: Actor,
 ): Promise<DirectoriesTable> {
-  const there = await publicKeysOf(deps.database.reads, id);
+  const there = await publicKeysOf(options.database.reads, id);
   if (!there.some((key) => key.fingerprint === fingerprint))
     throw new BerthError('public_key_not_found', 'Public key not found');
   // From here on it may be repeated, so a key that has gone is no error.
-  return revokeAccess(deps, { accountId, id, asker }, async (tx) => {
+  return revokeAccess(options, { accountId, id, actor }, async (tx) => {
     await tx.deleteFrom('public_keys').where('directory_id', '=', id).where('fingerprint', '=', fingerprint).execute();
     return columnsOf(tx, id);
   });
@@ -129,7 +129,7 @@ export async function replacePublicKeys(
   return columnsOf(tx, directoryId);
 }
 
-/** By their directory's id and their fingerprint, with a blank between. A later use that is known already stays. */
+/** Notes uses of keys, named by directory id and fingerprint with a blank between. A later known use stays. */
 export const USED_PUBLIC_KEYS: UsedKeys = {
   name: 'public-keys-used',
   async write(tx, key, at) {
@@ -144,7 +144,7 @@ export const USED_PUBLIC_KEYS: UsedKeys = {
   },
 };
 
-/** What the row of the directory says of its keys. */
+/** The columns of the directory's row that depend on its keys. */
 async function columnsOf(tx: Transaction<Tables>, directoryId: string): Promise<Changes> {
   const rows = await rowsOf(tx, directoryId);
   return {

@@ -1,8 +1,8 @@
 /** How much a directory may hold. The kernel enforces it, for all that its SFTP user owns; the row says what it has to be. */
 import * as v from 'valibot';
-import { BerthError } from '../errors.ts';
-import { checked, orBlank, wholeNumber } from '../validation.ts';
-import { type ChangeDependencies, changeDirectory } from './change.ts';
+import { BerthError } from '../base/errors.ts';
+import { checked, orBlank, wholeNumber } from '../base/validation.ts';
+import { type ChangeOptions, changeDirectory } from './change.ts';
 import type { Fields } from './fields.ts';
 import { liveDirectory, type Target } from './target.ts';
 
@@ -13,7 +13,7 @@ export const QuotaFields = v.object({ max_bytes: v.nullable(wholeNumber(0, MOST)
 
 export interface Quota {
   readonly max_bytes: number | null;
-  /** Of the recorded files, as `storage_bytes` has it. */
+  /** The size of the recorded files, as in `storage_bytes`. */
   readonly used_bytes: number;
 }
 
@@ -21,18 +21,18 @@ export interface Quota {
  * In force when it resolves. `null` takes the limit away.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `quota_unavailable`, `storage_full`.
  */
-export async function setQuota(deps: ChangeDependencies, target: Target, fields: Fields): Promise<Quota> {
+export async function setQuota(options: ChangeOptions, target: Target, fields: Fields): Promise<Quota> {
   const { max_bytes } = checked(QuotaFields, fields);
   if (max_bytes !== null) {
-    const obstacle = await deps.host.quotaObstacle(await liveDirectory(deps.database.reads, target));
+    const obstacle = await options.host.quotaObstacle(await liveDirectory(options.database.reads, target));
     if (obstacle !== undefined) throw new BerthError('quota_unavailable', `No quota can be set: ${obstacle}`);
   }
-  const directory = await changeDirectory(deps, target, () => ({ quota_bytes: max_bytes }));
+  const directory = await changeDirectory(options, target, () => ({ quota_bytes: max_bytes }));
   return { max_bytes, used_bytes: directory.storage_bytes };
 }
 
 /** @throws {BerthError} `directory_not_found`. */
-export async function quotaOf({ database }: ChangeDependencies, target: Target): Promise<Quota> {
+export async function quotaOf({ database }: ChangeOptions, target: Target): Promise<Quota> {
   const { quota_bytes: max_bytes, storage_bytes: used_bytes } = await liveDirectory(database.reads, target);
   return { max_bytes, used_bytes };
 }

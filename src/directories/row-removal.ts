@@ -9,8 +9,8 @@ import type { Transaction } from 'kysely';
 import PQueue from 'p-queue';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
-import type { Removal } from '../history/kept-answers.ts';
-import type { Log } from '../log.ts';
+import type { Removal } from '../history/stored-responses.ts';
+import type { Log } from '../base/log.ts';
 import type { DirectoryHost } from './host.ts';
 
 /** Rows of each table in one transaction. */
@@ -30,7 +30,7 @@ export interface RowRemoval {
 export interface RowRemovalOptions {
   readonly database: Database;
   readonly log: Log;
-  readonly host: Pick<DirectoryHost, 'settle'>;
+  readonly host: Pick<DirectoryHost, 'makeDurable'>;
   readonly retryAfterMs?: number;
 }
 
@@ -42,7 +42,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
 
   async function remove(id: string): Promise<void> {
     try {
-      await host.settle([]); // the mark goes with the rows
+      await host.makeDurable([]); // the mark goes with the rows
       while (!signal.aborted && !(await removeBatch(database, id, pending.get(id)))) await setImmediate();
       pending.delete(id);
       if (pending.size === 0) await database.emptyLog();
@@ -68,7 +68,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
   };
 }
 
-/** One batch; true when it was the last. */
+/** Removes a batch; true when it was the last. */
 async function removeBatch({ db }: Database, id: string, also?: Removal): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const files = await removeSome(tx, 'files', id);

@@ -1,6 +1,6 @@
-/** A full disk, whoever meets it first: the file system or the database. */
+/** A full disk, found by the file system or by the database. */
 import { constants } from 'node:os';
-import { BerthError, errorCode } from '../errors.ts';
+import { BerthError, errorCode } from '../base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
 import type { Applying } from './unapplied.ts';
 
@@ -30,12 +30,12 @@ export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * `work` takes access to a directory away, and may be repeated. Who writes there has perhaps filled the disk and goes on: so
- * when it is full, credentials and sessions go first, then `work` has the room of the reserve. `failed` is called when even
+ * Runs `work`, which takes access to a directory away and may be repeated. That directory's sessions may be what fills the
+ * disk: so when it is full, credentials and sessions go first, then `work` may use the reserve. `failed` is called when even
  * that is not enough.
- * @returns what `work` does; undefined when the directory has gone all the same.
+ * @returns what `work` returns; undefined when the directory has been deleted meanwhile.
  */
-export async function evenWhenFull<T>(
+export async function withDiskReserve<T>(
   { database, host }: Applying,
   { accountId, id }: { readonly accountId: string; readonly id: string },
   work: () => Promise<T>,

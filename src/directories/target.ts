@@ -1,14 +1,14 @@
 /** The directory that a request is about. */
 import type { Kysely, Transaction } from 'kysely';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
-import type { Asker } from '../history/audit.ts';
+import { BerthError } from '../base/errors.ts';
+import type { Actor } from '../history/audit.ts';
 
 export interface Target {
   readonly accountId: string;
   readonly id: string;
   /** The request behind a change, for the audit. */
-  readonly asker?: Asker | undefined;
+  readonly actor?: Actor | undefined;
 }
 
 type OfAccount = Pick<Target, 'accountId' | 'id'>;
@@ -18,7 +18,7 @@ export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Prom
   return (await live(db, target).executeTakeFirst()) ?? notFound();
 }
 
-/** The same for who decides by what it finds: other changes of the directory wait until the transaction ends. */
+/** Reads the row and locks it, for a decision that depends on it: other changes wait until the transaction ends. */
 export async function lockedDirectory(tx: Transaction<Tables>, target: OfAccount): Promise<DirectoriesTable> {
   return (await live(tx, target).forNoKeyUpdate().executeTakeFirst()) ?? notFound();
 }

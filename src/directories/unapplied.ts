@@ -10,13 +10,13 @@
 import type { Transaction } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { yielder } from '../event-loop.ts';
-import type { Log } from '../log.ts';
+import { yielder } from '../base/event-loop.ts';
+import type { Log } from '../base/log.ts';
 import { type Homes, isHomeAway, type Version } from './homes.ts';
 import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
-/** Where a change is written, and who follows it. */
+/** Options for recording a change and applying it. */
 export interface Applying {
   readonly database: Database;
   readonly host: DirectoryHost;
@@ -59,14 +59,14 @@ export async function applyCurrent({ database, host, homes, removal }: Following
  * that fails is logged, keeps its mark and does not stop the others.
  * @returns how many failed.
  */
-export async function applyUnapplied({ log, ...deps }: Following & { readonly log: Log }): Promise<number> {
-  const marked = await markedFor(deps.database, deps.homes.here);
+export async function applyUnapplied({ log, ...options }: Following & { readonly log: Log }): Promise<number> {
+  const marked = await markedFor(options.database, options.homes.here);
   const applied: DirectoriesTable[] = [];
   const yieldNow = yielder();
   let failed = 0;
   for (const { id } of marked) {
     try {
-      const row = await applyRequested(deps, id);
+      const row = await applyRequested(options, id);
       if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
@@ -76,24 +76,24 @@ export async function applyUnapplied({ log, ...deps }: Following & { readonly lo
     await yieldNow();
   }
   try {
-    if (applied.length > 0) await unmark(deps, applied);
+    if (applied.length > 0) await unmark(options, applied);
   } catch (error) {
-    // While another process writes, say. They count all the same.
+    // For example while another process writes. They still count as applied.
     log.warn({ err: error }, 'the marks of applied changes stay for the next look');
   }
   return failed;
 }
 
-/** The same for a change that somebody on another node may wait for. */
-export async function applyRequested(deps: Following, id: string) {
-  const row = await applyCurrent(deps, id);
-  if (row) await deps.homes.applied(row);
+/** Like `applyCurrent`, for a change that a caller on another node may wait for. */
+export async function applyRequested(options: Following, id: string) {
+  const row = await applyCurrent(options, id);
+  if (row) await options.homes.applied(row);
   return row;
 }
 
 /** A change since then has its own mark to keep: that of another version. */
 async function unmark({ database, host }: Applying, rows: readonly DirectoriesTable[]): Promise<void> {
-  await host.settle(rows.map((row) => row.sftp_username));
+  await host.makeDurable(rows.map((row) => row.sftp_username));
   await database.db.transaction().execute(async (tx) => {
     for (const { id, version } of rows) {
       await tx.deleteFrom('unapplied').where('directory_id', '=', id).where('version', '<=', version).execute();

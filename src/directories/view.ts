@@ -5,7 +5,7 @@ import { listed } from '../db/dialect.ts';
 import { type ListPlace, placeInList, unknownPlace } from '../db/list-place.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 
-/** What the API shows of a directory (specification, "Resources"); its hash and key never leave the database. */
+/** The fields of a directory that the API shows (specification, "Resources"); its hash and key never leave the database. */
 const SHOWN = [
   'id',
   'name',

@@ -4,14 +4,14 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { EVENT_KINDS, type EventKind, type Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
-import { type Asker, insertAccountAudit, insertAudit } from '../history/audit.ts';
-import { checked, INVALID, orBlank } from '../validation.ts';
+import { BerthError } from '../base/errors.ts';
+import { type Actor, insertAccountAudit, insertAudit } from '../history/audit.ts';
+import { checked, INVALID, orBlank } from '../base/validation.ts';
 import type { Fields } from './fields.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { liveDirectory, lockedDirectory, type Target } from './target.ts';
@@ -59,21 +59,21 @@ export async function accountEvents(reads: Kysely<Tables>, accountId: string): P
 export function setEvents({ database, clock }: Rules, target: Target, fields: Fields): Promise<WantedEvents> {
   const after = storedEvents(fields);
   return inTransaction(database, async (tx) => {
-    requireDirectory(await verifyAsker(tx, target.asker), target.id);
+    requireDirectory(await verifyActor(tx, target.actor), target.id);
     const directory = await lockedDirectory(tx, target);
     await tx.updateTable('directories').set({ events: after }).where('id', '=', target.id).execute();
     const details = { events: { from: kindsIn(directory.events), to: kindsIn(after) } };
-    if (target.asker) await insertAudit(tx, target.asker, { action: 'update', at: clock.now(), directory, details });
+    if (target.actor) await insertAudit(tx, target.actor, { action: 'update', at: clock.now(), directory, details });
     return eventsOf(tx, target);
   });
 }
 
 /** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
-export function setAccountEvents({ database, clock }: Rules, asker: Asker, fields: Fields): Promise<WantedEvents> {
+export function setAccountEvents({ database, clock }: Rules, actor: Actor, fields: Fields): Promise<WantedEvents> {
   const after = storedEvents(fields);
-  const id = asker.accountId;
+  const id = actor.accountId;
   return inTransaction(database, async (tx) => {
-    await verifyAsker(tx, asker);
+    await verifyActor(tx, actor);
     const before = await tx
       .selectFrom('accounts')
       .select('events')
@@ -83,7 +83,7 @@ export function setAccountEvents({ database, clock }: Rules, asker: Asker, field
     if (!before) throw new BerthError('unauthenticated', 'Invalid or missing API key');
     await tx.updateTable('accounts').set({ events: after }).where('id', '=', id).execute();
     const details = { events: { from: kindsIn(before.events), to: kindsIn(after) } };
-    await insertAccountAudit(tx, asker, { action: 'update-account', at: clock.now(), details });
+    await insertAccountAudit(tx, actor, { action: 'update-account', at: clock.now(), details });
     return shown(after);
   });
 }
@@ -92,7 +92,7 @@ function inTransaction<T>({ db }: Pick<Database, 'db'>, work: (tx: Transaction<T
   return refusingWhenFull(() => db.transaction().execute(work));
 }
 
-/** As the column has them: without `file.uploaded`, each once. */
+/** The column's value: without `file.uploaded`, each event once. */
 function storedEvents(fields: Fields): string | null {
   const { events } = checked(EventsFields, fields);
   return events && JSON.stringify(EVENT_KINDS.filter((kind) => kind !== 'file.uploaded' && events.includes(kind)));

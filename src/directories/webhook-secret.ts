@@ -3,12 +3,12 @@
  * made with both; the second makes the new one that of `x-service-signature`, and ends the old one.
  */
 import * as v from 'valibot';
-import { verifyAsker } from '../accounts/asker.ts';
-import { ValidationError } from '../errors.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { ValidationError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
-import { type ChangeDependencies, changeDirectory } from './change.ts';
-import { checked, INVALID } from '../validation.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
+import { type ChangeOptions, changeDirectory } from './change.ts';
+import { checked, INVALID } from '../base/validation.ts';
 import type { Fields } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
@@ -21,7 +21,7 @@ export const SecretFields = v.object({
       v.string(INVALID),
       v.minLength(16, 'should be at least 16 character(s)'),
       v.maxLength(64, 'should be at most 64 character(s)'),
-      // What every language takes for the same bytes.
+      // These characters are the same bytes in every language.
       v.regex(/^[!-~]*$/, 'must be printable ASCII without blanks'),
     ),
   ),
@@ -40,15 +40,15 @@ export interface RenewedSecret {
  * `directory_not_found`, `storage_full`.
  */
 export async function renewWebhookSecret(
-  deps: ChangeDependencies,
+  options: ChangeOptions,
   target: Target,
   fields: Fields,
-  answer?: KeptAnswer<RenewedSecret>,
+  answer?: StoredResponse<RenewedSecret>,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
   const made = own ?? generateWebhookSecret();
   const { webhook_secret: current, next_webhook_secret: next } = await changeDirectory(
-    deps,
+    options,
     target,
     async (tx, _now, { webhook_secret: inUse, next_webhook_secret: prepared }) => {
       const secret = activate ? (own ?? prepared) : made;
@@ -66,12 +66,12 @@ export async function renewWebhookSecret(
  * Notes in the audit that somebody asked to see the secret.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function noteSecretShown({ database, clock }: ChangeDependencies, target: Target): Promise<void> {
+export async function noteSecretShown({ database, clock }: ChangeOptions, target: Target): Promise<void> {
   await refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      await verifyAsker(tx, target.asker);
+      await verifyActor(tx, target.actor);
       const directory = await liveDirectory(tx, target);
-      if (target.asker) await insertAudit(tx, target.asker, { action: 'show-secret', at: clock.now(), directory });
+      if (target.actor) await insertAudit(tx, target.actor, { action: 'show-secret', at: clock.now(), directory });
     }),
   );
 }

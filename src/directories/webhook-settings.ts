@@ -1,8 +1,8 @@
 /** Where a directory's webhooks go: to its own URL, to its account's, or nowhere. */
 import * as v from 'valibot';
 import type { DirectoriesTable } from '../db/schema.ts';
-import { checked, orBlank } from '../validation.ts';
-import { type ChangeDependencies, changeDirectory } from './change.ts';
+import { checked, orBlank } from '../base/validation.ts';
+import { type ChangeOptions, changeDirectory } from './change.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import type { Target } from './target.ts';
 
@@ -25,13 +25,9 @@ export const WebhookFields = v.pipe(
  * Fields that are left out stay.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
-export async function updateWebhook(
-  deps: ChangeDependencies,
-  target: Target,
-  fields: Fields,
-): Promise<DirectoriesTable> {
+export async function updateWebhook(options: ChangeOptions, target: Target, fields: Fields): Promise<DirectoriesTable> {
   const { webhook_url, uses_account_webhook: uses } = checked(WebhookFields, fields);
-  return changeDirectory(deps, target, () => ({
+  return changeDirectory(options, target, () => ({
     ...(webhook_url !== undefined && { webhook_url }),
     ...(uses !== undefined && { uses_account_webhook: uses ? (1 as const) : (0 as const) }),
   }));

@@ -9,10 +9,10 @@ import { type IncomingMessage, request as plainRequest } from 'node:http';
 import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 
-/** How long an answer may take, in ms. */
-const TIMEOUT = 10_000;
+/** How long an answer may take. */
+const TIMEOUT_MS = 10_000;
 
 export interface ApiAnswer {
   readonly status: number;
@@ -35,7 +35,7 @@ export async function askApi({ api, tls }: Config, { method, path, key, json }: 
     ...(tls.mode === 'proxy' && { 'x-forwarded-proto': 'https' }),
   };
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[api.host] ?? api.host;
-  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT) };
+  const target = { host, port: api.port, method, path, headers, agent: false, signal: AbortSignal.timeout(TIMEOUT_MS) };
   const outgoing = tls.mode === 'proxy' ? plainRequest(target) : request({ ...target, rejectUnauthorized: false });
   if (tls.mode === 'on') {
     const expected = [tls.cert, tls.lastGood].filter(existsSync).map(fingerprint);

@@ -1,11 +1,11 @@
-/** What a check finds, and how it says it. */
-import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
+/** The result of a check. */
+import type { Clock } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
 
 export interface Finding {
   readonly verdict: 'ok' | 'warn' | 'fail';
   readonly text: string;
-  /** What to do about it. */
+  /** How to repair it. */
   readonly remedy?: string;
 }
 
@@ -28,7 +28,7 @@ export function some(names: readonly string[], most = 3): string {
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
 }
 
-/** What a program said, on one line. */
+/** A program's output on one line. */
 export function oneLine(text: string): string {
   return text.trim().replaceAll(/\s*[\r\n]\s*/g, '; ');
 }

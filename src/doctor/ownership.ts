@@ -1,8 +1,8 @@
-/** Who may write to what sshd trusts: it belongs to root and has exactly its mode. */
+/** Files and folders that sshd trusts have to belong to root, with exactly their mode. */
 import { lstatSync } from 'node:fs';
 import { fail, type Finding } from './finding.ts';
 
-/** What is wrong with a file or folder that berth made, if anything is. */
+/** A problem with the owner or mode of a file or folder that berth made, if there is one. */
 export function ownershipProblem(kind: 'file' | 'folder', path: string, mode: number): Finding | undefined {
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (!stat) return fail(`${path} is missing`, 'berth prepare');

@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import { pathsOf } from '../sftp/paths.ts';
 
-/** How long a program may take, in ms. */
-const TIMEOUT = 20_000;
+/** How long a program may take. */
+const TIMEOUT_MS = 20_000;
 
 const IN_NAMESPACE = fileURLToPath(new URL('../../openssh/in-namespace', import.meta.url));
 
@@ -30,7 +30,7 @@ export async function command(
   args: readonly string[],
   { env = {}, cwd, input = '' }: CommandOptions = {},
 ): Promise<Outcome> {
-  const settings = { timeout: TIMEOUT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', ...env }, cwd };
+  const settings = { timeout: TIMEOUT_MS, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', ...env }, cwd };
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const child = execFile(program, [...args], settings, (error, stdout, stderr) => {
     const status = error === null ? 0 : typeof error.code === 'number' ? error.code : undefined;

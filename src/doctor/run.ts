@@ -3,10 +3,10 @@
  * not keep the others from looking.
  */
 import { setTimeout } from 'node:timers/promises';
-import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
-import { columns } from '../terminal.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
+import { errorMessage, OperatorError } from '../base/errors.ts';
+import { columns } from '../base/terminal.ts';
 import { checkBackups } from './checks/backups.ts';
 import { checkCertificate } from './checks/certificate.ts';
 import { checkChecks } from './checks/checks.ts';
@@ -29,10 +29,10 @@ import { checkUnits } from './checks/units.ts';
 import { checkUsers } from './checks/users.ts';
 import { type Check, fail, type Finding } from './finding.ts';
 
-/** How long a check may take, in ms. */
-const TIMEOUT = 120_000;
+/** How long a check may take. */
+const TIMEOUT_MS = 120_000;
 
-/** As monitoring plug-ins have it: 0 all is well, 1 a warning, 2 something is broken. */
+/** Exit statuses of monitoring plug-ins: 0 all is well, 1 a warning, 2 something is broken. */
 const STATUS: Readonly<Record<Finding['verdict'], number>> = { ok: 0, warn: 1, fail: 2 };
 
 const CHECKS: Readonly<Record<string, Check>> = {
@@ -108,15 +108,17 @@ async function* examine({
 
 async function outcomeOf(check: () => Promise<Finding[]>): Promise<Finding[]> {
   const done = new AbortController();
-  const late = setTimeout(TIMEOUT, undefined, { signal: done.signal, ref: false }).then(() => [
-    fail(`no answer after ${TIMEOUT / 1000} s`, 'see what the machine is busy with: top, iotop, dmesg'),
+  const late = setTimeout(TIMEOUT_MS, undefined, { signal: done.signal, ref: false }).then(() => [
+    fail(`no answer after ${TIMEOUT_MS / 1000} s`, 'see what the machine is busy with: top, iotop, dmesg'),
   ]);
   late.catch(() => undefined);
   try {
     return await Promise.race([check(), late]);
   } catch (error) {
     const line = errorMessage(error).split('\n')[0] ?? '';
-    return [fail(`this check could not be done: ${line}`, 'mend what the other lines name, then run the doctor again')];
+    return [
+      fail(`this check could not be done: ${line}`, 'repair what the other lines name, then run the doctor again'),
+    ];
   } finally {
     done.abort();
   }

@@ -1,12 +1,12 @@
 /** OpenSSH's own `sftp`, which logs in to our sshd as a customer would, and trusts our host keys only. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import { pathsOf } from '../sftp/paths.ts';
 import { command } from './processes.ts';
 
 export interface SftpClient extends AsyncDisposable {
-  /** Of a key pair made for this client. */
+  /** The public half of a key pair made for this client. */
   readonly publicKey: string;
   /** Uploads a small file, by password if one is given, else by key. Returns what went wrong, if anything did. */
   put(name: string, password?: string): Promise<string | undefined>;

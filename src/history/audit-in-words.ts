@@ -1,10 +1,10 @@
-/** What a row of the audit says, in the words of the commands and the dashboard. */
+/** The text for a row of the audit, for the commands and the dashboard. */
 import type { AuditTable } from '../db/schema.ts';
 
 /** For each changed field its name, with what it was and became where that may be shown. */
 export type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
 
-/** As the row keeps them. */
+/** The changes in a row. */
 export function changesOf({ changes }: Pick<AuditTable, 'changes'>): Changes {
   return JSON.parse(changes) as Changes;
 }
@@ -12,7 +12,7 @@ export function changesOf({ changes }: Pick<AuditTable, 'changes'>): Changes {
 export function changesInWords(changes: Changes): string {
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     if (to === undefined) return field;
-    // What the change is about.
+    // The subject of the change, not a change of it.
     if (from === to) return `${field} ${JSON.stringify(to)}`;
     return `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`;
   });
@@ -42,8 +42,8 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   erase: 'history erased',
 };
 
-/** Who asked for it: a key by its name, if it still has one, an operator or a user. */
-export function askerInWords({ key_id, key_name }: { key_id: string; key_name: string | null }): string {
+/** The actor: a key by its name, if it still has one, an operator or a user. */
+export function actorInWords({ key_id, key_name }: { key_id: string; key_name: string | null }): string {
   const [, kind, name] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
   return kind === undefined ? `key ${key_name ?? key_id}` : `${kind} ${name}`;
 }

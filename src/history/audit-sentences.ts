@@ -1,17 +1,17 @@
-/** What a row of the audit says, as one would tell it to a colleague: "dana@example.com added the key ci-server". */
+/** A row of the audit as a sentence: "dana@example.com added the key ci-server". */
 import type { AuditTable } from '../db/schema.ts';
 import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
 
 export interface AuditSentence {
-  /** Who did it. */
+  /** The subject of the sentence. */
   readonly actor: string;
-  /** What was done. */
+  /** Its verb and object. */
   readonly deed: string;
 }
 
 type Row = Pick<AuditTable, 'action' | 'changes' | 'key_id'> & { readonly key_name: string | null };
 
-/** What a key is called, by its fingerprint. */
+/** Names of keys by fingerprint. */
 export type KeyNames = ReadonlyMap<string, string>;
 
 export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSentence {
@@ -103,7 +103,7 @@ function updatedUser({ email, ...changes }: Changes): string {
   return parts.length === 0 ? `changed ${who}` : parts.join('; ');
 }
 
-/** The words for each field's change; undefined when another field's say it. */
+/** The phrase for each field's change; undefined when another field's phrase covers it. */
 const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, keys: KeyNames) => string | undefined>> =
   {
     name: ({ from, to }) => `renamed the directory from ${quoted(from)} to ${quoted(to)}`,

@@ -7,12 +7,12 @@
  */
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import { type Asker, verifyAsker } from '../accounts/asker.ts';
+import { type Actor, verifyActor } from '../accounts/actor.ts';
 import { requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
-import { formatMicros, type Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
 import type { AuditAction, DirectoriesTable, Tables } from '../db/schema.ts';
 
-export type { Asker } from '../accounts/asker.ts';
+export type { Actor } from '../accounts/actor.ts';
 
 export interface AuditedChange {
   readonly at: Micros;
@@ -21,7 +21,7 @@ export interface AuditedChange {
   readonly before?: Partial<DirectoriesTable>;
   /** The columns that were set. */
   readonly after?: Partial<DirectoriesTable>;
-  /** What was changed beside columns, such as the name of a file; no secrets. */
+  /** Changes other than columns, such as the name of a file; no secrets. */
   readonly details?: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
 }
 
@@ -55,11 +55,11 @@ const NAMED: ReadonlySet<string> = new Set<Column>([
 const GIVEN: ReadonlySet<string> = new Set<Column>(['password_hash', 'webhook_secret']);
 
 /**
- * @throws {BerthError} as `verifyAsker` does: nobody changes anything after the right to it has ended; and when the change is
- * outside of the asker's scope.
+ * @throws {BerthError} as `verifyActor` does: nobody changes anything after the right to it has ended; and when the change is
+ * outside of the actor's scope.
  */
-export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change: AuditedChange): Promise<void> {
-  const scope = await verifyAsker(tx, asker);
+export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change: AuditedChange): Promise<void> {
+  const scope = await verifyActor(tx, actor);
   if (change.directory.id === '') requireWholeAccount(scope);
   else requireDirectory(scope, change.directory.id);
   await tx
@@ -67,10 +67,10 @@ export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change:
     .values({
       at: change.at,
       action: change.action,
-      account_id: asker.accountId,
-      key_id: asker.keyId,
-      request_id: asker.requestId,
-      route: asker.route,
+      account_id: actor.accountId,
+      key_id: actor.keyId,
+      request_id: actor.requestId,
+      route: actor.route,
       directory_id: change.directory.id,
       username: change.directory.sftp_username,
       changes: JSON.stringify({ ...differences(change.before ?? {}, change.after ?? {}), ...change.details }),
@@ -81,10 +81,10 @@ export async function insertAudit(tx: Transaction<Tables>, asker: Asker, change:
 /** A change of the account itself: no directory is meant. `details` hold no secrets. */
 export async function insertAccountAudit(
   tx: Transaction<Tables>,
-  asker: Asker,
+  actor: Actor,
   { at, action, details = {} }: Pick<AuditedChange, 'at' | 'action' | 'details'>,
 ): Promise<void> {
-  await insertAudit(tx, asker, { at, action, directory: { id: '', sftp_username: '' }, details });
+  await insertAudit(tx, actor, { at, action, directory: { id: '', sftp_username: '' }, details });
 }
 
 interface Difference {
@@ -106,14 +106,14 @@ function differences(before: Partial<DirectoriesTable>, after: Partial<Directori
   return found;
 }
 
-/** As the API shows it. */
+/** The value as the API shows it. */
 function shown(column: Column, value: unknown): unknown {
   if (column === 'suspended' || column === 'uses_account_webhook') return value === 1;
   if (column === 'expires_at') return typeof value === 'number' ? formatMicros(value) : value;
   return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
 }
 
-/** Of several keys the fingerprints that went and came; a single key's is a field of its own. */
+/** The fingerprints of the keys that went and came; a single key's is a field of its own. */
 function keyDifference(from: unknown, to: unknown): Difference {
   const [before, after] = [from, to].map((lines) => (typeof lines === 'string' ? lines.split('\n') : []));
   if (!before || !after || (before.length < 2 && after.length < 2)) return {};

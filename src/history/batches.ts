@@ -1,4 +1,4 @@
-/** Removes much, a bounded batch at a time, so that nobody waits long. */
+/** Removes many rows in bounded batches, so that other writers never wait long. */
 import { setTimeout } from 'node:timers/promises';
 import { type Kysely, type SelectQueryBuilder, sql } from 'kysely';
 import type { Tables } from '../db/schema.ts';

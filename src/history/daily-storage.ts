@@ -1,9 +1,9 @@
 /**
- * What each account's directories hold, by day: today's number is updated once an hour, and that of each directory in which
- * something changed today.
+ * Storage by day: once an hour, updates today's number of each account, and of each directory in which something changed
+ * today.
  */
 import { sql } from 'kysely';
-import { type Clock, DAY } from '../clock.ts';
+import { type Clock, DAY } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 
 /** One pass over an index: some 15 ms for 100,000 directories. */
@@ -22,7 +22,7 @@ export async function noteStorage({ database, clock }: { database: Pick<Database
         ])
         .where('deleted_at', 'is', null)
         .groupBy('account_id')
-        // In one order: two nodes that do this at once wait for each other.
+        // Sorted: two nodes that do this at once then wait for each other instead of deadlocking.
         .orderBy('account_id'),
     )
     .onConflict((conflict) =>

@@ -4,18 +4,18 @@
  * the feed rely on numbers without a gap.
  */
 import type { Kysely, Transaction } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
-import { type Asker, insertAudit } from './audit.ts';
+import { type Actor, insertAudit } from './audit.ts';
 import { removeInBatches } from './batches.ts';
 
 /** Rows that are changed in one transaction. */
 const BATCH = 500;
 
-/** What the feed calls an event whose names were erased. Clients ignore events that they do not know. */
+/** The kind, in the feed, of an event whose names were erased. Clients ignore kinds that they do not know. */
 const ERASED_EVENT = 'erased' as const;
 
-/** One directory's history, or that of all directories and users that an account has or had. */
+/** The history of one directory, or of all directories and users that an account has or had. */
 export type Erased = { readonly directory: string } | { readonly account: string };
 
 export interface Erasure {
@@ -30,18 +30,18 @@ export interface Erasure {
 
 interface Order {
   readonly what: Erased;
-  readonly asker: Asker;
+  readonly actor: Actor;
   readonly at: Micros;
 }
 
 /** May be interrupted and repeated. The audit's row that says who erases is committed before anything goes. */
 export async function eraseHistory(
   db: Kysely<Tables>,
-  { what, asker, at }: Order,
+  { what, actor, at }: Order,
   signal: AbortSignal,
 ): Promise<Erasure> {
   const directory = { id: 'directory' in what ? what.directory : '', sftp_username: '' };
-  await db.transaction().execute((tx) => insertAudit(tx, asker, { at, action: 'erase', directory }));
+  await db.transaction().execute((tx) => insertAudit(tx, actor, { at, action: 'erase', directory }));
   const [column, value] = owner(what);
   const remove = (
     table: 'transfers' | 'logins' | 'deliveries',
@@ -104,7 +104,7 @@ async function eraseEvents(tx: Transaction<Tables>, what: Erased): Promise<numbe
   return some.length;
 }
 
-/** What stands in the place of names in the bodies of events. */
+/** The replacements for names in the bodies of events. */
 const NAMELESS: Readonly<Record<string, unknown>> = {
   external_id: null,
   filename: '',

@@ -2,17 +2,17 @@
  * The feed of an account's events: what happened in its directories, oldest first, under numbers without a gap.
  *
  * Promise: an event gets its number after it is committed, and higher than every number that anybody has seen. So a reader
- * who goes on from the highest number it has seen misses nothing, on one machine or on several.
+ * that goes on from the highest number it has seen misses nothing, on one machine or on several.
  *
  * A transaction that adds an event takes no lock and no number. The next reader numbers what has been committed since,
  * holding the account's row of `event_sequences`; an account that nobody reads pays for the insert alone.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import { compiled, compiledInsert } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { EventsTable, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
 
 export type NewEvent = Omit<EventsTable, 'id' | 'sequence'>;
 
@@ -38,7 +38,7 @@ const after = compiled<{ account: string; after: number; limit: number }>()((db,
     .$narrowType<{ sequence: number }>(),
 );
 
-/** Those of one directory, of which each other event is none. */
+/** Limits the feed to one directory. */
 const afterIn = compiled<{ directory: string; after: number; limit: number }>()((db, p) =>
   db
     .selectFrom('events')
@@ -61,7 +61,7 @@ const unnumbered = compiled<{ account: string }>()((db, p) =>
     .limit(1),
 );
 
-/** In the transaction of what has happened. */
+/** Runs in the transaction that records the event. */
 export async function insertEvents(tx: Transaction<Tables>, events: readonly NewEvent[]): Promise<void> {
   await insert(tx, events);
 }
@@ -85,7 +85,7 @@ export async function eventsAfter(
   { after: seen, limit, only }: Asked,
 ): Promise<NumberedEvent[]> {
   const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
-  // Before the events are read: whatever was given out by then can be read.
+  // Before the events are read: every number that was given out until now can be read.
   const given = await lastNumber(reads, account);
   let events = await read();
   while (events.length < limit && (await numberNew(db, account))) events = await read();

@@ -3,14 +3,14 @@
  * finished, with their attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
  */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../clock.ts';
-import type { ClockLead } from '../clock-lead.ts';
+import { DAY, type Micros } from '../base/clock.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import { type Batches, removeInBatches } from './batches.ts';
 import { numberBefore } from './events.ts';
-import { ANSWER_LIFE, recountKept } from './kept-answers.ts';
+import { ANSWER_LIFE, recountKept } from './stored-responses.ts';
 
 export interface PruningOptions {
   readonly database: Database;

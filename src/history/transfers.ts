@@ -1,6 +1,6 @@
 /** Writes the transfer history and its daily sums, in the transaction that records the uploads themselves. */
 import type { Insertable, Transaction } from 'kysely';
-import { DAY, type Micros } from '../clock.ts';
+import { DAY, type Micros } from '../base/clock.ts';
 import { compiled, compiledInsert } from '../db/compiled.ts';
 import type { Tables, TransferEvent, TransfersTable } from '../db/schema.ts';
 import type { DailyUploadsTable, DirectoryDaysTable } from '../db/schema-users.ts';

@@ -1,27 +1,27 @@
 /**
- * Who may make a request, in the order in which it is refused: 401, 429, 403 for the plan, what is outside of the key's
- * scope, and in the endpoints that need it 403 for the role. One function around the handler rather than a chain of middlewares, because every request
+ * Decides who may make a request. It refuses in this order: 401, 429, 403 for the plan, the refusals of the key's scope, and
+ * 403 for the role in endpoints that need one. One function around the handler rather than a chain of middlewares, because every request
  * pays for it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { Authenticate, Principal } from '../accounts/authenticate.ts';
-import type { LastUsed } from '../last-used.ts';
+import type { LastUsed } from '../accounts/last-used.ts';
 import { requireApi } from '../accounts/plans.ts';
 import { requireChanges, requireDirectory, requireWholeAccount } from '../accounts/scope.ts';
-import { BerthError } from '../errors.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
+import { BerthError } from '../base/errors.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
 import { readBody } from './body.ts';
-import type { ClientAddress } from './client-address.ts';
-import type { ApiEnv } from './observe.ts';
-import type { AccountLimit, RateLimit } from './rate-limits.ts';
+import type { ClientAddress } from '../web/client-address.ts';
+import type { ApiEnv } from '../web/observe.ts';
+import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
 
 /**
  * For the rule behind a POST: keeps the answer that `render` makes of its result, when its client sent an
  * Idempotency-Key (`idempotency.ts`).
  */
-export type Keep = <Result>(render: (result: Result) => Response) => KeptAnswer<Result> | undefined;
+export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result> | undefined;
 
 export const keepNothing: Keep = () => undefined;
 
@@ -35,14 +35,14 @@ export type Endpoint<Path extends string = string> = (
 /** RFC 6750, section 2.1; schemes are case-insensitive. */
 const BEARER = /^Bearer +([^\s,]+) *$/i;
 
-/** What the request carries as its key, whether or not it is one. */
+/** The request's bearer token, valid or not. */
 export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
 
 export interface Identify {
   /**
-   * Whose request it is, undefined when nobody may know. Each counts against its account.
+   * The principal of the request; undefined when the key is not valid. Each request counts against its account.
    * @param isAgain whether the request was counted before.
    * @throws {BerthError} `rate_limited`.
    */
@@ -51,7 +51,7 @@ export interface Identify {
   countStranger(env: ApiEnv['Bindings']): void;
 }
 
-export interface KeyDependencies {
+export interface KeyOptions {
   readonly authenticate: Authenticate;
   readonly lastUsed: Pick<LastUsed, 'note'>;
   readonly rateLimit: AccountLimit;
@@ -59,14 +59,8 @@ export interface KeyDependencies {
   readonly clientAddress: ClientAddress;
 }
 
-/** Of those who come over the network, by their API key. */
-export function byApiKey({
-  authenticate,
-  lastUsed,
-  rateLimit,
-  addressLimit,
-  clientAddress,
-}: KeyDependencies): Identify {
+/** For requests over the network, by API key. */
+export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: KeyOptions): Identify {
   // A request counts against its account or its client's address, never both: neither a flood nor a neighbour behind the
   // same address costs an account anything.
   const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
@@ -85,14 +79,14 @@ export function byApiKey({
   });
 }
 
-/** For what needs no key: a request that has one counts against its account all the same. */
+/** For endpoints that need no key: a request that has one still counts against its account. */
 export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Promise<void> {
   if (!(await identify(env))) identify.countStranger(env);
 }
 
-/** What a scope is held against before an endpoint is asked; a change is held against it again in its transaction. */
+/** An endpoint's reach, which the key's scope has to cover; a change checks the scope again in its transaction. */
 export interface Reach {
-  /** Of what the path names, or of the whole account; `narrowed` endpoints show a key of named directories these alone. */
+  /** The directory in the path, or the whole account. A `narrowed` endpoint shows a limited key only the key's directories. */
   readonly of: 'directory' | 'account' | 'narrowed';
   readonly isChange: boolean;
 }

@@ -2,16 +2,16 @@
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import type { Environment } from '../accounts/key-format.ts';
-import type { CreateDependencies } from '../directories/create.ts';
+import type { CreateOptions } from '../directories/create.ts';
 import { directoryQueries } from '../directories/view.ts';
-import type { ClockLead } from '../clock-lead.ts';
-import type { Log } from '../log.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
+import type { Log } from '../base/log.ts';
 import type { HeldFiles } from '../checks/held.ts';
-import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { UploadList } from '../uploads/upload-list.ts';
 import { countOpen, createAccess, type Endpoint, type Identify, type Reach } from './access.ts';
 import { compressed } from './compression.ts';
-import { version } from '../version.ts';
+import { version } from '../base/version.ts';
 import type { Send } from '../webhooks/send.ts';
 import { deliveryRoutes } from './endpoints/deliveries.ts';
 import { eventRoutes } from './endpoints/events.ts';
@@ -35,20 +35,20 @@ import { wantedEventRoutes } from './endpoints/wanted-events.ts';
 import { webhookRoutes } from './endpoints/webhook.ts';
 import { HEALTH, health, type HealthCheck } from './health.ts';
 import { createRepeatable } from './idempotency.ts';
-import type { ApiEnv } from './observe.ts';
+import type { ApiEnv } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
-import { errorResponse, refusal } from './responses.ts';
-import { rawPath } from './raw-path.ts';
+import { errorResponse, refusal } from '../web/responses.ts';
+import { rawPath } from '../web/requested-path.ts';
 import type { Route } from './route.ts';
-import type { Turn } from './turns.ts';
+import type { Turn } from '../web/turns.ts';
 import { mindingQuery } from './unknown-names.ts';
-import type { MayReach } from './warnings.ts';
+import type { MayReach } from '../web/warnings.ts';
 
-export interface AppDependencies {
-  /** Of the keys that it issues. */
+export interface AppOptions {
+  /** Part of each key that it issues, such as `live` in `svc_live_…`. */
   readonly environment: Environment;
   readonly identify: Identify;
-  readonly rules: CreateDependencies;
+  readonly rules: CreateOptions;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly held: HeldFiles;
@@ -65,7 +65,7 @@ export interface AppDependencies {
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
   readonly log: Log;
-  /** Whether operators ask, who may do more than the API has. */
+  /** Whether this app serves operators, who may do more than the API allows. */
   readonly isOfOperators?: boolean;
 }
 
@@ -81,25 +81,25 @@ function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 /** The endpoints that need a key. */
-export function routesOf(deps: AppDependencies): Route[] {
-  const { rules } = deps;
+export function routesOf(options: AppOptions): Route[] {
+  const { rules } = options;
   const queries = directoryQueries(rules.database.reads);
   return [
-    ...directoryRoutes(queries, rules, deps.mayReach),
+    ...directoryRoutes(queries, rules, options.mayReach),
     ...quotaRoutes(queries, rules),
     ...passwordRoutes(queries, rules),
     ...publicKeyRoutes(queries, rules),
     ...accessRoutes(queries, rules),
-    ...uploadRoutes(queries, deps.uploads, deps.listTurn),
+    ...uploadRoutes(queries, options.uploads, options.listTurn),
     ...eventRoutes(rules.database),
-    ...hostKeyRoutes(deps.hostKeys),
-    ...fileRoutes(queries, rules.database.reads, deps.files, deps.fileTurn),
-    ...linkRoutes(queries, rules, deps.files, deps.links.origin),
-    ...deliveryRoutes(queries, { ...rules, ...deps.webhooks }),
-    ...accountWebhookRoutes(rules, deps.mayReach),
-    ...wantedEventRoutes(queries, rules, deps.followsLogins),
-    ...webhookRoutes(queries, { ...rules, ...deps.webhooks }, deps.testTurn, deps.mayReach),
-    ...apiKeyRoutes({ ...rules, environment: deps.environment }),
+    ...hostKeyRoutes(options.hostKeys),
+    ...fileRoutes(queries, rules.database.reads, options.files, options.fileTurn),
+    ...linkRoutes(queries, rules, options.files, options.links.origin),
+    ...deliveryRoutes(queries, { ...rules, ...options.webhooks }),
+    ...accountWebhookRoutes(rules, options.mayReach),
+    ...wantedEventRoutes(queries, rules, options.followsLogins),
+    ...webhookRoutes(queries, { ...rules, ...options.webhooks }, options.testTurn, options.mayReach),
+    ...apiKeyRoutes({ ...rules, environment: options.environment }),
   ];
 }
 
@@ -108,15 +108,15 @@ export function described(routes: readonly Route[]): Described[] {
   return [...routes, HEALTH, OPENAPI];
 }
 
-export function createApp(deps: AppDependencies): Hono<ApiEnv> {
-  const { identify, rules, clockLead, log } = deps;
+export function createApp(options: AppOptions): Hono<ApiEnv> {
+  const { identify, rules, clockLead, log } = options;
   const { authorized, open } = createAccess(identify);
-  const routes = routesOf(deps);
+  const routes = routesOf(options);
   const repeatable = createRepeatable({ ...rules, clockLead, log });
-  // As it was sent: hono's own would decode it first, and `/%61pi` would be the API too.
-  const app = new Hono<ApiEnv>({ getPath: (_, options) => rawPath(options?.env?.incoming ?? {}) });
+  // The path as it was sent: hono would decode it first, and `/%61pi` would be the API, too.
+  const app = new Hono<ApiEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
 
-  app.get(HEALTH.path, health(deps.checkHealth, log));
+  app.get(HEALTH.path, health(options.checkHealth, log));
   const openapiJson = showOpenapi(described(routes), version);
   app.get(
     OPENAPI.path,
@@ -132,11 +132,11 @@ export function createApp(deps: AppDependencies): Hono<ApiEnv> {
     const answer: Endpoint = async (c, ...who) => compressed(c.env.incoming, await minding(c, ...who));
     app.on(method, path, authorized(answer, reachOf({ method, path, operation }), readsBody));
   }
-  const byLink = linkEndpoint({ ...deps.links, files: deps.files, turn: deps.fileTurn, log });
+  const byLink = linkEndpoint({ ...options.links, files: options.files, turn: options.fileTurn, log });
   app.on(['GET', 'POST', 'PUT'], LINK, open(byLink));
   const queries = directoryQueries(rules.database.reads);
-  const operatorRoutes = deps.isOfOperators
-    ? [...partialRoutes(queries, deps.files), ...heldRoutes(queries, deps.held)]
+  const operatorRoutes = options.isOfOperators
+    ? [...partialRoutes(queries, options.files), ...heldRoutes(queries, options.held)]
     : [];
   for (const { method, path, endpoint } of operatorRoutes)
     app.on(

@@ -4,7 +4,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { ValidationError } from '../errors.ts';
+import { ValidationError } from '../base/errors.ts';
 
 interface Expected {
   readonly field: string;

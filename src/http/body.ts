@@ -2,14 +2,14 @@
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
 import { isExactNumber, parseJson } from '../directories/json-text.ts';
-import { BerthError, ValidationError } from '../errors.ts';
-import { BLANK, INVALID } from '../validation.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import { BLANK, INVALID } from '../base/validation.ts';
 
 const LIMIT = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
-/** What a request says of one thing. */
+/** The fields of one object in a request. */
 export interface NamedFields {
   /** The object of that name in the body, such as `directory` (specification, POST and PATCH). */
   readonly fields: Fields;
@@ -83,7 +83,7 @@ export function readBody(incoming: IncomingMessage): Promise<Buffer> {
   return body;
 }
 
-/** By events, since an iterator takes twice the time for a body in chunks of a byte. */
+/** Reads by events: an iterator takes twice the time for a body in chunks of a byte. */
 async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
   const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT} bytes`);
   if (Number(incoming.headers['content-length'] ?? 0) > LIMIT) throw tooLarge;

@@ -5,17 +5,18 @@
  */
 import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
-import type { Background } from '../background.ts';
-import type { Config } from '../config.ts';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { sync } from '../sync.ts';
+import type { Background } from '../base/background.ts';
+import type { Config } from '../base/config.ts';
+import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { sync } from '../base/sync.ts';
+import { isThere } from '../base/there.ts';
 
 export interface TlsPair {
   /** PEM. */
@@ -32,11 +33,11 @@ type Files = Pick<Config['tls'], 'cert' | 'key'>;
 type LastGood = Config['tls']['lastGood'];
 
 /**
- * The pair that the configuration names, made first when it is to be self-signed and is not there.
+ * The pair that the configuration names; a missing self-signed one is made first.
  * @throws {OperatorError} when it cannot be read, made or used.
  */
 export async function loadTlsPair({ cert, key, selfSigned, name }: Config['tls']): Promise<TlsPair> {
-  if (selfSigned && !(existsSync(cert) && existsSync(key))) await makeSelfSigned(cert, key, ownNames(name));
+  if (selfSigned && !(isThere(cert) && isThere(key))) await makeSelfSigned(cert, key, ownNames(name));
   return readTlsPair({ cert, key });
 }
 
@@ -80,13 +81,13 @@ export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair
     const trouble = errorMessage(error);
     const pair = lastPair(tls.lastGood);
     if (pair)
-      log.error({ reason: trouble }, 'the certificate cannot be used: the last good one stays until it is mended');
+      log.error({ reason: trouble }, 'the certificate cannot be used: the last good one stays until it is repaired');
     else log.error({ reason: trouble }, 'the API waits for a certificate that can be used; everything else goes on');
     return { pair, trouble };
   }
 }
 
-/** One file, so that its halves belong together. */
+/** Both halves in one file, so that they belong together. */
 function lastPair(file: LastGood): TlsPair | undefined {
   try {
     return readTlsPair({ cert: file, key: file });
@@ -98,7 +99,7 @@ function lastPair(file: LastGood): TlsPair | undefined {
 function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
   const both = Buffer.concat([cert, Buffer.from('\n'), key]);
   try {
-    if (existsSync(file) && readFileSync(file).equals(both)) return;
+    if (isThere(file) && readFileSync(file).equals(both)) return;
     mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
     writeFileSync(`${file}.new`, both, { mode: 0o600, flush: true });
     renameSync(`${file}.new`, file);
@@ -108,7 +109,7 @@ function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
   }
 }
 
-/** What clients may call this machine, as openssl writes it; link-local addresses are nobody's URL. */
+/** This machine's names and addresses, as openssl writes them; nobody uses link-local addresses in URLs. */
 function ownNames(name: string): string[] {
   const all = new Set(['localhost', '127.0.0.1', '::1', hostname(), name, ...ownAddresses()]);
   return [...all]
@@ -116,9 +117,9 @@ function ownNames(name: string): string[] {
     .map((each) => (isIP(each) ? `IP:${each}` : `DNS:${each}`));
 }
 
-/** Of this machine, as the kernel lists them in files: the unit allows no netlink, by which the others are asked for. */
+/** This machine's addresses from the kernel's files: the unit forbids netlink, which the usual functions need. */
 function ownAddresses(): string[] {
-  const read = (file: string): string => (existsSync(file) ? readFileSync(file, 'latin1') : '');
+  const read = (file: string): string => (isThere(file) ? readFileSync(file, 'latin1') : '');
   const ipv4 = read('/proc/net/fib_trie').matchAll(/\|-- ([\d.]+)\n *\/32 host LOCAL/g);
   const ipv6 = read('/proc/net/if_inet6').matchAll(/^([\da-f]{32}) /gm);
   return [
@@ -157,7 +158,7 @@ export interface CertificateOptions {
   readonly tls: Files & Pick<Config['tls'], 'lastGood'>;
   readonly background: Background;
   readonly log: Log;
-  /** What is in use so far. */
+  /** The pair in use so far. */
   readonly first: FirstPair;
   /** Puts a new pair, known to be good, to use. */
   use(pair: TlsPair): void;

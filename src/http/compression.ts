@@ -5,7 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { SECRET } from './responses.ts';
+import { SECRET } from '../web/responses.ts';
 
 const SMALLEST = 1024;
 

@@ -8,9 +8,9 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { totalmem } from 'node:os';
-import { clientNetwork } from './client-address.ts';
+import { clientNetwork } from '../web/client-address.ts';
 
-/** What a connection takes at the most while its client is silent, in bytes: 31 to 67 KB were measured. */
+/** The most memory that a connection takes while its client is silent, in bytes: 31 to 67 KB were measured. */
 const EACH = 65_536;
 /** The part of the memory that connections may take. */
 const MEMORY_SHARE = 1 / 8;
@@ -20,12 +20,12 @@ const ADDRESS_SHARE = 1 / 4;
 
 export interface ConnectionLimits {
   readonly total: number;
-  /** Of one address (IPv6: /64). */
+  /** The limit for one address (IPv6: /64). */
   readonly ofAddress: number;
 }
 
 /**
- * Half of this process's descriptors at the most, since the database, sshd's log and webhooks need some, and an eighth of the
+ * At most half of this process's descriptors, since the database, sshd's log and webhooks need some, and an eighth of the
  * memory.
  * @param servers that share them.
  */

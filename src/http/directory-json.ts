@@ -1,5 +1,5 @@
 /** The exact fields of each response, in the order of the specification ("Resources"). */
-import { formatMicros } from '../clock.ts';
+import { formatMicros } from '../base/clock.ts';
 import type { ListedDirectory, ShownDirectory } from '../directories/view.ts';
 
 /** Seven fields. */

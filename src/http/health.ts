@@ -4,20 +4,28 @@
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { ApiEnv } from './observe.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { ApiEnv } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
-import { json, refusal } from './responses.ts';
+import { json, refusal } from '../web/responses.ts';
 
 /** Resolves while everything works; rejects with what does not. */
 export type HealthCheck = () => Promise<void>;
 
-/** All works but the API's own port, which has no certificate yet: what the log says is to be done. */
+/** Everything works but the API's own port, which has no certificate yet: the log says what to do. */
 export class NoCertificateError extends Error {
   constructor() {
     super('the API has no certificate');
     this.name = 'NoCertificateError';
+  }
+}
+
+/** The ports do not listen yet. A supervisor may ask before they do. */
+export class StartingError extends Error {
+  constructor() {
+    super('the API does not listen yet');
+    this.name = 'StartingError';
   }
 }
 
@@ -40,7 +48,7 @@ export const HEALTH: Described = {
   },
 };
 
-/** 200 or 503. The reason goes to the log, once, and never into the answer. */
+/** 200 or 503. The reason goes to the log, once, and never into the answer. Only a start is no error. */
 export function health(check: HealthCheck, log: Log) {
   let known = '';
   return async (c: Context<ApiEnv>): Promise<Response> => {
@@ -51,7 +59,11 @@ export function health(check: HealthCheck, log: Log) {
       return json('{"status":"ok"}');
     } catch (error) {
       const reason = errorMessage(error);
-      if (reason !== known) log.error({ err: error, request_id: c.env.notes.id }, `not healthy: ${reason}`);
+      if (reason !== known) {
+        const text = `not healthy: ${reason}`;
+        if (error instanceof StartingError) log.info(text);
+        else log.error({ err: error, request_id: c.env.notes.id }, text);
+      }
       known = reason;
       return refusal(503, error instanceof NoCertificateError ? 'No certificate' : 'Service unavailable');
     }

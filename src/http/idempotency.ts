@@ -5,12 +5,12 @@
  * own transaction; nothing is written before. Refusals are not kept. Which requests are in flight, this process alone
  * knows, and on a database that several machines share a lock that ends with its connection: after a crash, none is.
  */
-import type { Clock } from '../clock.ts';
-import type { ClockLead } from '../clock-lead.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { KeptAnswersTable } from '../db/schema.ts';
 import { hold, release } from '../db/shared.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
 import {
   ANSWER_LIFE,
   insertKept,
@@ -19,15 +19,15 @@ import {
   placeOf,
   removalOf,
   requireRoom,
-} from '../history/kept-answers.ts';
-import type { Log } from '../log.ts';
+} from '../history/stored-responses.ts';
+import type { Log } from '../base/log.ts';
 import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
 import { readBody } from './body.ts';
 
 const LONGEST = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
-export interface IdempotencyDependencies {
+export interface IdempotencyOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly clockLead: ClockLead;
@@ -41,7 +41,7 @@ interface Answer {
 }
 
 /** Makes endpoints of POST repeatable. One that keeps no answer itself has it kept when it is done. */
-export function createRepeatable({ database, clock, clockLead, log }: IdempotencyDependencies) {
+export function createRepeatable({ database, clock, clockLead, log }: IdempotencyOptions) {
   /** Whether a request in flight found its answer, once it has looked: then it repeats an earlier one. */
   const inFlight = new Map<string, Promise<boolean>>();
   /** Answers to changes that are undone, while they are still there. */
@@ -106,7 +106,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
       return responseOf(answer);
     } catch (error) {
-      // Committed, but not applied: the error is the answer, and a repetition applies it anew.
+      // Committed, but not applied: the error is the answer, and a repetition applies it again.
       if (isKept && !withdrawn.has(place.id)) await forget(place);
       throw error;
     }
@@ -156,7 +156,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
           return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
         });
       } finally {
-        // One that is refused before has done nothing, either.
+        // A request that is refused before that has done nothing, either.
         looked(true);
         await isWithdrawn(place).finally(() => inFlight.delete(place.id));
       }

@@ -1,4 +1,4 @@
-/** What people see who open an upload link, or one that does not work. Plain HTML: the script only adds the progress bar. */
+/** The page of an upload link, or of a link that does not work. Plain HTML: the script only adds the progress bar. */
 import { hash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 
@@ -29,6 +29,7 @@ form?.addEventListener('submit', (event) => {
   request.open('POST', location.href);
   request.setRequestHeader('accept', 'application/json');
   request.send(new FormData(form));
+  bar.value = 0;
   bar.hidden = false;
   button.disabled = true;
   said.textContent = '';
@@ -51,6 +52,7 @@ export const LINK_HEADERS = {
 };
 
 export function linkPages(): LinkPages {
+  // The hash of exactly the text between the tags.
   const sha = (text: string): string => `'sha256-${hash('sha256', text, 'base64')}'`;
   const policy = [
     "default-src 'none'",
@@ -70,18 +72,14 @@ export function linkPages(): LinkPages {
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width, initial-scale=1" />
           <title>${title}</title>
-          <style>
-            ${raw(STYLE)}
-          </style>
+          ${raw(`<style>${STYLE}</style>`)}
         </head>
         <body>
           <main>
             <h1>${title}</h1>
             ${content}
           </main>
-          <script>
-            ${raw(SCRIPT)};
-          </script>
+          ${raw(`<script>${SCRIPT}</script>`)}
         </body>
       </html>`;
     return new Response(text.toString(), { status, headers });

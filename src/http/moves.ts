@@ -5,12 +5,12 @@
 import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
 import * as v from 'valibot';
-import { OperatorError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import type { Depart, Departure } from '../nodes/move/departure.ts';
-import { OPERATOR, operatorKeyId } from '../operator-socket.ts';
-import type { ApiEnv } from './observe.ts';
-import { dataResponse, errorResponse, refusal } from './responses.ts';
+import { OPERATOR, operatorKeyId } from '../base/operator-socket.ts';
+import type { ApiEnv } from '../web/observe.ts';
+import { dataResponse, errorResponse, refusal } from '../web/responses.ts';
 
 const Wanted = v.object({ to: v.string() });
 

@@ -2,9 +2,9 @@
  * The one file in a browser's form (RFC 7578), as it arrives: nothing of it is held but what may be the beginning of the
  * boundary. What follows the file is ignored.
  */
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
-/** Of the headers before the file. */
+/** The most bytes that the headers before the file may take. */
 const MOST_HEADERS = 8192;
 
 /** @returns the delimiter of the parts; undefined when the type is no form with files. */

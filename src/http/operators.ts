@@ -11,15 +11,15 @@ import type { Kysely } from 'kysely';
 import type { Principal } from '../accounts/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
 import type { Tables } from '../db/schema.ts';
-import type { Log } from '../log.ts';
-import { ACCOUNT, OPERATOR, operatorKeyId } from '../operator-socket.ts';
+import type { Log } from '../base/log.ts';
+import { ACCOUNT, OPERATOR, operatorKeyId } from '../base/operator-socket.ts';
 import type { Identify } from './access.ts';
-import { type ApiEnv, type NameRequest, REQUEST_ID } from './observe.ts';
-import { refusal } from './responses.ts';
+import { type ApiEnv, type NameRequest, REQUEST_ID } from '../web/observe.ts';
+import { refusal } from '../web/responses.ts';
 import type { HttpServerOptions } from './server.ts';
 
-/** How long what is in flight may take at the end, in ms. */
-const GRACE = 1000;
+/** How long what is in flight may take at the end. */
+const GRACE_MS = 1000;
 
 export function byOperator(reads: Kysely<Tables>): Identify {
   const identify = async ({ incoming: { headers }, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> => {
@@ -72,7 +72,7 @@ export async function serveOperators(
       if (!server.listening) return;
       const closed = once(server, 'close');
       server.close();
-      const late = setTimeout(() => server.closeAllConnections(), GRACE);
+      const late = setTimeout(() => server.closeAllConnections(), GRACE_MS);
       await closed;
       clearTimeout(late);
     },

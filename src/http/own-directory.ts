@@ -1,10 +1,10 @@
-/** What the endpoints of a directory begin with: whose it is, and who asks. */
+/** The start of each endpoint of a directory: its account and the actor. */
 import type { Context } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
 import { notFound, type Target } from '../directories/target.ts';
 import type { DirectoryQueries, ShownDirectory } from '../directories/view.ts';
-import type { Asker } from '../history/audit.ts';
-import type { ApiEnv } from './observe.ts';
+import type { Actor } from '../history/audit.ts';
+import type { ApiEnv } from '../web/observe.ts';
 
 /** @throws {BerthError} `directory_not_found` for an unknown id and for another account's directory alike. */
 export async function ownDirectory(
@@ -24,11 +24,11 @@ export async function ownTarget(
   id: string,
 ): Promise<Target> {
   await ownDirectory(directories, principal, id);
-  return { accountId: principal.accountId, id, asker: askerOf(c, principal) };
+  return { accountId: principal.accountId, id, actor: actorOf(c, principal) };
 }
 
-/** Who asks for a change, as the audit names it. */
-export function askerOf(c: Context<ApiEnv>, { accountId, keyId, credential }: Principal): Asker {
+/** The actor of a change, for the audit. */
+export function actorOf(c: Context<ApiEnv>, { accountId, keyId, credential }: Principal): Actor {
   const { id, route = '' } = c.env.notes;
   return { accountId, keyId, requestId: id, route: `${c.req.method} ${route}`, credential };
 }

@@ -5,9 +5,9 @@
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import type { Micros } from '../clock.ts';
-import { checked, INVALID, wholeNumberText } from '../validation.ts';
-import type { ApiEnv } from './observe.ts';
+import type { Micros } from '../base/clock.ts';
+import { checked, INVALID, wholeNumberText } from '../base/validation.ts';
+import type { ApiEnv } from '../web/observe.ts';
 
 const MAX_LIMIT = 1000;
 const PLACE = /^(?:(\d{1,16})\.)?([\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12})$/;
@@ -25,7 +25,7 @@ export const PAGE = {
   ),
 };
 
-/** The same for a list that is never whole. */
+/** Like `PAGE`, for a list that is always paged. */
 export const pageOf = (usual: number) => ({
   ...PAGE,
   limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`How many at most. Without it, ${usual}.`))),

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 const MOST = 100;
 
 /**
- * Told of each request that begins, reads no more from a connection while so many of its requests are not answered. Node
- * does so by the bytes of waiting answers, of which there are none while a database is asked.
+ * Stops reading from a connection while too many of its requests wait for an answer. Node itself only counts the bytes of
+ * waiting answers, and a request that waits for a database has none.
  */
 export function limitPipelining(most = MOST): (response: ServerResponse) => void {
   const unanswered = new WeakMap<Socket, number>();

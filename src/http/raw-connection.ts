@@ -8,8 +8,8 @@ import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** How long a client has to read its answer, in ms. */
-const LINGER = 1000;
+/** How long a client has to read its answer. */
+const LINGER_MS = 1000;
 /** The content type of a TLS handshake record (RFC 8446, section 5.1). */
 const TLS_HANDSHAKE = 0x16;
 
@@ -21,7 +21,7 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
-      // As every answer has one, though nothing is logged of what is no request.
+      // Every answer has an id, even if nothing is logged for bytes that are not a request.
       `X-Request-Id: ${randomBytes(9).toString('hex')}-00000000`,
       'Connection: close',
       '',
@@ -33,9 +33,9 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
 
 function endAfterAnswer(connection: Duplex): void {
   connection.end();
-  // What is still coming is read and dropped: closing on unread data would reset the connection under the answer.
+  // Read and drop what still arrives: closing on unread data would reset the connection before the answer is read.
   connection.resume();
-  setTimeout(() => connection.destroy(), LINGER).unref();
+  setTimeout(() => connection.destroy(), LINGER_MS).unref();
 }
 
 /**
@@ -67,7 +67,7 @@ export function refusePlainHttp(server: Server, timeout: number): void {
  * @param isUntimed whether a request may take as long as it keeps coming.
  */
 export function brokenRequests(isUntimed: (request: IncomingMessage) => boolean) {
-  /** Of each connection, what is not answered yet, and the latest. */
+  /** Each connection's unfinished exchanges, and the latest. */
   const exchanges = new WeakMap<Duplex, readonly ServerResponse[]>();
   const over = new WeakSet<Duplex>();
   return {

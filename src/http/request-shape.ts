@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 
 const MAX_HEADERS = 100;
-/** Of a second one, Node drops these or puts both together; other servers take the last, or both. */
+/** When these come twice, Node drops the second or joins both; other servers take the last, or both. */
 const SINGLE = new Set([
   'host',
   'authorization',
@@ -26,7 +26,7 @@ const UNEXPECTED: Misshape = { status: 417, message: 'Expectation failed' };
 const VERSION: Misshape = { status: 505, message: 'HTTP version not supported' };
 const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
 
-/** What is wrong with the request's shape, undefined for a plain one. */
+/** The problem with the request's shape; undefined for a plain one. */
 export function misshape({ rawHeaders, headers, url = '', httpVersion }: IncomingMessage): Misshape | undefined {
   // Node's parser takes these in a request line; a line without a version is 0.9, too.
   if (httpVersion === '0.9') return BAD;

@@ -20,7 +20,7 @@ export const TAGS = {
 } as const;
 
 export interface Operation {
-  /** What generated clients call it. */
+  /** Its name in generated clients. */
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
@@ -42,12 +42,12 @@ export interface Operation {
   readonly answer: {
     readonly status: number;
     readonly description: string;
-    /** Of the whole body, with a real example; left out where it is no JSON or there is none. */
+    /** The schema of the whole body, with a real example; left out where there is no JSON body. */
     readonly schema?: GenericSchema;
     readonly example?: unknown;
     /** The type of a body that is no JSON. */
     readonly content?: string;
-    /** Those that it may have beside `x-request-id`, and `Link` where there are pages. */
+    /** Response headers beside `x-request-id`, and `Link` where there are pages. */
     readonly headers?: readonly HeaderName[];
     /** Other statuses that are no refusals, such as 206: what they mean. */
     readonly others?: Readonly<Record<number, string>>;
@@ -58,7 +58,7 @@ export interface Operation {
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** As hono writes it: `/api/v1/directories/:id`. */
+  /** The path in hono's notation: `/api/v1/directories/:id`. */
   readonly path: string;
   readonly endpoint: Endpoint;
   readonly operation: Operation;

@@ -1,5 +1,5 @@
 /**
- * What answers and webhooks hold, for openapi.json: the fields of the specification ("Resources"), no others. A schema with
+ * Schemas of answers and webhooks for openapi.json: the fields of the specification ("Resources"), no others. A schema with
  * a title is written once, among its components.
  */
 import * as v from 'valibot';
@@ -173,7 +173,7 @@ export const WantedEvents = v.pipe(
   v.title('WantedEvents'),
 );
 
-/** What stands in the feed. */
+/** An entry of the feed. */
 export const Event = v.pipe(
   v.strictObject({
     sequence: v.pipe(Count, v.description('Its number in the account: 1, 2, 3, …')),
@@ -226,7 +226,7 @@ export const Delivery = v.pipe(
   v.title('Delivery'),
 );
 
-/** What came of a test. */
+/** The result of a test. */
 export const TestOutcome = v.pipe(
   v.strictObject({ delivered: v.boolean(), status: v.nullable(Count), error: Text, duration_ms: Duration }),
   v.title('TestOutcome'),

@@ -8,15 +8,15 @@ import { createServer as createHttps, Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
-import { errorCode, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 import type { TlsPair } from './certificate.ts';
-import { isLoopback } from './client-address.ts';
+import { isLoopback } from '../web/client-address.ts';
 import { type ConnectionLimits, connectionLimits, Connections } from './connections.ts';
-import { type NameRequest, REQUEST_ID, type Served } from './observe.ts';
+import { type NameRequest, REQUEST_ID, type Served } from '../web/observe.ts';
 import { limitPipelining } from './pipelining.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
 import { type Misshape, misshape } from './request-shape.ts';
-import { refusal } from './responses.ts';
+import { refusal } from '../web/responses.ts';
 
 /** How long the server waits for a client, all in ms. */
 export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
@@ -24,7 +24,7 @@ export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
 const WAITS = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
-  /** A whole request, body included: 64 KiB at the most, but for files, which take what they need. */
+  /** A whole request with its body of at most 64 KiB. Files may take longer. */
   requestTimeout: 30_000,
   /** Between requests: longer than the minute for which proxies usually keep theirs, so that they close first. */
   keepAliveTimeout: 65_000,
@@ -43,8 +43,8 @@ const PARSER = {
 
 const MIN_VERSION = { minVersion: 'TLSv1.2' } as const;
 
-/** How often a server that closes looks for connections that have become idle, in ms. */
-const CLOSE_POLL = 50;
+/** How often a server that closes looks for connections that have become idle. */
+const CLOSE_POLL_MS = 50;
 
 export interface HttpServerOptions {
   readonly app: { fetch(request: Request, env: Served): Response | Promise<Response> };
@@ -168,8 +168,8 @@ async function close(server: Server, connections: Connections, graceMs: number):
   const closed = once(server, 'close');
   server.close();
   connections.end('silent');
-  // A keep-alive connection becomes idle when its last response is out, and Node closes idle ones only when told.
-  const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL);
+  // A keep-alive connection becomes idle when its last response is out, and Node does not close idle ones on its own.
+  const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL_MS);
   const deadline = setTimeout(() => connections.end('all'), graceMs);
   await closed;
   clearInterval(idle);

@@ -3,10 +3,10 @@
  * `Warning`; all others refuse the request.
  */
 import type { Fields } from '../directories/fields.ts';
-import { ValidationError } from '../errors.ts';
+import { ValidationError } from '../base/errors.ts';
 import type { Endpoint } from './access.ts';
 import type { Operation } from './route.ts';
-import { notApplied, warning } from './warnings.ts';
+import { notApplied, warning } from '../web/warnings.ts';
 
 const UNKNOWN = 'is unknown';
 

@@ -1,16 +1,16 @@
 /**
  * A link is its own record: what it allows stands in the URL, and a signature with the directory's link secret covers all of
- * it. Who changes a character has another link, which was never signed.
+ * it. A link with a changed character is another link, which was never signed.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 
 export interface Claims {
   readonly kind: 'download' | 'upload';
   readonly directoryId: string;
   readonly path: FilePath;
-  /** In whole seconds. */
+  /** The expiry in whole seconds. */
   readonly expiresAt: Micros;
   readonly once: boolean;
   /** The largest upload, in bytes; undefined for a download. */
@@ -72,7 +72,7 @@ function percent(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
 }
 
-/** What a request's query and path claim; undefined when they are no link of ours. */
+/** Reads the claims of a link from a request's query and path; undefined when they are no link of ours. */
 export function linkIn(directoryId: string, path: FilePath, query: URLSearchParams): Link | undefined {
   // Each name once: two readers of a repeated one might take different values.
   const fields = Object.fromEntries(query);

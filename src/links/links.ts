@@ -4,19 +4,19 @@
  * A directory has no secret until its first link is made.
  */
 import * as v from 'valibot';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { requireDirectory } from '../accounts/scope.ts';
-import { DAY, type Micros, SECOND } from '../clock.ts';
+import { DAY, type Micros, SECOND } from '../base/clock.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
-import { type ChangeDependencies, revokeAccess } from '../directories/change.ts';
+import { type ChangeOptions, revokeAccess } from '../directories/change.ts';
 import type { Fields } from '../directories/fields.ts';
 import { refusingWhenFull } from '../directories/storage-full.ts';
 import { lockedDirectory, type Target } from '../directories/target.ts';
-import { ValidationError } from '../errors.ts';
+import { ValidationError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
 import { displayName, type FilePath, pathOf } from '../uploads/file-path.ts';
-import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNumber } from '../validation.ts';
+import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNumber } from '../base/validation.ts';
 import { type Claims, encoded, newNonce, newSecret, targetOf } from './claims.ts';
 
 /** How far ahead a link may expire. */
@@ -48,14 +48,14 @@ export type ReadPath = (target: string, prefix: string) => FilePath;
 
 /**
  * @param answer keeps the answer to it, if it has an Idempotency-Key.
- * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and as `verifyAsker`.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and as `verifyActor`.
  */
 export function makeLink(
-  { database, clock }: Pick<ChangeDependencies, 'database' | 'clock'>,
+  { database, clock }: Pick<ChangeOptions, 'database' | 'clock'>,
   target: Target,
   fields: Fields,
   readPath: ReadPath,
-  answer?: KeptAnswer<MadeLink>,
+  answer?: StoredResponse<MadeLink>,
 ): Promise<MadeLink> {
   const { for: kind, path: text, expires_at, max_bytes: maxBytes, once = false } = checked(NewLink, fields);
   const now = clock.now();
@@ -71,7 +71,7 @@ export function makeLink(
   const claims: Claims = { kind, directoryId: target.id, path, expiresAt, once, maxBytes, nonce: newNonce() };
   return refusingWhenFull(() =>
     database.db.transaction().execute(async (tx) => {
-      requireDirectory(await verifyAsker(tx, target.asker), target.id);
+      requireDirectory(await verifyActor(tx, target.actor), target.id);
       const directory = await lockedDirectory(tx, target);
       const secret = directory.link_secret ?? newSecret();
       if (directory.link_secret === null)
@@ -79,7 +79,7 @@ export function makeLink(
       const name = displayName(path);
       const file = kind === 'upload' ? { from: null, to: name } : { from: name, to: null };
       const details = { file, once: { from: once, to: once } };
-      if (target.asker) await insertAudit(tx, target.asker, { action: 'create-link', at: now, directory, details });
+      if (target.actor) await insertAudit(tx, target.actor, { action: 'create-link', at: now, directory, details });
       const made = { target: targetOf(secret, claims), claims };
       await answer?.keep(tx, made);
       return made;
@@ -88,9 +88,9 @@ export function makeLink(
 }
 
 /** Ends every link of the directory. @throws {BerthError} `directory_not_found`, `storage_full`. */
-export function revokeLinks(deps: ChangeDependencies, target: Target): Promise<DirectoriesTable> {
+export function revokeLinks(options: ChangeOptions, target: Target): Promise<DirectoriesTable> {
   return revokeAccess(
-    deps,
+    options,
     target,
     // Without one there is no link to end.
     (_tx, _now, { link_secret }) => (link_secret === null ? {} : { link_secret: newSecret() }),

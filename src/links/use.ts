@@ -4,11 +4,11 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import ipaddr from 'ipaddr.js';
-import { DAY, type Clock, type Micros } from '../clock.ts';
+import { DAY, type Clock, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { hasExpired } from '../directories/access.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
 import { digestOf, isSigned, type Link } from './claims.ts';
 
@@ -27,11 +27,11 @@ export interface Visit {
 export interface LinkUses {
   /** The directory of a link that works. @throws {BerthError} `link_invalid`, `link_ended`. */
   check(visit: Visit): Promise<DirectoriesTable>;
-  /** The same in a transaction; a link that works once is used from its commit on. @throws {BerthError} as above. */
+  /** Like `check`, in a transaction; a single-use link is used from its commit on. @throws {BerthError} as above. */
   take(tx: Transaction<Tables>, visit: Visit, inode: number): Promise<void>;
   /** Begins a download; one that works once is used until it has failed. @throws {BerthError} as above. */
   begin(visit: Visit): Promise<void>;
-  /** It has ended. @param bytes that were sent, undefined when it was cut off. */
+  /** Ends a download. @param bytes the bytes that were sent, undefined when it was cut off. */
   end(visit: Visit, bytes: number | undefined): Promise<void>;
 }
 
@@ -117,7 +117,7 @@ async function isOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTa
   return (await account.executeTakeFirst()) !== undefined;
 }
 
-/** Those from which one may log in. */
+/** Whether an address is in one of the networks; always when there are none. */
 function isWithin(networks: readonly string[], address: string): boolean {
   if (networks.length === 0) return true;
   if (!ipaddr.isValid(address)) return false;

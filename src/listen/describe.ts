@@ -1,6 +1,6 @@
 /** How `berth listen` shows a webhook: a few lines, safe on a terminal whatever the names hold. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { escaped } from '../terminal.ts';
+import { escaped } from '../base/terminal.ts';
 
 /** `unknown`: there is no secret to check with. */
 export type SignatureVerdict = 'right' | 'wrong' | 'missing' | 'unknown';

@@ -1,10 +1,10 @@
-/** A webhook receiver for trying things out, on loopback: shows what comes, answers as it is told to. */
+/** A webhook receiver for trying things out, on loopback: shows each request, and answers as its options say. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
+import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 import { verify } from '../webhooks/signature.ts';
 import { describeWebhook, fieldsOf, type SignatureVerdict } from './describe.ts';
 

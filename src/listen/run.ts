@@ -1,6 +1,6 @@
-/** The whole of `berth listen`: receives webhooks and shows them until it is told to stop. */
+/** The whole of `berth listen`: receives webhooks and shows them until a signal ends it. */
 import { openDatabase } from '../db/open.ts';
-import { isMissing } from '../db/place.ts';
+import { isMissing } from '../base/database-place.ts';
 import { listen } from './receiver.ts';
 
 export interface ListenArguments {

@@ -1,7 +1,7 @@
 /** Files that are checked before they are announced. Only a berth that checks any has these metrics. */
 import { type Kysely, sql } from 'kysely';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 import { scraped } from './scraped.ts';
 

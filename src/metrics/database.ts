@@ -1,10 +1,10 @@
 /**
- * What the database says when a scrape asks: its own state, the nodes that share it, outbox, partial uploads. While it is away
- * these have no samples, and the others are shown all the same.
+ * Metrics that each scrape reads from the database: its state, the nodes that share it, the outbox, partial uploads. While it
+ * is unavailable these have no samples; all others are still there.
  */
 import { type Kysely, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { standbyLags } from '../db/postgres-server.ts';
 import type { Tables } from '../db/schema.ts';
 import { listNodes } from '../nodes/list.ts';

@@ -35,7 +35,7 @@ export function requestMetrics(registry: Registry): (request: ObservedRequest) =
   };
 }
 
-/** Of transfers that are in the history. */
+/** Metrics of the transfers in the history. */
 export function transferMetrics(registry: Registry): (transfers: readonly ObservedTransfer[]) => void {
   const help = 'Events of SFTP sessions by kind; `uploaded` is one for each webhook event.';
   const events = counter(registry, 'berth_transfers_total', help, ['event']);

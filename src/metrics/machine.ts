@@ -1,7 +1,7 @@
-/** What berth needs of the machine, looked at when a scrape asks: sshd, room on the disks, the certificate. */
+/** Metrics of the machine, read at each scrape: sshd, room on the disks, the certificate. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 import { Gauge, type Registry } from 'prom-client';
 import { scraped } from './scraped.ts';
 

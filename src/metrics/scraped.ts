@@ -1,7 +1,7 @@
-/** A metric that each scrape reads anew. */
+/** A metric whose value is read at each scrape. */
 import type { Counter, CounterConfiguration, Gauge, GaugeConfiguration, Registry } from 'prom-client';
 
-/** One number, or one for each value of the metric's label; none of a number that is not known now. */
+/** A number, or one for each value of the metric's label; none for a number that is not known now. */
 export type Samples = number | Readonly<Record<string, number>>;
 
 export function scraped(

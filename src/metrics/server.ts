@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 
 export interface MetricsServer {
   /** Undefined when it could not listen. */
@@ -23,7 +23,7 @@ export interface MetricsServerOptions {
   readonly log: Log;
 }
 
-/** Enough for a few scrapers; who connects and says nothing is soon gone. */
+/** Enough for a few scrapers; silent connections are soon closed. */
 const LIMITS = { maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 5000, keepAliveTimeout: 20_000 } as const;
 const MAX_CONNECTIONS = 20;
 

@@ -1,7 +1,7 @@
 /** A registry and what fills it. Each part of berth gets the one function that it reports to, and nothing more. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { Config } from '../config.ts';
-import type { Log } from '../log.ts';
+import type { Config } from '../base/config.ts';
+import type { Log } from '../base/log.ts';
 import { checkMetrics, type CheckSources } from './checks.ts';
 import { attemptMetrics, requestMetrics, transferMetrics } from './events.ts';
 import { type MetricsServer, startMetricsServer } from './server.ts';

@@ -2,12 +2,12 @@
 import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Background } from '../background.ts';
+import type { Background } from '../base/background.ts';
 import { databaseMetrics, type DatabaseSources } from './database.ts';
 import { scraped } from './scraped.ts';
 
-/** How often the event loop's delay is sampled, in ms. */
-const RESOLUTION = 20;
+/** How often the event loop's delay is sampled. */
+const RESOLUTION_MS = 20;
 
 export interface StateSources extends DatabaseSources {
   readonly background: Pick<Background, 'failures'>;
@@ -44,10 +44,10 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
 
 /** Measures until it is disposed of. prom-client's own metric counts the whole interval, so small lags hardly show. */
 export function eventLoopLag(registry: Registry): Disposable {
-  const delay = monitorEventLoopDelay({ resolution: RESOLUTION });
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
   // The histogram holds whole intervals, in ns.
-  const late = (ns: number): number => (delay.count === 0 ? 0 : Math.max(0, ns / 1e6 - RESOLUTION) / 1000);
+  const late = (ns: number): number => (delay.count === 0 ? 0 : Math.max(0, ns / 1e6 - RESOLUTION_MS) / 1000);
   const lag = {
     name: 'berth_event_loop_lag_seconds',
     help: 'How late the event loop was since the last scrape: median, 99th percentile and worst.',

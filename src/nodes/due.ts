@@ -1,13 +1,13 @@
-/** What the database wants of this node before anybody logs in. */
+/** The changes that this node has to apply before anybody logs in. */
 import type { Kysely } from 'kysely';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
 import type { Tables } from '../db/schema.ts';
 import { hostedUnapplied } from '../directories/host.ts';
 import { leftoversOf } from './leftovers.ts';
 import { tombstonesIn } from './tombstones.ts';
 
 export interface Due {
-  /** Whose credentials are to agree with their rows. */
+  /** Directories whose credentials have to be made to agree with their rows. */
   readonly rows: Awaited<ReturnType<typeof hostedUnapplied>>;
   /** Users who have gone from here, whatever the rows say. */
   readonly gone: readonly string[];

@@ -1,17 +1,17 @@
 /** The files of directories that are at home here. Those of others are on other machines, which nodes do not ask. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
-import type { DirectoryFiles } from '../uploads/directory-files.ts';
-import type { Gate } from './move/gate.ts';
+import { BerthError } from '../base/errors.ts';
+import type { DirectoryFiles } from '../files/directory-files.ts';
+import type { MoveLock } from './move/move-lock.ts';
 
 export function filesHere(
   own: DirectoryFiles,
   {
     reads,
     here,
-    gate,
-  }: { readonly reads: Kysely<Tables>; readonly here: string; readonly gate: Pick<Gate, 'through'> },
+    moveLock,
+  }: { readonly reads: Kysely<Tables>; readonly here: string; readonly moveLock: Pick<MoveLock, 'through'> },
 ): DirectoryFiles {
   /** @throws {BerthError} `home_elsewhere`. */
   async function check({ id }: { readonly id: string }): Promise<void> {
@@ -38,32 +38,32 @@ export function filesHere(
       return own.contentAt(jail, path);
     },
     removeAt: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.removeAt(target, ...about);
       }),
     remove: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.remove(target, ...about);
       }),
     announcePartial: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.announcePartial(target, ...about);
       }),
     removePartial: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.removePartial(target, ...about);
       }),
     removeChecking: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.removeChecking(target, ...about);
       }),
     place: (target, ...about) =>
-      gate.through(target.id, async () => {
+      moveLock.through(target.id, async () => {
         await check(target);
         return own.place(target, ...about);
       }),

@@ -7,12 +7,12 @@
  */
 import type { Kysely } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
-import type { Log } from '../log.ts';
-import type { Gate } from './move/gate.ts';
+import type { Log } from '../base/log.ts';
+import type { MoveLock } from './move/move-lock.ts';
 import { quotaObstacleOf } from './quotas.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -28,20 +28,29 @@ export interface HostOfAllOptions {
   readonly requests: Pick<Requests, 'ask'>;
   readonly tombstones: Tombstones;
   /** A directory that leaves is not opened again. */
-  readonly gate: Pick<Gate, 'pass' | 'isShut'>;
+  readonly moveLock: Pick<MoveLock, 'pass' | 'isShut'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface HostOfAll extends DirectoryHost {
-  /** Versions may begin anew: a database that has lost its last commits numbers the next ones like them. */
+  /** Version numbers may repeat: a database that has lost its last commits numbers the next ones like them. */
   forget(): void;
-  /** It is at home elsewhere from that version on. */
+  /** From that version on, the directory is at home elsewhere. */
   departed(version: Version): void;
 }
 
-export function hostOfAll({ here, reads, local, requests, tombstones, gate, clock, log }: HostOfAllOptions): HostOfAll {
-  /** Of directories that are at home here. */
+export function hostOfAll({
+  here,
+  reads,
+  local,
+  requests,
+  tombstones,
+  moveLock,
+  clock,
+  log,
+}: HostOfAllOptions): HostOfAll {
+  /** The latest versions of directories that are at home here. */
   const latest = new LRUCache<string, number>({ max: 10_000 });
 
   /** Does it unless a later version has come before. */
@@ -61,10 +70,10 @@ export function hostOfAll({ here, reads, local, requests, tombstones, gate, cloc
     ...local,
     async apply(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
-      gate.pass(directory.id);
+      moveLock.pass(directory.id);
       if (!tombstones.has(directory.sftp_username)) {
         await inOrder(directory, () => local.apply(directory));
-        // Whoever has set that on another node cannot.
+        // The node that set the expiry cannot end sessions here.
         if (directory.expires_at !== null && directory.expires_at <= clock.now()) await local.endSessions(directory);
         return;
       }
@@ -74,7 +83,7 @@ export function hostOfAll({ here, reads, local, requests, tombstones, gate, cloc
     quotaObstacle: async (directory) =>
       directory.node === here ? local.quotaObstacle(directory) : quotaObstacleOf(reads, directory.node),
     isApplied: (directory) =>
-      !tombstones.has(directory.sftp_username) && !gate.isShut(directory.id) && local.isApplied(directory),
+      !tombstones.has(directory.sftp_username) && !moveLock.isShut(directory.id) && local.isApplied(directory),
     async remove(directory, isNew = false) {
       if (directory.node !== here) return requests.ask(directory, isNew);
       await inOrder(directory, () => local.remove(directory));

@@ -2,7 +2,7 @@
 import type { Kysely, Transaction } from 'kysely';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { isLive } from './live.ts';
 
 /** From now on it gets no new directories, or gets them again. Repeatable. @throws {OperatorError} when it is unknown. */

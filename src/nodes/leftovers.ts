@@ -1,4 +1,4 @@
-/** What this node still has of directories that have gone to another one. */
+/** The remains on this node of directories that have moved to another one. */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
@@ -7,7 +7,7 @@ export interface LeftoversOptions {
   readonly db: Kysely<Tables>;
   readonly reads: Kysely<Tables>;
   readonly here: string;
-  readonly host: Pick<DirectoryHost, 'remove' | 'settle'>;
+  readonly host: Pick<DirectoryHost, 'remove' | 'makeDurable'>;
 }
 
 export function leftoversOf(reads: Kysely<Tables>, node: string) {
@@ -36,7 +36,7 @@ export async function removeLeftovers({ db, reads, here, host }: LeftoversOption
   const left = await leftoversOf(reads, here);
   if (left.length === 0) return;
   for (const directory of left) await host.remove({ ...directory, version: 0 });
-  await host.settle([]);
+  await host.makeDurable([]);
   const ids = left.map(({ id }) => id);
   await db.deleteFrom('leftovers').where('node', '=', here).where('directory_id', 'in', ids).execute();
 }

@@ -1,6 +1,6 @@
 /** All nodes as an operator sees them. */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 import { isLive } from './live.ts';
 
@@ -20,7 +20,7 @@ export interface ListedNode {
   readonly seen_at: Micros;
 }
 
-/** By name. PostgreSQL only. */
+/** All nodes by name. PostgreSQL only. */
 export async function listNodes(reads: Kysely<Tables>): Promise<ListedNode[]> {
   const rows = await reads
     .selectFrom('nodes as n')

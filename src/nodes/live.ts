@@ -1,14 +1,14 @@
 /**
- * Who is alive, and where a new directory goes. A node lives while the server sees its session, which ends with its
+ * Which nodes are alive, and where a new directory goes. A node lives while the server sees its session, which ends with its
  * process, and while it says so each second, which a machine that hangs or is cut off does not. Times are the server's.
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 import { isHeld } from '../db/session.ts';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Home } from '../directories/homes.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
 /** How long a node may be silent. */
 const SILENCE: Micros = 3 * SECOND;
@@ -50,9 +50,9 @@ export async function chooseHome(tx: Transaction<Tables>, here: string, tried: r
     .selectFrom('nodes as n')
     .select(['n.name as node', 'n.sftp_host', 'n.sftp_port', 'n.free_bytes'])
     .where('n.drained_at', 'is', null)
-    // This one lives, however late its last word is.
+    // This one lives, however late its last sign of life is.
     .where((eb) => eb.or([eb('n.name', '=', here), isLive('n.name')]))
-    // Its own are live without a word to anybody.
+    // Its own are live without any sign.
     .orderBy(({ eb }) => eb('n.name', '<>', here))
     .orderBy('n.name')
     .execute();

@@ -1,6 +1,6 @@
 /**
- * Whether quotas can be set on a node, which only its own kernel knows. It says so when it joins the others; asked itself, it
- * looks anew.
+ * Whether quotas can be set on a node, which only its own kernel knows. A node records it when it joins; a request on the
+ * node itself asks the kernel again.
  */
 import type { Kysely } from 'kysely';
 import type { Tables } from '../db/schema.ts';
@@ -13,7 +13,7 @@ export async function sayQuotaObstacle(db: Kysely<Tables>, node: string, obstacl
     .execute();
 }
 
-/** What it said, with its name. */
+/** The obstacle that the node recorded, with the node's name. */
 export async function quotaObstacleOf(reads: Kysely<Tables>, node: string): Promise<string | undefined> {
   const said = await reads.selectFrom('nodes').select('quota_obstacle').where('name', '=', node).executeTakeFirst();
   return said?.quota_obstacle ? `${said.quota_obstacle} (on the node ${node})` : undefined;

@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import { compiled } from '../db/compiled.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Version } from '../directories/homes.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 import { isLive } from './live.ts';
 import type { NodeSession } from './session.ts';
 
@@ -16,11 +16,11 @@ const APPLY = 'apply';
 /** Said to all when a home has applied something, with the directory's id. */
 const APPLIED = 'applied';
 
-/** How long a home may take, in ms; a new directory can go elsewhere instead. */
-const PATIENCE = 9000;
-const PATIENCE_OF_NEW = 3000;
-/** Between looks at the database, in ms: a word may be lost. */
-const LOOK = 200;
+/** How long a home may take; a new directory can go elsewhere instead. */
+const TIMEOUT_MS = 9000;
+const NEW_TIMEOUT_MS = 3000;
+/** How often the database is polled: a notification may be lost. */
+const POLL_MS = 200;
 
 export interface Request extends Version {
   readonly node: string;
@@ -34,14 +34,14 @@ export interface Requests {
    */
   ask(request: Request, isNew: boolean): Promise<void>;
   applied(id: string): Promise<void>;
-  /** What this node was told. */
+  /** Takes a message to this node. */
   heard(message: string): void;
 }
 
 export interface RequestsOptions {
   readonly reads: Kysely<Tables>;
   readonly session: Pick<NodeSession, 'tell' | 'tellAll'>;
-  /** A change of that directory, which is at home here, is to be followed. */
+  /** Called when this node has to follow a change of that directory. */
   apply(id: string): void;
 }
 
@@ -54,25 +54,25 @@ const state = compiled<{ id: string }>()((db, p) =>
 );
 
 export function createRequests({ reads, session, apply }: RequestsOptions): Requests {
-  /** Those that wait, by the directory's id. */
+  /** Waiting callers by directory id. */
   const waiting = new Map<string, Set<() => void>>();
 
   /** Resolves when the home has said something, or after a while. */
-  async function word(id: string): Promise<void> {
+  async function answer(id: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const ofSame = waiting.get(id) ?? new Set();
     waiting.set(id, ofSame.add(resolve));
-    await Promise.race([promise, setTimeout(LOOK, undefined, { ref: false })]);
+    await Promise.race([promise, setTimeout(POLL_MS, undefined, { ref: false })]);
     ofSame.delete(resolve);
     if (ofSame.size === 0) waiting.delete(id);
   }
 
   return {
     async ask({ id, node, version }, isNew) {
-      const over = performance.now() + (isNew ? PATIENCE_OF_NEW : PATIENCE);
+      const over = performance.now() + (isNew ? NEW_TIMEOUT_MS : TIMEOUT_MS);
       const said = session.tell(node, `${APPLY} ${id}`).catch(() => undefined);
       while (performance.now() < over) {
-        await word(id);
+        await answer(id);
         await said;
         const found = await state.first(reads, { id });
         // Its row goes after its jail, and its mark when no power cut can undo what was applied.

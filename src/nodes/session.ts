@@ -1,30 +1,30 @@
 /**
  * This machine among the nodes: its name is its own, it says each second that it lives, and it hears what others ask of it.
- * Cut off from the database it goes on trying; whoever listens is told when it is back, since something was missed.
+ * Cut off from the database it keeps trying, and reports its return to the listener, which may have missed messages.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Background } from '../background.ts';
-import type { Config } from '../config.ts';
-import { DatabaseAway } from '../db/away.ts';
-import { endHolder, historyOf, openSession, type Session } from '../db/session.ts';
+import type { Background } from '../base/background.ts';
+import type { Config } from '../base/config.ts';
+import { DatabaseUnavailable } from '../db/away.ts';
+import { endHolder, historyOf, openDatabaseSession, type DatabaseSession } from '../db/session.ts';
 import { serverTime } from '../db/shared.ts';
 import type { Tables } from '../db/schema.ts';
-import { errorMessage, OperatorError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorMessage, OperatorError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { replaceFile } from '../sftp/files.ts';
+import { isThere } from '../base/there.ts';
 import { isSilent, lockOf } from './live.ts';
 
-/** In ms. */
-const BEAT = 1000;
-const RETRY = 500;
+const BEAT_MS = 1000;
+const RETRY_MS = 500;
 
-/** How long another process of that name may take to end, in ms. */
-const TAKEOVER = 8000;
+/** How long another process of that name may take to end. */
+const TAKEOVER_TIMEOUT_MS = 8000;
 
 /** The channel of what concerns all nodes. */
 const ALL = 'berth nodes';
@@ -42,7 +42,7 @@ export interface NodeSessionOptions {
 
 export interface Listener {
   heard(message: string): void;
-  /** It is among the nodes, at first or again. */
+  /** Called when this node has joined the others, at first or again. */
   joined(): void;
 }
 
@@ -64,12 +64,12 @@ export interface NodeSession {
 export async function openNodeSession({ config, reads, background, log }: NodeSessionOptions): Promise<NodeSession> {
   const { node, apiUrl, sftp, jailDir, stateDir } = config;
   let listener: Listener | undefined;
-  let session: Session | undefined;
+  let session: DatabaseSession | undefined;
 
   /** Undefined while another process has the name. */
-  async function enter(): Promise<Session | undefined> {
+  async function enter(): Promise<DatabaseSession | undefined> {
     const lock = lockOf(node);
-    const opened = await openSession(config.database, {
+    const opened = await openDatabaseSession(config.database, {
       name: lock,
       lock,
       channels: [channelOf(node), ALL],
@@ -108,20 +108,20 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
   /** Tells when the database is not the one of before: what was committed last may be lost. */
   async function compareHistory(db: Kysely<Tables>): Promise<void> {
     const [file, is] = [join(stateDir, 'database-history'), await historyOf(db)];
-    const was = existsSync(file) ? readFileSync(file, 'utf8') : is;
+    const was = isThere(file) ? readFileSync(file, 'utf8') : is;
     if (was !== is) log.error({ was, is }, NEW_HISTORY);
     replaceFile(file, is, 0o600);
   }
 
-  const opened = (): Session => {
-    if (!session) throw new DatabaseAway(new Error('this node is cut off from it'));
+  const opened = (): DatabaseSession => {
+    if (!session) throw new DatabaseUnavailable(new Error('this node is cut off from it'));
     return session;
   };
 
-  for (const over = performance.now() + TAKEOVER; !session;) {
+  for (const over = performance.now() + TAKEOVER_TIMEOUT_MS; !session;) {
     session = await enter();
     if (!session && performance.now() > over) throw taken(node);
-    if (!session) await setTimeout(RETRY);
+    if (!session) await setTimeout(RETRY_MS);
   }
   let heart: ReturnType<Background['start']> | undefined;
   return {
@@ -134,19 +134,19 @@ export async function openNodeSession({ config, reads, background, log }: NodeSe
       await beat();
       listener.joined();
       let isCutOff = false;
-      heart = background.start('node', { every: BEAT }, async () => {
+      heart = background.start('node', { every: BEAT_MS }, async () => {
         try {
           await beat();
           if (isCutOff) log.info('this node is back among the others');
           isCutOff = false;
-          return BEAT;
+          return BEAT_MS;
         } catch (error) {
           if (!isCutOff) log.error({ reason: errorMessage(error) }, 'this node is cut off from the others');
           isCutOff = true;
           const broken = session;
           session = undefined;
           void broken?.close().catch(() => undefined);
-          return RETRY;
+          return RETRY_MS;
         }
       });
     },

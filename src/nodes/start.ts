@@ -1,31 +1,31 @@
 /** This machine among the nodes that share a PostgreSQL. With SQLite none of it runs. */
 import type { Kysely } from 'kysely';
-import type { Background, Loop } from '../background.ts';
-import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
+import type { Background, Loop } from '../base/background.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
 import type { Tables } from '../db/schema.ts';
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Homes } from '../directories/homes.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import { pathsOf } from '../sftp/paths.ts';
-import type { DirectoryFiles } from '../uploads/directory-files.ts';
+import type { DirectoryFiles } from '../files/directory-files.ts';
 import { filesHere } from './files.ts';
 import { type HostOfAll, hostOfAll } from './host.ts';
 import { removeLeftovers } from './leftovers.ts';
 import { chooseHome } from './live.ts';
 import { removeAbandoned } from './move/abandoned.ts';
 import { departures, type Depart, type Leave } from './move/departure.ts';
-import { createGate } from './move/gate.ts';
+import { createMoveLock } from './move/move-lock.ts';
 import type { Moved } from './move/rehome.ts';
 import { sayQuotaObstacle } from './quotas.ts';
 import { createRequests } from './requests.ts';
 import { openNodeSession } from './session.ts';
 import { tombstonesIn } from './tombstones.ts';
 
-/** How often what has gone to other nodes is removed, in ms. */
-const LEFTOVERS = 5000;
-/** How often files are looked for whose directories did not come, in ms. */
-const ABANDONED = 3_600_000;
+/** How often what has gone to other nodes is removed. */
+const LEFTOVERS_MS = 5000;
+/** How often files are looked for whose directories did not come. */
+const ABANDONED_MS = 3_600_000;
 
 export interface NodesOptions {
   readonly config: Pick<Config, 'database' | 'node' | 'apiUrl' | 'sftp' | 'jailDir' | 'stateDir' | 'runtimeDir'>;
@@ -36,7 +36,7 @@ export interface NodesOptions {
   readonly log: Log;
 }
 
-/** What a home does about changes. */
+/** How a home follows changes. */
 export interface Following {
   /** One directory has changed. */
   apply(id: string): Promise<unknown>;
@@ -72,9 +72,9 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
   let host: HostOfAll | undefined;
   let leftovers: Loop | undefined;
   const tombstones = tombstonesIn(config.stateDir);
-  const gate = createGate();
+  const moveLock = createMoveLock();
   const arrivals = { reads, here, paths: pathsOf(config) };
-  const abandoned = background.start('abandoned-moves', { every: ABANDONED }, () => removeAbandoned(arrivals));
+  const abandoned = background.start('abandoned-moves', { every: ABANDONED_MS }, () => removeAbandoned(arrivals));
   const failed = (error: unknown): void => log.error({ err: error }, 'could not follow a change, will try again');
   const apply = async (id: string): Promise<void> => void (await following?.apply(id));
   const requests = createRequests({ reads, session, apply: (id) => void apply(id).catch(failed) });
@@ -107,13 +107,13 @@ export async function startNodes(options: NodesOptions): Promise<Nodes> {
     isCutOff: session.isCutOff,
     hostOf(local) {
       const left = { db, reads, here, host: local };
-      leftovers = background.start('leftovers', { every: LEFTOVERS, atOnce: true }, () => removeLeftovers(left));
-      return (host = hostOfAll({ here, reads, local, requests, tombstones, gate, clock, log }));
+      leftovers = background.start('leftovers', { every: LEFTOVERS_MS, atOnce: true }, () => removeLeftovers(left));
+      return (host = hostOfAll({ here, reads, local, requests, tombstones, moveLock, clock, log }));
     },
-    filesOf: (own) => filesHere(own, { reads, here, gate }),
-    isShut: gate.isShut,
-    through: gate.through,
-    departures: (leave) => departures({ ...leave, db, here, gate, clock, log, apply, gone }),
+    filesOf: (own) => filesHere(own, { reads, here, moveLock }),
+    isShut: moveLock.isShut,
+    through: moveLock.through,
+    departures: (leave) => departures({ ...leave, db, here, moveLock, clock, log, apply, gone }),
     async begin(given) {
       following = given;
       await session.begin({

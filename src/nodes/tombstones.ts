@@ -2,10 +2,11 @@
  * The users whose directories were deleted on this node, each an empty file. No username is given twice, so none of them
  * logs in again, not even when the database has lost the deletion: after a failover to a standby that lagged, say.
  */
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { syncAll } from '../sync.ts';
+import { syncAll } from '../base/sync.ts';
+import { isThere } from '../base/there.ts';
 
 export interface Tombstones {
   has(username: string): boolean;
@@ -17,7 +18,7 @@ export function tombstonesIn(stateDir: string): Tombstones {
   const folder = join(stateDir, 'deleted-users');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return {
-    has: (username) => existsSync(join(folder, username)),
+    has: (username) => isThere(join(folder, username)),
     async add(username) {
       await writeFile(join(folder, username), '', { mode: 0o600 });
       await syncAll([folder]);

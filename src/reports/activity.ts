@@ -1,10 +1,10 @@
 /**
- * What happened to a directory, newest first and page by page: what `berth explain` tells in one go, with each webhook as one
- * line. A page reads so many rows of each history by its index. Only where nobody follows sshd's log does it read that, for
- * the time that it covers.
+ * A directory's history, newest first and page by page: the same as `berth explain` prints at once, with each webhook as one
+ * line. A page reads a page's worth of rows from each history, by index. It reads sshd's log only where nothing follows that
+ * log, for the time that the page covers.
  */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../clock.ts';
+import { DAY, type Micros } from '../base/clock.ts';
 import type { DeliveryState, Tables } from '../db/schema.ts';
 import type { LoginLog } from './login-log.ts';
 import { type Logins, loginsOf } from './logins.ts';
@@ -13,7 +13,7 @@ import { auditSentence } from '../history/audit-sentences.ts';
 import { type AuditRow, type DeliveryRow, listAudit, listDeliveries, listTransfers } from './queries.ts';
 import { aboutOf, type Happening, ofTransfer } from './timeline.ts';
 
-/** What a page can be narrowed to. */
+/** The topics to which a page can be narrowed. */
 export const TOPICS = {
   logins: ['login', 'refused', 'session'],
   files: ['file'],
@@ -23,7 +23,7 @@ export const TOPICS = {
 
 export type Topic = keyof typeof TOPICS;
 
-/** Where a page begins: so many that happened at that moment are on the pages before it. */
+/** Where a page begins: `skip` entries of that moment are on the pages before it. */
 export interface Place {
   readonly at: Micros;
   readonly skip: number;
@@ -48,12 +48,12 @@ const LOOKED_THROUGH = 1000;
 
 /** How far sshd's log is searched when nothing else tells how far a page goes back; and how long it may take, in ms. */
 const LOG_SPAN = 30 * DAY;
-const LOG_PATIENCE = 3000;
+const LOG_TIMEOUT_MS = 3000;
 /** Readings of it at once, and lines that tell of one login, at most. */
 const LOG_READINGS = 2;
 const LINES_A_LOGIN = 5;
-/** How long a machine without a log is believed to have none, in ms. */
-const SOUGHT_AGAIN = 60_000;
+/** How long a machine without a log is believed to have none. */
+const SOUGHT_AGAIN_MS = 60_000;
 
 export type Activity = (options: ActivityOptions) => Promise<ActivityPage>;
 
@@ -74,7 +74,7 @@ export function createActivity({ reads, log, loginLog }: ActivitySources): Activ
     underWay += 1;
     try {
       const found = await loginsOf(log, username, span);
-      if (found.missing === 'no log') soughtAgainAt = performance.now() + SOUGHT_AGAIN;
+      if (found.missing === 'no log') soughtAgainAt = performance.now() + SOUGHT_AGAIN_MS;
       return found;
     } finally {
       underWay -= 1;
@@ -110,7 +110,7 @@ export function createActivity({ reads, log, loginLog }: ActivitySources): Activ
           since: (known[end - 1] ?? furthest)?.at ?? from.at - LOG_SPAN,
           until: from.at,
           limit: end * LINES_A_LOGIN,
-          patience: LOG_PATIENCE,
+          patience: LOG_TIMEOUT_MS,
         })
       : { logins: [], missing: undefined };
     const found = newestFirst([...known, ...logins]);

@@ -1,22 +1,22 @@
 /** `berth explain`: all that is known of one customer's directory, in one line each. */
-import { formatMicros } from '../clock.ts';
+import { formatMicros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
-import { partialFiles, reasonOf } from '../uploads/partial.ts';
+import { partialFiles, reasonOf } from '../files/partial.ts';
 import { directoriesNamed } from './named.ts';
 import type { SshdLog } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
-/** Partial files that are named one by one. */
+/** How many partial files are listed. */
 const PARTIAL_FILES = 20;
 
 export interface Explained {
-  /** Null where only sshd's log is told: of an address, or of a name that no directory has. */
+  /** Null when there is only sshd's log to show: for an address, or a name that no directory has. */
   readonly directory: Known | null;
   readonly happenings: readonly Happening[];
-  /** What is not in there, and why. */
+  /** Notes on missing entries, with the reasons. */
   readonly notes: readonly string[];
 }
 
@@ -57,7 +57,7 @@ async function partialNotes({ reads }: Database, directory: string): Promise<str
     : notes;
 }
 
-/** What sshd's log has of a client, whoever it wanted to be. */
+/** Explains a client's address from sshd's log, under any username. */
 export async function explainAddress(
   log: SshdLog,
   address: string,
@@ -74,7 +74,7 @@ async function explainUnknown(
 ): Promise<Explained> {
   const found = await loginsOfUnknown(log, name, { since });
   if (found.logins.length > 0) return fromLog(found, limit);
-  throw new OperatorError(`nothing is known of a directory ${JSON.stringify(name)}: see berth directories`);
+  throw new OperatorError(`berth knows no directory ${JSON.stringify(name)}: see berth directories`);
 }
 
 function fromLog(found: Logins, limit: number): Explained {
@@ -104,7 +104,7 @@ async function fromHistory({ db }: Database, name: string): Promise<Known | unde
   return undefined;
 }
 
-/** What was left out of the logins, and why. */
+/** A note on missing logins, with the reason. */
 function noteOf({ missing, forged }: Logins): string[] {
   if (missing === 'no log') return ["refused logins are missing: sshd's log is in no journal here, and in no file"];
   if (missing) return [`refused logins are missing: ${missing.message}`];

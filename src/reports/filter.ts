@@ -1,8 +1,8 @@
-/** What the reports can be narrowed to. */
+/** The filters of the reports. */
 import { type RawBuilder, sql } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 
 export interface Filter {
   /** A directory's id. */
@@ -11,7 +11,7 @@ export interface Filter {
   readonly since?: Micros | undefined;
   /** Up to and with that moment. */
   readonly until?: Micros | undefined;
-  /** The newest so many. */
+  /** How many, newest first. */
   readonly limit: number;
 }
 

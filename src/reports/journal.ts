@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { createInterface } from 'node:readline';
-import { type Micros, SECOND } from '../clock.ts';
-import { errorCode } from '../errors.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
+import { errorCode } from '../base/errors.ts';
 import type { LogLine, LogSpan, SshdLog } from './sshd-log.ts';
 
 const UNIT = '_SYSTEMD_UNIT=berth-sshd.service';
@@ -39,7 +39,7 @@ async function linesNaming(what: string, { since, until, limit, patience }: LogS
 async function* linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine> {
   const args = ['--follow', '--no-tail', `--since=@${Math.floor(since / SECOND)}`, UNIT];
   const child = spawn('journalctl', [...FORM, ...args], { stdio: ['ignore', 'pipe', 'ignore'], signal });
-  // There is none, or it was told to end.
+  // There is no journalctl, or it was ended.
   child.on('error', () => undefined);
   try {
     for await (const line of createInterface({ input: child.stdout })) yield entryOf(line);
@@ -59,7 +59,7 @@ async function entriesOf(args: readonly string[], timeout: number | undefined): 
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
     const said = (await complaint).trim();
     if (child.signalCode !== null) throw new Error('journalctl took too long');
-    // Where --grep finds nothing the status is 1, without a word.
+    // When --grep finds nothing the status is 1, without output.
     if (child.exitCode !== 0 && said !== '') throw new Error(`journalctl: ${said.split('\n')[0]}`);
     return lines;
   } catch (error) {
@@ -74,7 +74,7 @@ async function linesOf(output: AsyncIterable<string>): Promise<LogLine[]> {
   return lines;
 }
 
-interface Entry {
+interface JournalEntry {
   /** Numbers where bytes cannot be printed (systemd's JOURNAL_EXPORT_FORMATS). */
   readonly MESSAGE?: string | readonly number[] | null;
   readonly _PID?: string;
@@ -83,7 +83,12 @@ interface Entry {
 }
 
 function entryOf(line: string): LogLine {
-  const { MESSAGE: message, _PID: pid = '', _TRANSPORT: by, __REALTIME_TIMESTAMP: at } = JSON.parse(line) as Entry;
+  const {
+    MESSAGE: message,
+    _PID: pid = '',
+    _TRANSPORT: by,
+    __REALTIME_TIMESTAMP: at,
+  } = JSON.parse(line) as JournalEntry;
   const isText = typeof message === 'string';
   return {
     at: Number(at),

@@ -4,17 +4,17 @@
  * is read on from where the rows end. A flood of attempts costs their lines and a transaction every few seconds.
  */
 import type { Transaction } from 'kysely';
-import type { Background } from '../background.ts';
-import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
+import type { Background } from '../base/background.ts';
+import { type Clock, DAY, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { LoginLogTable } from '../db/schema-users.ts';
 import { enqueueDue } from '../webhooks/outbox.ts';
-import { announceFurther, type EventDirectory, wantedEvents, wants } from '../webhooks/further-events.ts';
+import { announceFurther, EVENT_COLUMNS, type EventDirectory, wants } from '../webhooks/further-events.ts';
 import { APART, attemptsIn, type LogLine, type LoginAttempt, type SshdLog, userIn } from './sshd-log.ts';
 
 /** In ms: between looks for a log, and between transactions; and after which silence all that there is has been read. */
-const [RETRY, SETTLE, SILENCE] = [30_000, 5000, 2000];
+const [RETRY_MS, WRITE_MS, SILENCE_MS] = [30_000, 5000, 2000];
 /** How far back the first reading goes, and one after a longer downtime. */
 const FURTHEST = DAY;
 /** Lines in memory. With more within a minute, connections are judged before they are over. */
@@ -35,7 +35,7 @@ export interface LoginLogOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: SshdLog;
-  /** Whose log it is, where several machines share a database. */
+  /** The node of the log, where several machines share a database. */
   readonly node: string;
 }
 
@@ -44,26 +44,26 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
   let lines: LogLine[] = [];
   let heardAt = 0;
   /** Until when attempts have become rows; undefined while nothing was heard. */
-  let settled: Micros | undefined;
-  /** What the database has of that. */
+  let judgedUntil: Micros | undefined;
+  /** Up to where the database has it. */
   let written: Micros = 0;
 
-  const settling = background.start('logins', { every: SETTLE }, async () => {
-    if (!isFollowing || settled === undefined) return;
-    const isBehind = performance.now() - heardAt < SILENCE;
+  const judging = background.start('logins', { every: WRITE_MS }, async () => {
+    if (!isFollowing || judgedUntil === undefined) return;
+    const isBehind = performance.now() - heardAt < SILENCE_MS;
     const over = Math.min(clock.now(), isBehind ? (lines.at(-1)?.at ?? 0) : Infinity) - APART;
     const until = lines.length < MOST_LINES ? over : (lines[MOST_LINES / 2]?.at ?? over);
-    if (until <= settled) return;
-    const attempts = attemptsByUser(lines, settled, until);
+    if (until <= judgedUntil) return;
+    const attempts = attemptsByUser(lines, judgedUntil, until);
     if (attempts.size > 0 || until - written > REMINDER) {
       await write({ database, clock }, attempts, { node, read_until: until });
       written = until;
     }
-    settled = until;
+    judgedUntil = until;
     lines = lines.filter(({ at }) => at >= until - APART);
   });
 
-  const follower = background.start('sshd-log', { every: RETRY, atOnce: true }, async (signal) => {
+  const follower = background.start('sshd-log', { every: RETRY_MS, atOnce: true }, async (signal) => {
     const row = await database.reads
       .selectFrom('login_log')
       .select('read_until')
@@ -71,15 +71,15 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
       .executeTakeFirst();
     const since = Math.max(row?.read_until ?? 0, clock.now() - FURTHEST);
     lines = [];
-    settled = row && since;
+    judgedUntil = row && since;
     written = row?.read_until ?? 0;
     isFollowing = true;
     try {
       for await (const line of log.linesSince(since - APART, signal)) {
-        settled ??= since;
+        judgedUntil ??= since;
         lines.push(line);
         heardAt = performance.now();
-        if (lines.length >= MOST_LINES) await settling.run();
+        if (lines.length >= MOST_LINES) await judging.run();
       }
     } finally {
       isFollowing = false;
@@ -88,12 +88,15 @@ export function followLogins({ background, database, clock, log, node }: LoginLo
 
   return {
     recent(username) {
-      if (!isFollowing || settled === undefined) return undefined;
-      return { since: settled, attempts: attemptsByUser(lines, settled, Infinity, username).get(username) ?? [] };
+      if (!isFollowing || judgedUntil === undefined) return undefined;
+      return {
+        since: judgedUntil,
+        attempts: attemptsByUser(lines, judgedUntil, Infinity, username).get(username) ?? [],
+      };
     },
     async close() {
       await follower.close();
-      await settling.close();
+      await judging.close();
     },
   };
 }
@@ -145,17 +148,7 @@ async function writeOf(
 ): Promise<void> {
   const directory = await tx
     .selectFrom('directories')
-    .select([
-      'id',
-      'account_id',
-      'slug',
-      'external_id',
-      'webhook_url',
-      'uses_account_webhook',
-      'sftp_username',
-      'deleted_at',
-    ])
-    .select(wantedEvents.as('wanted'))
+    .select([...EVENT_COLUMNS, 'deleted_at'])
     .where('sftp_username', '=', username)
     .executeTakeFirst();
   // A client may have made the name up.
@@ -186,7 +179,7 @@ async function writeOf(
 
 const MINUTE = 60 * SECOND;
 
-/** One for each reason and minute: what the log had before tells which were announced, so nothing else is remembered. */
+/** Announces one refusal for each reason and minute. The earlier lines show which were announced, so no state is stored. */
 async function announceRefusals(
   tx: Transaction<Tables>,
   directory: EventDirectory & { readonly sftp_username: string },

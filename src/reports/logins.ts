@@ -1,5 +1,5 @@
 /** Logins to a directory and those that were refused, from sshd's log. */
-import { errorMessage } from '../errors.ts';
+import { errorMessage } from '../base/errors.ts';
 import {
   type Attempts,
   attemptsFrom,
@@ -23,12 +23,12 @@ export function loginsOf(log: SshdLog, username: string, span: LogSpan): Promise
   return loginsIn(log, username, span, (lines) => attemptsIn(lines, username));
 }
 
-/** Those that came from an address. */
+/** The attempts from an address. */
 export function loginsFrom(log: SshdLog, address: string, span: LogSpan): Promise<Logins> {
   return loginsIn(log, address, span, (lines) => attemptsFrom(lines, address));
 }
 
-/** Those by a name that no directory has. */
+/** The attempts with a username that no directory has. */
 export function loginsOfUnknown(log: SshdLog, name: string, span: LogSpan): Promise<Logins> {
   return loginsIn(log, name, span, (lines) => attemptsOfUnknown(lines, name));
 }

@@ -1,4 +1,4 @@
-/** The live directories that an administrator may mean by a word. */
+/** The live directories that an administrator may mean by a name. */
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 
@@ -6,7 +6,7 @@ const COLUMNS = ['id', 'account_id', 'sftp_username', 'external_id', 'slug', 'na
 
 export type NamedDirectory = Pick<DirectoriesTable, (typeof COLUMNS)[number]>;
 
-/** More are not told apart by a list. */
+/** A longer list would not help to choose. */
 const MOST = 50;
 
 /** An id or a username is one directory's alone, whatever customers call theirs; the other names may be several'. */

@@ -1,6 +1,6 @@
-/** What administrators read: directories, transfers, webhooks and API changes. No row holds a secret but a webhook's URL. */
+/** Queries for administrators: directories, transfers, webhooks and API changes. A webhook's URL is the only secret in a row. */
 import { sql } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, TransferEvent } from '../db/schema.ts';
 import { type Filter, matches } from './filter.ts';
@@ -39,7 +39,7 @@ export async function listDirectories({ db }: Database, filter: Filter): Promise
     .execute();
 }
 
-/** What goes with an account: its keys that are not revoked, and its live directories. */
+/** Everything that a deleted account takes along: its keys that are not revoked, and its live directories. */
 export async function holdingsOf({ db }: Database, accountId: string) {
   const account = await db
     .selectFrom('accounts')

@@ -1,12 +1,14 @@
 /** sshd's log where scripts/lib/sshd-log keeps it, in a file: in scripts/start and in the container. */
-import { createReadStream, existsSync, statSync } from 'node:fs';
+import { createReadStream, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Micros } from '../clock.ts';
-import { errorCode } from '../errors.ts';
+import type { Micros } from '../base/clock.ts';
+import { errorCode } from '../base/errors.ts';
+import { isThere } from '../base/there.ts';
 import type { LogLine, SshdLog } from './sshd-log.ts';
+import { journal } from './journal.ts';
 
 /** How often a file that is followed is looked at, in ms. */
 const EVERY_MS = 500;
@@ -18,7 +20,7 @@ const LINE = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})Z ([\w-]+)\[(\d+)\]: (.*
 /** openssh/admit, by logger(1). */
 const HOOK = 'berth-sshd';
 
-export function sshdLogFile(folder: string): SshdLog {
+function sshdLogFile(folder: string): SshdLog {
   const [previous, current] = [join(folder, 'previous'), join(folder, 'current')];
 
   async function* written(since: Micros): AsyncGenerator<LogLine> {
@@ -66,7 +68,7 @@ export function sshdLogFile(folder: string): SshdLog {
 }
 
 async function* linesOf(file: string): AsyncGenerator<string> {
-  if (existsSync(file)) yield* createInterface({ input: createReadStream(file) });
+  if (isThere(file)) yield* createInterface({ input: createReadStream(file) });
 }
 
 function* linesIn(texts: readonly string[], since: Micros): Generator<LogLine> {
@@ -101,4 +103,10 @@ function lineIn(text: string): LogLine | undefined {
   const [found, time = '', micros, program, pid = '', message = ''] = LINE.exec(text) ?? [];
   if (found === undefined) return undefined;
   return { at: Date.parse(`${time}Z`) * 1000 + Number(micros), pid, message, isSyslog: program === HOOK };
+}
+
+/** The file that scripts/lib/sshd-log keeps in a trial and in the container, or systemd's journal. */
+export function sshdLogOf({ stateDir }: { readonly stateDir: string }): SshdLog {
+  const folder = join(stateDir, 'sshd-log');
+  return isThere(folder) ? sshdLogFile(folder) : journal;
 }

@@ -1,15 +1,15 @@
 /**
- * Who logged in to a directory, who was refused and why, from sshd's log at LogLevel INFO.
+ * Logins to a directory and refusals with their reasons, from sshd's log at LogLevel INFO.
  *
  * sshd writes what a client says as it is, line ends and all (log.c: VIS_SAFE on standard error): a made-up user name, an offer
- * of algorithms, the words of a disconnect. So a client can write lines of its own. Each line here comes with the process that
+ * of algorithms, the message of a disconnect. So a client can write lines of its own. Each line here comes with the process that
  * wrote it, and sshd has one for each connection. A process is believed in nothing whose lines tell of more than one client, or
- * of a right password or key after a line that may hold a client's words: sshd itself lets nobody in after such a line.
+ * of a right password or key after a line that may hold a client's text: sshd itself lets nobody in after such a line.
  * openssh/admit says why it refused by syslog, in the name of the sshd process that asked it. No client can write such a
  * line: it has the name of a program that sshd has not, and what sshd's PAM modules send begins with their names.
  */
 import { isIP } from 'node:net';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 
 export interface LogLine {
   readonly at: Micros;
@@ -23,7 +23,7 @@ export interface LogLine {
 export interface LogSpan {
   readonly since: Micros;
   readonly until?: Micros;
-  /** The newest so many lines that name the user. */
+  /** How many lines that name the user, newest first. */
   readonly limit?: number;
   /** How long each reading may take, in ms. */
   readonly patience?: number;
@@ -32,11 +32,11 @@ export interface LogSpan {
 /** Where that log is: in systemd's journal (journal.ts), or in a file (sshd-log-file.ts). */
 export interface SshdLog {
   /**
-   * What the processes wrote that named this user or address in that time, in order; undefined where nothing of berth's sshd is there.
+   * The lines of the processes that named this user or address in that time, in order; undefined if the log has none of berth's sshd.
    * @throws {Error} when it cannot be read.
    */
   linesNaming(what: string, span: LogSpan): Promise<LogLine[] | undefined>;
-  /** What was written since then, and what is written from now on, until the signal. Ends at once where there is no log. */
+  /** Yields the lines since then, and new ones until the signal. Ends at once where there is no log. */
   linesSince(since: Micros, signal: AbortSignal): AsyncGenerator<LogLine>;
 }
 
@@ -45,7 +45,7 @@ export interface LoginAttempt {
   readonly kind: 'login' | 'refused';
   /** Null where sshd does not say it. */
   readonly address: string | null;
-  /** By what, or why not. */
+  /** The key or method of the login, or the reason of the refusal. */
   readonly text: string;
 }
 
@@ -61,9 +61,9 @@ const UNEXPLAINED = 'not admitted';
 /** A password or key that was accepted or refused, at the end with the key. */
 const DECISION =
   /^(Accepted|Failed) (password|publickey) for ([a-z0-9-]+) from (\S+) port \d+ ssh2(?:: (\S+) (SHA256:\S+))?$/;
-/** By syslog sshd puts the level before an error. */
+/** In syslog, sshd puts the level before an error. */
 const NOT_ADMITTED = /^(?:fatal: )?Access denied for user ([a-z0-9-]+) by PAM account configuration(?: \[preauth\])?$/;
-/** What openssh/admit says. */
+/** The lines of openssh/admit. */
 const REASON =
   /^Login of ([a-z0-9-]+) from (\S+) refused: (suspended|expired|not from an allowed network|too many connections)$/;
 const TOO_MANY_TRIES =
@@ -72,15 +72,15 @@ const LEFT =
   /^(?:Disconnected from|Connection (?:closed|reset) by) authenticating user ([a-z0-9-]+) (\S+) port \d+(?: \[preauth\])?$/;
 const OLD_SIGNATURE = /^userauth_pubkey: signature algorithm (\S+) not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/;
 
-/** What sshd may say before it lets somebody in, without a word of the client's. */
-const OWN_WORDS = [
+/** Lines of sshd before a login that hold no text of the client's. */
+const OWN_LINES = [
   DECISION,
   NOT_ADMITTED,
   OLD_SIGNATURE,
   /^(?:Postponed|Partial) \S+ for [a-z0-9-]+ from \S+ port \d+ ssh2(?: \[preauth\])?$/,
   /^userauth_pubkey: key type \S+ not in PubkeyAcceptedAlgorithms(?: \[preauth\])?$/,
   /^(?:error: )?AuthorizedKeysCommand \S+ \S+ \S+ failed, status \d+(?: \[preauth\])?$/,
-  // By syslog, whose messages are not split at line ends.
+  // From syslog, whose messages are not split at line ends.
   /^pam_\w+\(sshd:\w+\): /,
 ];
 
@@ -88,7 +88,7 @@ const OWN_WORDS = [
 const UNKNOWN_USER = /^Invalid user (.*) from (\S+) port \d+$/;
 /** The listener, of a client that it hangs up on (sshd_config(5), PerSourcePenalties, MaxStartups). */
 const DROPPED = /^drop connection #\d+ from \[(\S+)\]:\d+ on \[\S+\]:\d+ (.+)$/;
-/** What else the listener says. It says nothing of a client's. */
+/** Other lines of the listener. They hold no text of a client's. */
 const OF_LISTENER = /^(?:Server listening on |Received SIG|(?:error: )?beginning MaxStartups|exited MaxStartups)/;
 
 export interface Attempts {
@@ -109,7 +109,7 @@ export function attemptsIn(lines: readonly LogLine[], username: string): Attempt
   return { attempts: all.toSorted((a, b) => a.at - b.at), forged: connections.length - honest.length };
 }
 
-/** The attempts from that address, whoever they were made for. The lines are in the order in which they were written. */
+/** The attempts from that address, for any username. `lines` are in the order in which they were written. */
 export function attemptsFrom(lines: readonly LogLine[], address: string): Attempts {
   const own = byConnection(lines.filter((line) => !isOfHook(line)));
   const connections = own.filter((connection) => !isListener(connection));
@@ -171,7 +171,7 @@ function isOfHook({ isSyslog = false, message }: LogLine): boolean {
   return isSyslog && REASON.test(message);
 }
 
-/** Whose attempt to log in a line tells of, if it does. */
+/** The user of the login attempt that a line reports, if it reports one. */
 export function userIn({ message }: LogLine): string | undefined {
   const named = [NOT_ADMITTED, REASON, TOO_MANY_TRIES, LEFT].map((form) => form.exec(message)?.[1]);
   return DECISION.exec(message)?.[3] ?? named.find((user) => user !== undefined);
@@ -219,9 +219,9 @@ function clientsIn(lines: readonly LogLine[]): Set<string> {
   return new Set(named.filter(([, address = '']) => isIP(address) !== 0).map(([client]) => client));
 }
 
-/** Whether a password or key is said to be right after a line that may hold a client's words. */
+/** Whether a password or key is reported as right after a line that may hold a client's text. */
 function isOutOfTurn(lines: readonly LogLine[]): boolean {
-  const first = lines.findIndex(({ message }) => !OWN_WORDS.some((form) => form.test(message)));
+  const first = lines.findIndex(({ message }) => !OWN_LINES.some((form) => form.test(message)));
   return first !== -1 && lines.slice(first).some(({ message }) => saysRight(message));
 }
 

@@ -1,11 +1,11 @@
 /**
- * What happened to one directory, in order of time, from the history that berth keeps: sessions, transfers, webhooks with
+ * The history of one directory in order of time: sessions, transfers, webhooks with
  * each attempt, and changes with who made them. It outlives the directory, but for its webhooks.
  */
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { TransferEvent } from '../db/schema.ts';
-import { ACTIONS, askerInWords, changesInWords, changesOf } from '../history/audit-in-words.ts';
+import { ACTIONS, actorInWords, changesInWords, changesOf } from '../history/audit-in-words.ts';
 import { type AuditRow, listAudit, listTransfers, type TransferRow } from './queries.ts';
 
 export interface Happening {
@@ -13,7 +13,7 @@ export interface Happening {
   readonly kind: 'change' | 'login' | 'refused' | 'session' | 'file' | 'webhook';
   /** The client's, where there is one. */
   readonly address: string | null;
-  /** In words. */
+  /** As text. */
   readonly text: string;
 }
 
@@ -21,7 +21,7 @@ export interface Span {
   /** The directory's id. */
   readonly directory: string;
   readonly since: Micros;
-  /** The newest so many of each kind. */
+  /** How many of each kind, newest first. */
   readonly limit: number;
 }
 
@@ -41,7 +41,7 @@ function ofChange(row: AuditRow): Happening {
   const { at, action, request_id } = row;
   const fields = action === 'create' ? '' : changesInWords(changesOf(row));
   const what = fields === '' ? '' : `: ${fields}`;
-  const text = `${ACTIONS[action]} by ${askerInWords(row)} (request ${request_id})${what}`;
+  const text = `${ACTIONS[action]} by ${actorInWords(row)} (request ${request_id})${what}`;
   return { at, kind: 'change', address: null, text };
 }
 
@@ -124,7 +124,7 @@ interface Sent {
   readonly body: Buffer;
 }
 
-/** Of the URL only the origin: paths and queries often hold tokens. */
+/** Shows only the origin of the URL: paths and queries often hold tokens. */
 export function aboutOf({ id, account_id, destination, body }: Sent): string {
   const { filename = '' } = JSON.parse(body.toString()) as { filename?: string };
   return `${filename} to ${destination.slice(account_id.length + 1)} (delivery ${id})`;

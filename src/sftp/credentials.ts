@@ -1,6 +1,7 @@
 /**
- * What lets a user log in: four small files, read at every login while berth may be down. A user exists once the last is
- * in place, and the limit goes first, so that a DELETE also stops logins that are half-way through (openssh/admit).
+ * The files that let a user log in: four small files that sshd reads at every login, even while berth is down. A user
+ * exists once the last file is in place. The limit is removed first, so that a DELETE also stops logins in progress
+ * (openssh/admit).
  */
 import { opendir } from 'node:fs/promises';
 import { lstatSync } from 'node:fs';
@@ -20,7 +21,7 @@ interface CredentialFile {
   readonly gid?: number;
 }
 
-/** In the order in which they are written; removed in the order of `pathsOfUser`. */
+/** The files in the order in which they are written. `pathsOfUser` has the order of removal. */
 function filesOf(paths: Paths, user: User): CredentialFile[] {
   const path = pathsOfUser(paths, user.sftp_username);
   return [
@@ -40,10 +41,10 @@ function pathsOfUser(paths: Paths, username: string) {
   };
 }
 
-/** A key as the rules store it: type and base64. No option and no comment ever gets out. */
+/** A key as the rules store it: type and base64. Options and comments are never written. */
 const KEY = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}$/;
 
-/** The keys that the mode lets in, a line each. */
+/** The keys that may log in under the directory's mode, one per line. */
 function allowedKeys(user: User): string | undefined {
   if (user.auth_mode === 'password') return undefined;
   const lines = user.public_key?.split('\n').filter((line) => KEY.test(line)) ?? [];
@@ -58,7 +59,7 @@ function userRecord(paths: Paths, user: User): object {
     gid: user.uid,
     homeDirectory: paths.jail(user.sftp_username),
     shell: '/usr/sbin/nologin',
-    // Without a disposition nss-systemd ignores a record with a UID of this range.
+    // Without a disposition, nss-systemd ignores a record with a UID of this range.
     disposition: 'regular',
   };
 }
@@ -67,7 +68,7 @@ function privilegedRecord(user: User): object {
   return { privileged: { hashedPassword: [user.auth_mode === 'public_key' ? '*' : user.password_hash] } };
 }
 
-/** The user can log in with what the mode allows from the moment this returns. */
+/** Writes the user's credentials. Once this returns, the user can log in with the methods that the mode allows. */
 export function writeCredentials(paths: Paths, user: User): void {
   for (const { path, text, mode, gid } of filesOf(paths, user)) {
     if (text === undefined) removeFile(path);
@@ -82,17 +83,17 @@ export function areCredentialsRight(paths: Paths, user: User): boolean {
   );
 }
 
-/** No login gets in from here on. True when there was anything. */
+/** Removes the user's credentials, so that no further login succeeds. Returns whether there were any. */
 export function removeCredentials(paths: Paths, username: string): boolean {
   return credentialFiles(paths, username).map(removeFile).includes(true);
 }
 
-/** Where a user's credentials are, those that the user does not have among them. */
+/** The paths of all credential files that a user may have. */
 export function credentialFiles(paths: Paths, username: string): string[] {
   return Object.values(pathsOfUser(paths, username));
 }
 
-/** Every username that has one of these files, or what a crash left of one. */
+/** Every username that has a credential file, or a temporary one that a crash left. */
 export async function usersWithCredentials(paths: Paths): Promise<Set<string>> {
   const users = new Set<string>();
   for await (const { name } of await opendir(paths.userdb)) {

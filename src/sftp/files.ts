@@ -1,4 +1,4 @@
-/** Small files that others read at any moment: replaced whole, by a rename, or not at all. */
+/** Writes small files that other processes may read at any moment: a rename replaces each as a whole or not at all. */
 import {
   closeSync,
   constants,
@@ -14,16 +14,17 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { errorCode, OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 
 const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 
 /**
- * Puts `text` in place of whatever file has that name. Not synced to the disk: what lies here follows from the database,
- * which says what to write anew after a power cut (directories/unapplied.ts). Root's; the mode is exact, whatever the umask.
+ * Replaces a file's content with `text`. The file is not synced: its content follows from the database, which says what
+ * to write again after a power cut (directories/unapplied.ts). It belongs to root, and its mode is exact, whatever the
+ * umask.
  */
 export function replaceFile(path: string, text: string, mode: number, gid = 0): void {
-  // No name that others look for ends like this, and only one process writes here.
+  // No other process reads names with this ending, and only one process writes here.
   const fresh = `${path}.new`;
   const fd = openSync(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
   try {
@@ -41,7 +42,7 @@ export function replaceFile(path: string, text: string, mode: number, gid = 0): 
   }
 }
 
-/** Whether that is a file of exactly this text and mode, root's and of that group. */
+/** Whether there is a file with exactly this text, mode and group that belongs to root. */
 export function isFile(path: string, text: string, mode: number, gid = 0): boolean {
   try {
     const stat = lstatSync(path);
@@ -65,14 +66,14 @@ export function removeFile(path: string): boolean {
 }
 
 /**
- * Makes a folder, and those above it, with that mode: root's, or that user's and its group's.
- * @throws {OperatorError} when something else has its name, or nothing can be made there.
+ * Makes a folder with that mode and owner, and the folders above it. The group's id is the same as the owner's.
+ * @throws {OperatorError} when something else has the name, or the folder cannot be made.
  */
 export function ensureFolder(path: string, mode: number, owner = 0): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o755 });
   } catch (error) {
-    // Node says ENOENT when a folder above cannot be made.
+    // Node reports ENOENT when a folder above cannot be made.
     if (!['EROFS', 'ENOENT'].includes(errorCode(error) ?? '')) throw error;
     throw readOnlyPlace(path, error);
   }
@@ -82,7 +83,7 @@ export function ensureFolder(path: string, mode: number, owner = 0): void {
   if ((stat.mode & 0o7777) !== mode) chmodSync(path, mode);
 }
 
-/** The units see most of the machine read-only, or not at all (packaging/systemd). */
+/** The error for a path outside of the folders that the units may write to (packaging/systemd). */
 export function readOnlyPlace(path = 'a file', cause?: unknown): OperatorError {
   return new OperatorError(
     `${path} cannot be written: it is read-only here. A folder outside of /var/lib/berth, /srv/berth and /run/berth has to be made, and opened to the units: BindPaths=FOLDER below [Service] in \`systemctl edit berth\`, ReadWritePaths=FOLDER in \`systemctl edit berth-sshd\``,

@@ -1,39 +1,43 @@
 /**
- * New host keys that no client has to accept by hand. For some weeks sshd presents each beside the one in use, which goes on
- * proving who the server is; OpenSSH clients write the new one into their known_hosts at a login (`UpdateHostKeys`; OpenSSH's
- * PROTOCOL, "hostkeys-00@openssh.com"). Then it takes the old one's place.
+ * Rotates host keys without a client having to accept the new ones by hand. For some weeks sshd presents each new key
+ * beside the one in use, which continues to prove the server's identity. OpenSSH clients add the new key to their
+ * known_hosts at a login (`UpdateHostKeys`; OpenSSH's PROTOCOL, "hostkeys-00@openssh.com"). Then the new key replaces
+ * the old one.
  *
- * The files are the state: a pair `ssh_host_next_<type>_key` with its `.pub` is presented. Half a pair is what an interrupted
- * step left; `mend` goes back or on from there.
+ * The files are the state: a pair `ssh_host_next_<type>_key` with its `.pub` is presented. An interrupted step leaves
+ * half a pair, and `repair` either undoes or completes that step.
  */
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { DAY, type Micros } from '../clock.ts';
+import { DAY, type Micros } from '../base/clock.ts';
 import { tryLock } from '../db/instance-lock.ts';
-import { OperatorError } from '../errors.ts';
-import { sync } from '../sync.ts';
+import { OperatorError } from '../base/errors.ts';
+import { sync } from '../base/sync.ts';
 import { isWhole, KEY_TYPES, keyFile, type KeyType, makeKey, moveKey } from './host-keys.ts';
 
 const run = promisify(execFile);
 
-/** How long the new keys should be offered: whoever logs in once a month has seen them then. */
+/** How long new keys should be presented. A client that logs in once a month has seen them by then. */
 export const OFFERED_FOR = 30 * DAY;
 
 export interface NextKey {
   readonly type: KeyType;
-  /** When it was made, and sshd told of it. */
+  /** When the key was made and sshd reloaded. */
   readonly since: Micros;
 }
 
-/** The private files of all keys that sshd has to present, those in use first: of two of a type it proves with the first. */
+/**
+ * The private files of all keys that sshd has to present, those in use first: of two keys with the same type, sshd
+ * proves its identity with the first.
+ */
 export function hostKeyFiles(folder: string): string[] {
   const next = nextKeys(folder).map(({ type }) => nextFile(folder, type));
   return [...KEY_TYPES.map((type) => keyFile(folder, type)), ...next];
 }
 
-/** The keys that are to follow. */
+/** The keys that will replace those in use. */
 export function nextKeys(folder: string): NextKey[] {
   return KEY_TYPES.flatMap((type) => {
     const file = nextFile(folder, type);
@@ -43,8 +47,8 @@ export function nextKeys(folder: string): NextKey[] {
 }
 
 /**
- * Nobody else begins, finishes or mends a rotation until it is disposed of.
- * @throws {OperatorError} when another process does.
+ * Locks the rotation: no other process can begin, finish or repair one until the lock is disposed of.
+ * @throws {OperatorError} when another process has the lock.
  */
 export function lockRotation(folder: string): Disposable {
   const lock = tryLock(lockFile(folder));
@@ -52,33 +56,36 @@ export function lockRotation(folder: string): Disposable {
   throw new OperatorError('another berth host-key works on the host keys: wait for it');
 }
 
-/** Ends what an interrupted step left, unless one is under way. */
-export async function mendRotation(folder: string): Promise<void> {
+/** Repairs an interrupted step, unless another process is working on one. */
+export async function repairRotation(folder: string): Promise<void> {
   using lock = tryLock(lockFile(folder));
-  if (lock) await mend(folder);
+  if (lock) await repair(folder);
 }
 
-/** Makes the next key of these types, unless there is one already. The lock must be held here and below. */
+/** Makes the next key of each type that has none. The caller must hold the lock, as for the functions below. */
 export async function beginRotation(folder: string, types: readonly KeyType[]): Promise<void> {
-  await mend(folder);
+  await repair(folder);
   const begun = new Set(nextKeys(folder).map(({ type }) => type));
   for (const type of types) if (!begun.has(type)) await makeKey(type, nextFile(folder, type));
 }
 
-/** The next keys take the place of the old ones, which are gone for good. */
+/** Replaces the keys in use with the next ones. The old ones are lost for good. */
 export async function finishRotation(folder: string): Promise<void> {
-  await mend(folder);
+  await repair(folder);
   for (const { type } of nextKeys(folder)) moveKey(nextFile(folder, type), keyFile(folder, type));
 }
 
-/** The next keys go, the old ones stay: OpenSSH clients forget them at their next login. */
+/** Removes the next keys and keeps those in use. OpenSSH clients forget the removed ones at their next login. */
 export async function cancelRotation(folder: string): Promise<void> {
-  await mend(folder);
+  await repair(folder);
   for (const { type } of nextKeys(folder)) remove(folder, type);
 }
 
-/** A public file alone was never presented. A private one alone is on its way, if the other half has arrived already. */
-async function mend(folder: string): Promise<void> {
+/**
+ * Repairs half pairs. A public file alone was never presented. A private file alone was being moved if its public file
+ * already has the other name; otherwise it was being removed.
+ */
+async function repair(folder: string): Promise<void> {
   for (const type of KEY_TYPES) {
     const file = nextFile(folder, type);
     const [hasKey, hasPublic] = [isWhole(file), isWhole(`${file}.pub`)];
@@ -94,7 +101,7 @@ async function belongTogether(key: string, publicFile: string): Promise<boolean>
   return isWhole(publicFile) && readFileSync(publicFile, 'utf8').startsWith(`${type} ${base64}`);
 }
 
-/** The private file first: what is left then counts as never presented. */
+/** Removes the private file first: a public file alone counts as never presented. */
 function remove(folder: string, type: KeyType): void {
   for (const file of [nextFile(folder, type), `${nextFile(folder, type)}.pub`]) {
     if (statSync(file, { throwIfNoEntry: false }) === undefined) continue;

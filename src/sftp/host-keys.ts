@@ -1,15 +1,15 @@
 /**
- * sshd's host keys: made once, synced and kept, so that no client ever has to accept a new one. Making them anew is never
- * silent. An empty one, as a power cut leaves it, counts as missing: it would keep sshd from starting for good.
+ * sshd's host keys: made once, synced and kept, so that clients never have to accept new ones. Replacing a key is
+ * always logged. An empty file, which a power cut can leave, counts as missing, because sshd would not start with it.
  */
 import { execFile } from 'node:child_process';
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { isBlank } from '../db/place.ts';
-import { errorCode, OperatorError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { sync } from '../sync.ts';
+import { isBlank } from '../base/database-place.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { sync } from '../base/sync.ts';
 import { ensureFolder } from './files.ts';
 
 const run = promisify(execFile);
@@ -19,8 +19,8 @@ export const KEY_TYPES = ['ed25519', 'ecdsa', 'rsa'] as const;
 export type KeyType = (typeof KEY_TYPES)[number];
 
 /**
- * Makes the missing ones of the three kinds, with OpenSSH's default sizes.
- * @returns the kinds that were missing.
+ * Makes the missing keys of the three types, with OpenSSH's default sizes.
+ * @returns the types that were missing.
  * @throws {OperatorError} when ssh-keygen is missing.
  */
 export async function ensureHostKeys(folder: string): Promise<string[]> {
@@ -37,7 +37,7 @@ export function logHostKeys(log: Log, made: readonly string[], isFirst: boolean)
   const meaning = 'clients that know the old ones refuse to connect until they accept these';
   log.warn(
     { host_keys: made },
-    `host keys were missing or empty and were made anew: ${meaning}; berth restore FILE brings back the old`,
+    `host keys were missing or empty and were made again: ${meaning}; berth restore FILE brings back the old`,
   );
 }
 
@@ -45,12 +45,12 @@ export function keyFile(folder: string, type: KeyType): string {
   return join(folder, `ssh_host_${type}_key`);
 }
 
-/** Whether there is something in a file. */
+/** Whether a file exists and is not empty. */
 export function isWhole(file: string): boolean {
   return !isBlank(file);
 }
 
-/** Makes a key pair: complete before it has its names, the public file first. */
+/** Makes a key pair. Both files are complete before they get their names, the public file first. */
 export async function makeKey(type: KeyType, file: string): Promise<void> {
   const folder = join(file, '..');
   const fresh = join(folder, `new_${type}_key`);
@@ -65,10 +65,10 @@ export async function makeKey(type: KeyType, file: string): Promise<void> {
   moveKey(fresh, file);
 }
 
-/** Gives a key pair another name, in place of what had it: the public file first, each for good before the next. */
+/** Renames a key pair, replacing any other. The public file comes first, and each rename is synced before the next. */
 export function moveKey(from: string, to: string): void {
   for (const end of ['.pub', '']) {
-    // Missing when an earlier move was interrupted after it.
+    // The public file is missing if an earlier move was interrupted after renaming it.
     if (end === '' || isWhole(from + end)) renameSync(from + end, to + end);
     sync(join(to, '..'));
   }

@@ -1,11 +1,11 @@
 /**
- * This machine as the rules see it: what makes a directory live, and what ends it. All that is written here follows from
- * the directory's row, so `apply` can be repeated at any time and mends whatever it finds.
+ * This machine as the rules see it: makes directories live, and removes them. Everything written here follows from the
+ * directory's row, so `apply` can be repeated at any time and repairs whatever it finds.
  */
 import type { DirectoryHost, HostedDirectory } from '../directories/host.ts';
-import { errorCode } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { syncAll } from '../sync.ts';
+import { errorCode } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { syncAll } from '../base/sync.ts';
 import { areCredentialsRight, credentialFiles, removeCredentials, writeCredentials } from './credentials.ts';
 import { isJailDiskThere, JailDiskMissing } from './jail-disk.ts';
 import { ensureJail, isJailRight, jailFolders } from './jail.ts';
@@ -19,25 +19,28 @@ export interface HostOptions {
   readonly paths: Paths;
   readonly log: Log;
   readonly sockets: LogSockets;
-  /** A directory has become live here that is not new: it came from another node, say. Its files may not be as recorded. */
+  /**
+   * Called when a directory that is not new gets its jail here, for example because it came from another node. Its
+   * files may differ from its rows.
+   */
   readonly moved?: (directory: HostedDirectory) => void;
 }
 
 export interface LocalHost extends DirectoryHost {
-  /** Lets nobody log in from here on; live sessions go on. `apply` takes that back. */
+  /** Stops further logins; live sessions continue. `apply` undoes this. */
   lock(username: string): void;
-  /** Gives the user's jail the transfer log's socket, if it is without it. False when there is no jail. */
+  /** Links the transfer log's socket into the user's jail, if it is missing. Returns false when there is no jail. */
   relink(username: string): Promise<boolean>;
-  /** After the transfer log was started anew: gives the jails of live sessions its socket; `linkAll` follows. */
+  /** After a restart of the transfer log: links its socket into the jails of live sessions. `linkAll` follows. */
   relinkLiveSessions(): Promise<void>;
-  /** Ends what lives in a jail without its monitor, as the call before found it already: one that is just ending may finish. */
+  /** Ends sessions without a monitor that the previous call found already. A session that is just ending may finish. */
   endUnwatched(): Promise<void>;
   /** Resolves when every removal begun so far has ended. */
-  settled(): Promise<void>;
+  drained(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Makes the folders that `apply` writes to, and goes on with removals that an earlier process left. */
+/** Makes the folders that `apply` writes to, and continues removals that an earlier process left. */
 export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions): LocalHost {
   prepareFolders(paths);
   const trash = createTrash(paths, log);
@@ -65,7 +68,8 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
   }
 
   return {
-    // Credentials are written before it waits for anything, so a later change of the same directory cannot overtake them.
+    // `apply` writes the credentials before it waits for anything, so a later change of the same directory cannot
+    // overtake them.
     async apply(directory) {
       const isNew = ensureJail(paths, directory);
       quotas.apply(directory.uid, directory.quota_bytes);
@@ -98,7 +102,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
       quotas.apply(uid, null);
     },
 
-    async settle(usernames) {
+    async makeDurable(usernames) {
       for (const name of usernames) await syncAll([...jailFolders(paths, name), ...credentialFiles(paths, name)]);
       await syncAll([paths.jails, paths.corner, paths.trash, paths.userdb, paths.authorizedKeys, paths.limits]);
     },
@@ -119,7 +123,7 @@ export function createDirectoryHost({ paths, log, sockets, moved }: HostOptions)
       }
       unwatched = new Set(found.map(nameOf));
     },
-    settled: () => trash.settled(),
+    drained: () => trash.drained(),
     close: () => trash.close(),
   };
 }

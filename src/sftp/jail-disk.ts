@@ -1,43 +1,43 @@
 /**
- * Which disk the jails are on. An id is written among the jails and into the state folder; while the two agree, the disk is
- * the one that was there before. A mount point without its disk looks like an empty folder for jails: berth would
- * make empty jails there, take uploads onto the wrong disk and record every file as removed.
+ * Recognizes the disk that the jails are on. An id is written among the jails and into the state folder. While the two
+ * agree, the disk is the same as before. A mount point without its disk looks like an empty folder for jails: berth
+ * would make empty jails there, write uploads to the wrong disk and record every file as removed.
  */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Kysely } from 'kysely';
-import type { Config } from '../config.ts';
-import { lookAt } from '../db/look.ts';
-import { isMissing, isPostgresUrl } from '../db/place.ts';
+import type { Config } from '../base/config.ts';
+import { inspect } from '../db/inspect.ts';
+import { isMissing, isPostgresUrl } from '../base/database-place.ts';
 import type { Tables } from '../db/schema.ts';
-import { BerthError, errorCode, errorMessage, OperatorError } from '../errors.ts';
-import { syncAll } from '../sync.ts';
+import { BerthError, errorCode, errorMessage, OperatorError } from '../base/errors.ts';
+import { syncAll } from '../base/sync.ts';
 import { isUsername } from '../directories/host.ts';
 import { replaceFile } from './files.ts';
 import { ownerOf, type Paths, pathsOf } from './paths.ts';
 
 type DiskPaths = Pick<Paths, 'corner' | 'state' | 'diskId' | 'knownDiskId'>;
 
-/** How long one answer of `jailDiskCheck` counts, in ms. */
+/** How long an answer of `jailDiskCheck` is used, in ms. */
 const CHECK_TTL_MS = 1000;
 
-/** Entries among the jails that are compared with the database, to tell a full disk from an empty one. */
+/** How many entries among the jails are looked up in the database, to tell the right disk from another. */
 const ENTRIES = 200;
 
-/** What would be made or removed on the jails' disk waits until that is back. */
+/** Thrown when a change needs the jails' disk and it is not mounted. */
 export class JailDiskMissing extends BerthError {
   constructor() {
     super('home_unavailable', "The disk with this directory's files is not available");
   }
 }
 
-/** Whether the disk among whose folders the jails are is still there. True before the first start. */
+/** Whether the jails' disk is mounted. True before the first start. */
 export function isJailDiskThere(paths: Pick<Paths, 'diskId' | 'knownDiskId'>): boolean {
   const known = idIn(paths.knownDiskId);
   return known === undefined || idIn(paths.diskId) === known;
 }
 
-/** The same for callers that ask often: an answer counts for a second. */
+/** Like `isJailDiskThere`, for callers that ask often: an answer is used for a second. */
 export function jailDiskCheck(paths: Pick<Paths, 'diskId' | 'knownDiskId'>): () => boolean {
   let answer = true;
   let until = -Infinity;
@@ -52,15 +52,15 @@ export function jailDiskCheck(paths: Pick<Paths, 'diskId' | 'knownDiskId'>): () 
 }
 
 /**
- * Compares the disk with what the state and the database know of it. Nothing is written.
- * @returns the id that `claimJailDisk` notes on both sides; undefined when the database cannot say whose disk it is.
- * @throws {OperatorError} when the database has directories here and this disk has none of them.
+ * Compares the disk with the state and the database. Writes nothing.
+ * @returns the id for `claimJailDisk` to note on both sides; undefined when the database cannot say whose disk it is.
+ * @throws {OperatorError} when the database has directories here and none of them is on this disk.
  */
 export async function checkJailDisk(config: Config, { acceptEmpty = false } = {}): Promise<string | undefined> {
   const paths = pathsOf(config);
   const known = idIn(paths.knownDiskId);
   const found = idIn(paths.diskId);
-  // A copy gets an id of its own, so that the disk it was made from is told apart.
+  // A copied disk gets an id of its own, so that it differs from the original.
   const isCopy = ownerOf(paths) === undefined;
   const id = found === undefined || isCopy ? randomUUID() : found;
   if (known === undefined ? acceptEmpty : known === found) return id;
@@ -74,7 +74,7 @@ export async function checkJailDisk(config: Config, { acceptEmpty = false } = {}
     return undefined;
   }
   const { inDatabase, here } = counts;
-  // A mount point that had jails before the disk was mounted there, say: the id on it is its own, and not the known one.
+  // Another id than the known one: for example, the mount point itself had jails before the disk was mounted there.
   const isOther = known !== undefined && found !== undefined && !isCopy;
   if (inDatabase === 0 || (here > 0 && !isOther)) return id;
   throw refusal(
@@ -84,9 +84,9 @@ export async function checkJailDisk(config: Config, { acceptEmpty = false } = {}
   );
 }
 
-/** Notes the disk as the jails' one. */
+/** Notes the disk as that of the jails. */
 export async function claimJailDisk(paths: DiskPaths, id: string): Promise<void> {
-  // The disk first: a state that knows an id without a disk would refuse the next start.
+  // The disk comes first: a state with an id that is on no disk would refuse the next start.
   for (const [file, folder] of [
     [paths.diskId, paths.corner],
     [paths.knownDiskId, paths.state],
@@ -98,17 +98,17 @@ export async function claimJailDisk(paths: DiskPaths, id: string): Promise<void>
 }
 
 interface Counts {
-  /** Live directories at home here. */
+  /** How many live directories this node has. */
   readonly inDatabase: number;
-  /** Of those, how many of the first entries among the jails belong to. */
+  /** How many of the first entries among the jails belong to these directories. */
   readonly here: number;
 }
 
 async function countsOf(config: Config, jails: string): Promise<Counts> {
-  await using look = await lookAt(config.database);
+  await using look = await inspect(config.database);
   const live = (db: Kysely<Tables>) => {
     const directories = db.selectFrom('directories').where('deleted_at', 'is', null);
-    // An SQLite database from before there were nodes has no such column.
+    // An SQLite database from before nodes existed has no such column.
     return isPostgresUrl(config.database) ? directories.where('node', '=', config.node) : directories;
   };
   const all = await live(look.db)
@@ -140,7 +140,7 @@ function refusal({ jailDir }: Config, why: string, directories?: number): Operat
   );
 }
 
-/** Undefined when there is none, or it cannot be read: a disk that fails is as good as gone. */
+/** The id in a file; undefined when there is none or it cannot be read, since a failing disk counts as missing. */
 function idIn(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8').trim() || undefined;

@@ -1,13 +1,13 @@
 /**
- * A jail: the folder that a session is shut into.
+ * A jail: the folder that a session is confined to.
  *
- *     <username>/          root 0755      the root that the session sees; sshd demands root's, closed to writing
- *     <username>/files/    user 0700      where it starts; all that the customer keeps
- *     <username>/dev/      group 0750     for the transfer log's socket; nobody but this user reaches it
+ *     <username>/          root 0755      the root that the session sees; sshd requires that only root can write to it
+ *     <username>/files/    user 0700      where the session starts; all of the customer's files
+ *     <username>/dev/      group 0750     for the transfer log's socket; only this user can reach it
  *
- * Built out of sight and renamed into place, so a jail that can be seen is complete. An existing one is mended, never
- * replaced: `files` keeps its content. The folders above the user's own are root's, so no component can be a link that
- * the user made; `files` itself is opened without following one all the same.
+ * A jail is built out of sight and renamed into place, so a visible jail is complete. An existing one is repaired, never
+ * replaced: `files` keeps its content. The folders above `files` belong to root, so no component can be a link that the
+ * user made; even so, `files` itself is opened without following links.
  */
 import {
   closeSync,
@@ -45,29 +45,29 @@ function partsOf({ uid }: User): Part[] {
 }
 
 /**
- * Makes the jail, or makes the one that is there right. What has arrived from another node is made the jail, as long as there
- * is none.
- * @returns whether there was none.
- * @throws {JailDiskMissing} when there is none, and the disk of the jails is not mounted.
+ * Makes the jail, or repairs the existing one. If the directory has arrived from another node and has no jail yet, its
+ * files become the jail.
+ * @returns whether there was no jail.
+ * @throws {JailDiskMissing} when there is no jail, and the jails' disk is not mounted.
  */
 export function ensureJail(paths: Paths, user: User): boolean {
   const jail = paths.jail(user.sftp_username);
   if (lstat(jail)) {
-    mend(jail, user);
+    repair(jail, user);
     return false;
   }
   if (!isJailDiskThere(paths)) throw new JailDiskMissing();
   const arrived = join(paths.arriving, user.id);
   const hasArrived = lstat(arrived) !== undefined;
   const fresh = hasArrived ? arrived : join(paths.corner, `new-${user.sftp_username}`);
-  // An earlier attempt that was cut off: nobody has logged in to it, so it is empty but for our own folders.
+  // An interrupted attempt may have left this folder. No user has logged in to it, so it has only our own folders.
   if (!hasArrived) rmSync(fresh, { recursive: true, force: true });
-  mend(fresh, user);
+  repair(fresh, user);
   renameSync(fresh, jail);
   return true;
 }
 
-/** Whether there is nothing to mend. */
+/** Whether there is nothing to repair. */
 export function isJailRight(paths: Paths, user: User): boolean {
   const jail = paths.jail(user.sftp_username);
   return partsOf(user).every((part) => isRight(lstat(join(jail, part.name)), part));
@@ -78,8 +78,8 @@ export function jailFolders(paths: Paths, username: string): string[] {
   return ['.', 'files', 'dev'].map((name) => join(paths.jail(username), name));
 }
 
-/** Makes what is missing, and gives each part its owner and mode. */
-function mend(jail: string, user: User): void {
+/** Makes missing parts, and gives each part its owner and mode. */
+function repair(jail: string, user: User): void {
   const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
   for (const part of partsOf(user)) {
     const path = join(jail, part.name);
@@ -97,7 +97,7 @@ function mend(jail: string, user: User): void {
 
 function isRight(stat: Stats | undefined, part: Part): boolean {
   if (!stat?.isDirectory() || stat.uid !== part.uid || stat.gid !== part.gid) return false;
-  // The user may chmod `files`: it is theirs, and what they do to their own access is their affair.
+  // The user may chmod `files`, since it belongs to them.
   return part.name === 'files' || (stat.mode & 0o7777) === part.mode;
 }
 

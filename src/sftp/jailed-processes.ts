@@ -1,11 +1,11 @@
 /**
- * Who is in a jail, by the root directory that the kernel shows of each process (proc_pid_root(5)): whatever has become of
- * the sshd process that watched over it, and whoever else on this machine has given out the same UID.
+ * Finds the processes in a jail by the root directory that the kernel shows for each (proc_pid_root(5)). So it does not
+ * matter whether their sshd monitor is still alive, or whether another service on this machine uses the same UID.
  */
 import { readlinkSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { yielder } from '../event-loop.ts';
+import { yielder } from '../base/event-loop.ts';
 import { isUsername } from '../directories/host.ts';
 import type { Paths } from './paths.ts';
 
@@ -26,7 +26,10 @@ export async function jailedProcesses(paths: Pick<Paths, 'jail'>): Promise<Jaile
   return found;
 }
 
-/** The path is the one in the namespace of sshd, so only its last component is used, and the folder compared. */
+/**
+ * The user in whose jail a process is. The path of its root is that in sshd's mount namespace, so only the last
+ * component is used, and the folders' inodes are compared.
+ */
 function jailOf(pid: string, paths: Pick<Paths, 'jail'>): string | undefined {
   try {
     const root = `/proc/${pid}/root`;

@@ -1,14 +1,15 @@
 /**
- * What openssh/admit reads at every login: whether a user gets in, how often at a time, until when, and from where.
+ * Writes the file that openssh/admit reads at every login: whether a user may log in, with how many connections at a
+ * time, until when, and from which networks.
  *
  *     suspended                          or:  MAX_CONNECTIONS [EXPIRES_AT|never [networks]]
  *     10.*.*                                  10.0.0.0/8
  *     192.168.[4567].*                        192.168.4.0/22
  *     2001:db8:[89ab][0-9a-f][0-9a-f][0-9a-f]:*    2001:db8:8000::/34
  *
- * EXPIRES_AT is in µs since 1970. Each network is one or more shell patterns of the addresses in it, so a login needs no arithmetic:
- * IPv4 as it is written, IPv6 as eight groups without leading zeros. Fields that say nothing are left out, as berth wrote the file
- * before it knew them.
+ * EXPIRES_AT is in µs since 1970. A network is written as shell patterns that match the text of its addresses, so that a
+ * login needs no arithmetic: IPv4 as usual, IPv6 as eight groups without leading zeros. Fields without a limit are left
+ * out, so the file is then the same as that of older versions.
  */
 import ipaddr from 'ipaddr.js';
 import type { HostedDirectory } from '../directories/host.ts';
@@ -49,7 +50,7 @@ function numerals(first: number, last: number, base: number): string[] {
   return patterns;
 }
 
-/** The same for numbers written with so many digits, leading zeros included. */
+/** Like `numerals`, for numbers of a fixed count of digits, leading zeros included. */
 function ofLength(digits: number, first: number, last: number, base: number): string[] {
   if (digits === 0) return [''];
   const unit = base ** (digits - 1);

@@ -1,27 +1,34 @@
 /**
- * The transfer log's socket in each jail, as `dev/log`: sshd's internal-sftp, shut into the jail, sends its messages there.
- * Jails share sockets by hard links; ext4 allows a socket 65,000 of them. Sockets that outlive the listener keep their links; one that
- * makes its own has new ones with each start, and every jail has to be linked again.
+ * Links the transfer log's socket into each jail as `dev/log`: sshd's internal-sftp is confined to the jail and sends
+ * its messages there. Jails share sockets through hard links, of which ext4 allows 65,000 per socket. Inherited sockets
+ * keep their links. A listener that makes its own sockets has new ones after each start, and every jail has to be
+ * linked again.
  */
 import { linkSync, lstatSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode } from '../errors.ts';
+import { errorCode } from '../base/errors.ts';
 import { removeFile } from './files.ts';
 import type { Paths } from './paths.ts';
 
-/** The listener, as far as the jails have to know it. Its sockets lie on the jails' file system. */
+/** The listener's sockets, which are on the jails' file system. */
 export interface LogSockets {
-  /** The sockets in the order in which a user's jail is to be linked to one: to the first that takes a further link. None while nobody listens. */
+  /**
+   * The sockets for a user's jail in order of preference. The jail is linked to the first that takes another link.
+   * Empty while nothing listens.
+   */
   socketsFor(username: string): readonly string[];
 }
 
-/** Links a socket into a jail, in place of any other, unless one is linked already or nobody listens. */
+/**
+ * Links a socket into a jail, replacing any other. Does nothing if one of the right sockets is linked already, or
+ * nothing listens.
+ */
 export function linkLog(paths: Paths, username: string, sockets: LogSockets): void {
   if (isLogSocketRight(paths, username, sockets)) return;
   const log = join(paths.jail(username), 'dev', 'log');
-  // Beside it under another name first: a session must find either socket, and never none.
+  // Link under another name first, so that a session always finds one of the two sockets.
   const fresh = `${log}.new`;
-  removeFile(fresh); // of an attempt that was cut off
+  removeFile(fresh); // left by an interrupted attempt
   const wanted = sockets.socketsFor(username);
   for (const [index, socket] of wanted.entries()) {
     try {
@@ -34,7 +41,7 @@ export function linkLog(paths: Paths, username: string, sockets: LogSockets): vo
   renameSync(fresh, log);
 }
 
-/** Whether a jail has one of the sockets, or needs none because nobody listens. */
+/** Whether a jail has one of the sockets, or needs none because nothing listens. */
 export function isLogSocketRight(paths: Paths, username: string, sockets: LogSockets): boolean {
   const wanted = sockets.socketsFor(username);
   if (wanted.length === 0) return true;

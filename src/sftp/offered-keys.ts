@@ -1,23 +1,23 @@
-/** The keys with which a user has logged in, as far as sshd lets anybody know (openssh/authorized-keys). */
+/** Finds the keys with which a user has logged in, as far as sshd reports them (openssh/authorized-keys). */
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Micros } from '../clock.ts';
-import { errorCode } from '../errors.ts';
+import type { Micros } from '../base/clock.ts';
+import { errorCode } from '../base/errors.ts';
 import type { Paths } from './paths.ts';
 
 export interface OfferedKey {
   /** `SHA256:` and base64. */
   readonly fingerprint: string;
-  /** When that login was let in. */
+  /** When the login was admitted. */
   readonly at: Micros;
 }
 
-/** What openssh/authorized-keys keeps the file at. */
+/** The size in bytes at which openssh/authorized-keys starts the file again. */
 const LARGEST = 16_384;
 const LINE = /^(\d+) (\d+) (SHA256:\S+)$/;
 
 /**
- * For each connection that was let in lately the key that it offered last, the latest login last. In the mode `both` such a
+ * The key that each recently admitted connection offered last, the latest login last. In the mode `both` such a
  * connection may have logged in by password after all.
  */
 export function offeredKeys(paths: Pick<Paths, 'offeredKeys' | 'sessions'>, username: string): OfferedKey[] {
@@ -34,7 +34,10 @@ export function offeredKeys(paths: Pick<Paths, 'offeredKeys' | 'sessions'>, user
   return keys.toSorted((a, b) => a.at - b.at);
 }
 
-/** The folder is berth-keys's own: whatever is there, nothing is waited for and no link is followed. */
+/**
+ * Reads a file of offered keys. The folder belongs to the user `berth-keys`, who may have put anything there, so this
+ * waits for nothing and follows no link.
+ */
 function readOffered(file: string): string {
   let fd: number | undefined;
   try {
@@ -44,7 +47,7 @@ function readOffered(file: string): string {
     const buffer = Buffer.alloc(LARGEST);
     return buffer.toString('latin1', 0, readSync(fd, buffer, 0, LARGEST, 0));
   } catch (error) {
-    // Nobody has offered any, or the user has just gone.
+    // No key was offered, or the user has just been deleted.
     if (['ENOENT', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return '';
     throw error;
   } finally {
@@ -52,7 +55,7 @@ function readOffered(file: string): string {
   }
 }
 
-/** When openssh/admit let the connection in; undefined when it did not, or so long ago that it has forgotten. */
+/** When openssh/admit admitted the connection. Undefined if it did not, or its file has been removed since. */
 function letInAt(sessions: string, connection: string): Micros | undefined {
   const [monitor = '', startTime] = connection.split(' ');
   const file = join(sessions, monitor);

@@ -1,21 +1,27 @@
-/** Every path that the SFTP side reads or writes, from the three folders of the configuration. Folders are made here too. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+/**
+ * Every path that the SFTP side reads or writes, derived from the three folders of the configuration. Also makes the
+ * folders.
+ */
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../config.ts';
+import type { Config } from '../base/config.ts';
+import { isThere } from '../base/there.ts';
 import { ensureFolder, replaceFile } from './files.ts';
 
 export interface Paths {
   readonly jails: string;
-  /** berth's own corner among the jails, on their file system: sockets, trash, jails that are being built. 0700. */
+  /**
+   * berth's own folder among the jails, on their file system: sockets, trash, jails that are being built. Mode 0700.
+   */
   readonly corner: string;
   readonly trash: string;
-  /** Files on their way into a directory or out of it (uploads/transit.ts). */
+  /** Files on their way into or out of a directory (files/transit.ts). */
   readonly transit: string;
   /** Files that the checker has rejected, in a folder for each directory (checks/). */
   readonly quarantine: string;
   /** Files of directories on their way here from another node, by the directory's id (nodes/move/). */
   readonly arriving: string;
-  /** Names the berth to which the jails belong, by its state folder. */
+  /** A file that names the berth to which the jails belong, by its state folder. */
   readonly owner: string;
   /** The id of the disk that the jails are on, and the one that the state knows (jail-disk.ts). */
   readonly diskId: string;
@@ -25,28 +31,33 @@ export interface Paths {
   readonly authorizedKeys: string;
   readonly limits: string;
   readonly sessions: string;
-  /** For each user the key that was offered last, as `openssh/authorized-keys` notes it. */
+  /** The keys that each user's connections offered, as `openssh/authorized-keys` notes them. */
   readonly offeredKeys: string;
-  /** As many bytes as logins were refused for their number (see openssh/admit). */
+  /** A file with one byte for each login that `max_connections` refused (see openssh/admit). */
   readonly deniedLogins: string;
-  /** Where systemd listens for what takes a power that berth.service has not (packaging/systemd/berth-quota.socket). */
+  /**
+   * The socket on which systemd takes requests that need a capability that berth.service does not have
+   * (packaging/systemd/berth-quota.socket).
+   */
   readonly quotaSocket: string;
   readonly hostKeys: string;
-  /** What sshd has logged and is not recorded yet (uploads/log/journal-files.ts), and where an earlier berth kept it. */
+  /**
+   * Lines of sshd's log that are not recorded yet (uploads/log/journal-files.ts), and where older versions kept them.
+   */
   readonly journal: string;
   readonly spool: string;
-  /** What sshd reads, written by `prepareSshd`. */
+  /** The files that sshd reads, written by `prepareSshd`. */
   readonly sshd: string;
   jail(username: string): string;
 }
 
 /**
- * UID and GID of `berth-keys`, as whom sshd runs openssh/authorized-keys: it alone may read the key files beside root, and
- * note which were offered.
+ * UID and GID of `berth-keys`, the user that runs openssh/authorized-keys for sshd. Except for root, only this user may
+ * read the key files and note offered keys.
  */
 export const KEYS_ID = 1_879_048_190;
 
-/** The name of berth's corner among the jails. No username begins with a dot. */
+/** The name of berth's own folder among the jails. No username begins with a dot. */
 export const CORNER = '.berth';
 
 export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>): Paths {
@@ -77,7 +88,10 @@ export function pathsOf(config: Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDi
   };
 }
 
-/** Makes the folders, and takes the jails for this berth if they are nobody's. Those in which a user or helper has to find one file by name can be passed, not listed. */
+/**
+ * Makes the folders, and claims the jails for this berth if they have no owner. Folders with mode 0711 hold files that
+ * a user or helper has to find by name: they can be passed through but not listed.
+ */
 export function prepareFolders(paths: Paths): void {
   ensureFolder(paths.jails, 0o755);
   ensureFolder(paths.corner, 0o700);
@@ -92,11 +106,11 @@ export function prepareFolders(paths: Paths): void {
 }
 
 /**
- * The state folder of the berth to which the jails belong: a second berth would take away the sockets of the first, and give
- * its UIDs to other users. Undefined before the first start, and for a copy, whose inode is another.
+ * The state folder of the berth to which the jails belong. A second berth would replace the sockets of the first, and
+ * give its UIDs to other users. Undefined before the first start, and on a copy, whose inode differs.
  */
 export function ownerOf({ corner, owner }: Pick<Paths, 'corner' | 'owner'>): string | undefined {
-  if (!existsSync(owner)) return undefined;
+  if (!isThere(owner)) return undefined;
   const [, inode, state] = /^(\d+) (.+)\n$/s.exec(readFileSync(owner, 'utf8')) ?? [];
   return inode === String(inodeOf(corner)) ? state : undefined;
 }

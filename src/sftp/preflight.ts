@@ -1,17 +1,20 @@
 /**
- * What would make sshd refuse every login, found before it does: each problem in one line that names the culprit and says
- * what to do. sshd itself only tells the client that the connection was closed.
+ * Finds problems that would make sshd refuse every login, before it does: it would just close the connection. Each is
+ * reported in one line with its cause and remedy.
  */
 import { readFileSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config } from '../config.ts';
-import { errorCode, OperatorError } from '../errors.ts';
+import type { Config } from '../base/config.ts';
+import { errorCode, OperatorError } from '../base/errors.ts';
 import { ownerOf, pathsOf } from './paths.ts';
 
-/** A socket's path may have 107 bytes (unix(7)); `<jails>/.berth/log-NNN.sock` has to fit. */
+/**
+ * The longest `BERTH_JAIL_DIR`, in bytes: a socket's path may have 107 bytes (unix(7)), and
+ * `<jails>/.berth/log-NNN.sock` has to fit.
+ */
 const LONGEST_JAIL_DIR = 85;
 
-/** CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL (linux/capability.h): their numbers are bits of CapEff. */
+/** CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_KILL, as bits of CapEff (linux/capability.h). */
 const POWERS = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 5n);
 
 type PreflightConfig = Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>;
@@ -30,7 +33,7 @@ export function preflight(config: PreflightConfig): void {
     ['BERTH_JAIL_DIR', config.jailDir],
   ] as const) {
     // Our sshd sees an /etc of its own (openssh/in-namespace).
-    if (`${dir}/`.startsWith('/etc/')) throw new OperatorError(`${name} may not lie below /etc: ${dir}`);
+    if (`${dir}/`.startsWith('/etc/')) throw new OperatorError(`${name} may not be below /etc: ${dir}`);
     checkComponents(name, dir);
   }
   checkOwner(config);
@@ -45,7 +48,7 @@ function checkOwner(config: PreflightConfig): void {
   );
 }
 
-/** Root, or a user to whom the unit gives root's powers over files (berth.service). */
+/** Whether this is root, or a user with root's capabilities over files from the unit (berth.service). */
 function isPrivileged(): boolean {
   if (process.geteuid?.() === 0) return true;
   const effective = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
@@ -53,8 +56,8 @@ function isPrivileged(): boolean {
 }
 
 /**
- * sshd goes into a jail, and PAM runs its hook, only when every folder above is root's and nobody else may write to it
- * (sshd_config(5), ChrootDirectory).
+ * Checks a folder and all above it. sshd enters a jail, and PAM runs its hook, only if each of them belongs to root and
+ * nobody else may write to it (sshd_config(5), ChrootDirectory).
  */
 function checkComponents(variable: string, dir: string): void {
   for (const component of [...ancestors(dir)].toReversed()) {
@@ -83,8 +86,8 @@ export function* ancestors(dir: string): Generator<string> {
 }
 
 /**
- * Whether this machine has an inotify watch left for us.
- * @throws {OperatorError} saying which of the kernel's limits to raise.
+ * Checks that this machine has an inotify watch left.
+ * @throws {OperatorError} naming the kernel limit to raise.
  */
 export function checkWatches(folder: string): void {
   try {

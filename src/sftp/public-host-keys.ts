@@ -1,25 +1,24 @@
 /**
- * sshd's host keys as clients come to know them: fingerprint, line of known_hosts, SSHFP records. Only the public files
- * are read.
+ * sshd's host keys as clients see them: fingerprint, known_hosts line, SSHFP records. Only the public files are read.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { errorCode } from '../errors.ts';
+import { errorCode } from '../base/errors.ts';
 
 export interface PublicHostKey {
-  /** As SSH calls it: `ssh-ed25519`, … */
+  /** The key type's SSH name: `ssh-ed25519`, … */
   readonly type: string;
   /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
-  /** A line of known_hosts (sshd(8)): the port is in it unless it is 22. */
+  /** A line of known_hosts (sshd(8)). It includes the port unless that is 22. */
   readonly known_hosts: string;
   /** Records for the host's zone; none when the host is an address. */
   readonly sshfp: readonly string[];
 }
 
-/** Where clients find it. */
+/** The server's address for clients. */
 export interface Server {
   readonly host: string;
   readonly port: number;
@@ -27,15 +26,15 @@ export interface Server {
 
 /** SSHFP's numbers of the algorithms (RFC 4255, RFC 6594, RFC 7479). */
 const ALGORITHMS: Readonly<Record<string, number>> = { 'ssh-rsa': 1, 'ecdsa-sha2': 3, 'ssh-ed25519': 4 };
-/** And of the digests. */
+/** SSHFP's numbers of the digests. */
 const DIGESTS = { sha1: 1, sha256: 2 };
 
-/** The order in which keys are shown: the one that today's clients use first. */
+/** The order in which keys are shown: the type that current clients prefer comes first. */
 const ORDER = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
 
 export interface PublicHostKeys {
   readonly inUse: readonly PublicHostKey[];
-  /** Those that are to follow (`host-key-rotation.ts`). */
+  /** The keys of a rotation that has not been finished (`host-key-rotation.ts`). */
   readonly next: readonly PublicHostKey[];
 }
 
@@ -51,7 +50,7 @@ export async function publicHostKeys(folder: string, server: Server): Promise<Pu
 }
 
 async function readKeys(folder: string, files: readonly string[], server: Server): Promise<PublicHostKey[]> {
-  // One that has gone meanwhile has been moved into the other's place (`host-key-rotation.ts`).
+  // A file may vanish here because it has just replaced the key in use (`host-key-rotation.ts`).
   const texts = await Promise.all(files.map((name) => orWithout(readFile(join(folder, name), 'utf8'), '')));
   const keys = texts.flatMap((text) => {
     const [, type = '', base64 = ''] = /^([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})(?: |\n|$)/.exec(text) ?? [];
@@ -71,7 +70,10 @@ function shown(type: string, base64: string, { host: name, port }: Server): Publ
   };
 }
 
-/** As `ssh-keygen -r` prints them. A name with a dot in it is a whole one, and ends in a dot so that no zone is added. */
+/**
+ * SSHFP records as `ssh-keygen -r` prints them. A name with a dot is complete, and gets a final dot so that no zone is
+ * appended.
+ */
 function sshfpRecords(host: string, type: string, blob: Buffer): string[] {
   const algorithm = ALGORITHMS[type.replace(/-nistp\d+$/, '')];
   const owner = host.includes('.') && !host.endsWith('.') ? `${host}.` : host;
@@ -80,7 +82,7 @@ function sshfpRecords(host: string, type: string, blob: Buffer): string[] {
   );
 }
 
-/** What is read, or this when there is no such file. */
+/** Resolves with what was read, or with `none` when there is no such file. */
 async function orWithout<T>(read: Promise<T>, none: T): Promise<T> {
   try {
     return await read;

@@ -1,36 +1,43 @@
 /**
- * Quotas of the kernel: how many bytes a directory's UID may hold on the disk of the jails (quotactl(2)). They are that
- * disk's own state and not berth's, so what it has is read once, at first, and compared with the rows from then on.
+ * Sets the kernel's quotas: how many bytes a directory's UID may use on the jails' disk (quotactl(2)). The quotas are
+ * that disk's state and not berth's, so they are read once at first, and then compared with the rows.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { isThere } from '../base/there.ts';
 
 const BLOCK = 1024;
 /** Bit of a capability set in proc_pid_status(5). */
 const CAP_SYS_ADMIN = 21n;
-/** Carries out a request, and says what each is. */
+/** The script that carries out requests, and documents them. */
 const QUOTA = fileURLToPath(new URL('../../scripts/lib/quota', import.meta.url));
-/** Hands a request to a socket. */
+/** The script that sends a request to a socket. */
 const ASK = fileURLToPath(new URL('../../scripts/lib/ask', import.meta.url));
-/** For a request, in ms. Nothing else goes on meanwhile, so a few of them are less than systemd's watchdog allows. */
-const PATIENCE = 5000;
+/**
+ * How long a request may take, in ms. It blocks the process, and a few of them have to fit into systemd's watchdog
+ * time.
+ */
+const TIMEOUT_MS = 5000;
 
 export interface Quotas {
-  /** Why none can be set here, in words for whoever asks for one; undefined when it can. Looks anew. */
+  /** Why no quota can be set here, as a sentence for the caller; undefined when one can. Checks again each time. */
   obstacle(): string | undefined;
-  /** Whether the kernel holds a UID to so many bytes, null for any number; true as well where it holds nobody to any. */
+  /** Whether the kernel limits a UID to `bytes`, null for no limit; always true where the kernel sets no quotas. */
   isApplied(uid: number, bytes: number | null): boolean;
-  /** Has the kernel do so. Does nothing where it cannot. @throws {Error} that tells what setquota(8) says. */
+  /**
+   * Sets the kernel's limit for a UID. Does nothing where the kernel sets no quotas.
+   * @throws {Error} with the message of setquota(8).
+   */
   apply(uid: number, bytes: number | null): void;
 }
 
 /**
- * @param socket where systemd starts somebody who may set quotas (berth-quota.socket), for a berth that may not
- * @param berth the process whose powers count
+ * @param socket the socket of a helper that may set quotas (berth-quota.socket), for a berth that may not
+ * @param berth the process whose capabilities count
  */
 export function kernelQuotas(jails: string, socket?: string, berth: number | 'self' = 'self'): Quotas {
-  /** Limits in blocks by UID; undefined until they are read, 'none' where there are no quotas. */
+  /** Limits in blocks by UID; undefined until they are read, 'none' where the kernel sets no quotas. */
   let limits: Map<number, number> | 'none' | undefined;
 
   function known(): Map<number, number> | 'none' {
@@ -49,19 +56,19 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
     const state = request('state');
     if (state.outcome === 'missing') return "the server lacks the programs for quotas: install Debian's package quota";
     if (state.outcome !== 'done') return `what sets quotas does not work: ${state.text}`;
-    // Where the option is missing, ext4 counts and does not enforce, and this says the same.
+    // Without the mount option, ext4 counts without enforcing, and quotaon reports the same.
     const isOn = /^user quota on .* is on(?! \(accounting\))/m.test(state.text);
     if (!isOn || !/(^|,)(usrquota|usrjquota=[^,]+)(,|$)/.test(mount.options)) return missingQuotas(mount);
     return maySet(berth) || helper() !== undefined ? undefined : POWERLESS;
   }
 
   function helper(): string | undefined {
-    return socket !== undefined && existsSync(socket) ? socket : undefined;
+    return socket !== undefined && isThere(socket) ? socket : undefined;
   }
 
-  function request(words: string): Answer {
+  function request(text: string): Answer {
     const asked = maySet(berth) ? undefined : helper();
-    return asked === undefined ? run('sh', [QUOTA], words, jails) : run('perl', [ASK, asked], words, jails);
+    return asked === undefined ? run('sh', [QUOTA], text, jails) : run('perl', [ASK, asked], text, jails);
   }
 
   function isApplied(uid: number, bytes: number | null): boolean {
@@ -92,14 +99,14 @@ interface Mount {
   readonly point: string;
   readonly type: string;
   readonly device: string;
-  /** Of the file system, which all its mounts share. */
+  /** Options of the file system, which all its mounts share. */
   readonly options: string;
 }
 
-/** The kernel tells of no mount that lies outside of a chroot. */
+/** The kernel does not list mounts outside of a chroot. */
 const UNSEEN = 'the disk of the jails cannot be seen from here: berth runs in a chroot that is no mount';
 
-/** The file system that a folder is on (proc_pid_mountinfo(5)): of several mounts over each other the last. */
+/** The file system that a folder is on (proc_pid_mountinfo(5)). Of several mounts on one point, the last counts. */
 function mountOf(folder: string): Mount | undefined {
   const path = realpathSync(folder);
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').trimEnd().split('\n').map(mountIn);
@@ -142,27 +149,30 @@ function limitsIn(list: string): Map<number, number> {
   return limits;
 }
 
-/** What the script answers. */
+/** An answer of the script. */
 interface Answer {
   /** `done`, `failed` or `missing`. */
   readonly outcome: string;
   readonly text: string;
 }
 
-/** @throws {Error} that tells what the programs say. */
+/** The text of a successful answer. @throws {Error} with the programs' message. */
 function said({ outcome, text }: Answer): string {
   if (outcome !== 'done') throw new Error(text);
   return text;
 }
 
-/** At once, not beside other changes: `apply` gives way to nobody (sftp/host.ts). It takes some ms, through a socket a hundred. */
+/**
+ * Runs a request synchronously, because `apply` (sftp/host.ts) must not be interleaved with other changes. It takes
+ * some ms, or a hundred through a socket.
+ */
 function run(program: string, args: readonly string[], request: string, jails: string): Answer {
   const { error, stdout, stderr } = spawnSync(program, args, {
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', BERTH_JAIL_DIR: jails },
     encoding: 'utf8',
     input: `${request}\n`,
     maxBuffer: 2 ** 28,
-    timeout: PATIENCE,
+    timeout: TIMEOUT_MS,
   });
   if (error) return { outcome: 'failed', text: error.message };
   const [outcome = '', ...lines] = stdout.trim().split('\n');

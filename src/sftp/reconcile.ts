@@ -1,18 +1,18 @@
 /**
- * Makes the disk agree with the database after a crash, a restored backup or somebody's mistake. Every row's files are
- * compared, and mended where they differ. Credentials that no row explains are taken away and reported. Data that no row
- * explains is reported and never touched: a restored older database must not cost customers their files.
+ * Makes the disk agree with the database after a crash, a restored backup or an operator's mistake. The files of every
+ * row are compared, and repaired where they differ. Credentials without a row are removed and reported. Data without a
+ * row is reported and never touched: restoring an older database must not cost customers their files.
  *
- * Runs beside the service, read-only where all is well. `reapply` reads the row anew, so a change made through the API
- * meanwhile is not undone.
+ * Runs beside the service, and writes nothing where all is well. `reapply` reads the row again, so a change made
+ * through the API meanwhile is not undone.
  */
 import { lstatSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { HostedDirectory } from '../directories/host.ts';
-import { errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { areCredentialsRight, removeCredentials, usersWithCredentials, writeCredentials } from './credentials.ts';
 import type { LocalHost } from './host.ts';
 import { ensureJail, isJailRight } from './jail.ts';
@@ -23,35 +23,35 @@ export interface ReconcileOptions {
   readonly paths: Paths;
   readonly log: Log;
   readonly host: LocalHost;
-  /** The next rows that are not deleted, in order of id, after that id; none at the end. */
+  /** The next rows that are not deleted, after an id and in the order of ids; none at the end. */
   readonly rows: (after: string, limit: number) => HostedDirectory[] | Promise<HostedDirectory[]>;
-  /** Reads the row anew and applies it, or does nothing when it has gone. */
+  /** Reads a row again and applies it. Does nothing if the row is gone. */
   readonly reapply: (id: string) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
 export interface Reconciled {
   readonly checked: number;
-  readonly mended: number;
+  readonly repaired: number;
   readonly failed: number;
-  /** Users whose credentials were taken away, since no directory has that name. */
+  /** Users whose credentials were removed, because no directory has that name. */
   readonly credentialsRemoved: readonly string[];
   /** Entries among the jails that belong to no directory, left as they are. */
   readonly strangers: readonly string[];
 }
 
-/** Rows that are read at once. */
+/** How many rows are read at once. */
 const BATCH = 200;
 
-/** How long the event loop is held at once, in ms. */
-const TURN = 5;
+/** How long the event loop is blocked at once, in ms. */
+const TURN_MS = 5;
 
-/** How long everything else has it after each turn of comparing, in ms: nobody waits for that. */
-const REST = 5;
+/** The pause after each turn of comparing, in ms. Nobody waits for the comparison. */
+const PAUSE_MS = 5;
 
 /**
- * Gives every jail the transfer log's socket: until then nobody hears what its sessions do, so it comes before all else.
- * A directory without a jail is applied. Returns how many directories there are.
+ * Links the transfer log's socket into every jail. Until then the sessions of that jail are not heard, so this comes
+ * before all else. Applies a directory that has no jail. Returns how many directories there are.
  */
 export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise<number> {
   let count = 0;
@@ -63,8 +63,8 @@ export async function linkAll(options: Omit<ReconcileOptions, 'paths'>): Promise
 }
 
 /**
- * Lets in whom these rows let in, in the way that they say, and nobody that they call deleted or who has gone. Nothing else
- * of them is looked at, so it works whatever else is broken. One that fails is logged and does not stop the others.
+ * Writes the credentials of these rows, and removes those of deleted rows and of users without a row. Looks at little
+ * else, so that it works whatever else is broken. A row that fails is logged and does not stop the others.
  */
 export function applyCredentials(
   { paths, log }: Pick<ReconcileOptions, 'paths' | 'log'>,
@@ -85,29 +85,29 @@ export function applyCredentials(
     } catch (error) {
       log.error(
         { directory: row.id, reason: errorMessage(error) },
-        'the credentials of a directory could not be mended',
+        'the credentials of a directory could not be repaired',
       );
     }
   }
 }
 
-/** Compares everything once. Stops early, with what it has found, when the signal says so. */
+/** Compares everything once. Stops early when the signal is aborted, with the results so far. */
 export async function reconcile(options: ReconcileOptions): Promise<Reconciled> {
   const { paths, log, host, reapply, signal } = options;
-  // Listed before the rows are read: a row is committed before its files appear, so whatever is listed here and has no row
-  // later has none at all.
+  // List the disk before reading the rows. A row is committed before its files appear, so an entry listed here that has
+  // no row later has none at all.
   const users = await usersWithCredentials(paths);
   const jails = await readdir(paths.jails);
   const known = new Set<string>();
-  let mended = 0;
-  const rest = (): Promise<void> => setTimeout(REST, undefined, { signal }).catch(() => undefined);
+  let repaired = 0;
+  const rest = (): Promise<void> => setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   const failed = await eachRow(options, rest, async (row) => {
     known.add(row.sftp_username);
     if (host.isApplied(row)) return;
     await reapply(row.id);
-    mended++;
+    repaired++;
   });
-  const compared = { checked: known.size, mended, failed };
+  const compared = { checked: known.size, repaired, failed };
   if (signal.aborted) return { ...compared, credentialsRemoved: [], strangers: [] };
 
   const credentialsRemoved = [...users].filter((name) => !known.has(name) && removeCredentials(paths, name));
@@ -125,7 +125,7 @@ export async function reconcile(options: ReconcileOptions): Promise<Reconciled> 
   return { ...compared, credentialsRemoved, strangers };
 }
 
-/** Takes a step for every row, and a pause after each turn. Returns for how many rows it failed. */
+/** Runs a step for every row, with a pause after each turn. Returns how many rows failed. */
 async function eachRow(
   { log, rows, signal }: Pick<ReconcileOptions, 'log' | 'rows' | 'signal'>,
   pause: () => Promise<void>,
@@ -140,9 +140,9 @@ async function eachRow(
         await step(row);
       } catch (error) {
         failed++;
-        log.error({ directory: row.id, reason: errorMessage(error) }, 'a directory could not be brought into order');
+        log.error({ directory: row.id, reason: errorMessage(error) }, 'a directory could not be repaired');
       }
-      if (performance.now() - began < TURN) continue;
+      if (performance.now() - began < TURN_MS) continue;
       await pause();
       if (signal.aborted) return failed;
       began = performance.now();

@@ -1,16 +1,16 @@
 /**
- * Live sessions, as `openssh/admit` registers them: one file per connection, named by the PID of the sshd process that
- * watches over it (its monitor), holding that process's start time and the client's address. The file of a process
- * that has gone counts for nothing; a later login removes it. What a monitor that was killed leaves in its jail is a session
- * too, until it is ended.
+ * Lists and ends live sessions. `openssh/admit` registers each in a file named by the PID of the sshd process that
+ * monitors the connection, with that process's start time and the client's address. A file whose process has ended is
+ * ignored; a later login removes it. Processes that a killed monitor leaves in its jail count as a session, until they
+ * are ended.
  */
 import { readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { LiveSessions } from '../directories/end-session.ts';
-import { errorCode } from '../errors.ts';
+import { errorCode } from '../base/errors.ts';
 import { removeFile } from './files.ts';
 import { jailedProcesses } from './jailed-processes.ts';
 import { isUsername } from '../directories/host.ts';
@@ -18,19 +18,19 @@ import type { Paths } from './paths.ts';
 
 export interface Session {
   readonly username: string;
-  /** The monitor, or what it left behind. */
+  /** The process ID of the monitor, or of a process that it left behind. */
   readonly pid: number;
   readonly startTime: string;
-  /** The client's address as sshd saw it; empty when no monitor is left to say it. */
+  /** The client's address as sshd saw it; empty when the monitor is gone. */
   readonly address: string;
-  /** When it logged in. */
+  /** When the user logged in. */
   readonly since: Micros;
 }
 
-/** How long killed processes may take to go, in ms, before we stop waiting for them. */
-const GONE_WITHIN = 5000;
+/** How long to wait for killed processes to end, in ms. */
+const KILL_TIMEOUT_MS = 5000;
 
-/** The live sessions of one user that have their monitor. */
+/** The live sessions of one user that have a monitor. */
 export function liveSessions(paths: Pick<Paths, 'sessions'>, username: string): Session[] {
   const pids = names(join(paths.sessions, username)).filter((name) => /^\d+$/.test(name));
   return pids.flatMap((pid) => registered(paths, username, Number(pid)) ?? []);
@@ -44,8 +44,8 @@ export async function allSessions(paths: Pick<Paths, 'jail' | 'sessions'>): Prom
 }
 
 /**
- * Sessions without a monitor: processes in a jail whose parent is neither in a jail nor of sshd. Whether it is registered says
- * nothing here: nobody's sessions end because `BERTH_RUNTIME_DIR` was changed.
+ * Sessions without a monitor: processes in a jail whose parent is neither in a jail nor sshd. Registration is not
+ * considered, so that a change of `BERTH_RUNTIME_DIR` ends no sessions.
  */
 export async function unwatchedSessions(paths: Pick<Paths, 'jail'>): Promise<Session[]> {
   const jailed = await jailedProcesses(paths);
@@ -61,8 +61,8 @@ export async function unwatchedSessions(paths: Pick<Paths, 'jail'>): Promise<Ses
 }
 
 /**
- * The client's address of the session that a process serves, a grandchild of its monitor. Undefined when it serves
- * none that was registered here: another instance of berth may have given out the same UID.
+ * The client's address of the session that a process serves. The process is a grandchild of the session's monitor.
+ * Undefined if the session is not registered here: another instance of berth may have given out the same UID.
  */
 export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid: number): string | undefined {
   for (const ancestor of ancestorsOf(pid)) {
@@ -72,14 +72,17 @@ export function addressOf(paths: Pick<Paths, 'sessions'>, username: string, pid:
   return undefined;
 }
 
-/** A process and those above it, as far as from one in a jail to its monitor. */
+/** A process and its ancestors, as many as there are from a process in a jail to its monitor. */
 function ancestorsOf(pid: number): number[] {
   const found: number[] = [];
   for (let each = pid; found.length < 4 && each > 1; each = Number(statOf(each)?.[1] ?? 0)) found.push(each);
   return found;
 }
 
-/** The live session whose monitor is that process. Never init: it has a group of everybody (kill(2), -1). */
+/**
+ * The live session that a process monitors. Never init's: a signal to its group would reach all processes (kill(2),
+ * -1).
+ */
 function registered(paths: Pick<Paths, 'sessions'>, username: string, pid: number): Session | undefined {
   if (pid <= 1) return undefined;
   const file = join(paths.sessions, username, String(pid));
@@ -90,15 +93,16 @@ function registered(paths: Pick<Paths, 'sessions'>, username: string, pid: numbe
 }
 
 /**
- * Ends every session of a user: kills its monitors and all that is in its jail, again and again until there is none. The
- * user's limit file must be gone already, so that no further login registers.
- * @returns what the kernel still held on to after some seconds; it goes as soon as its system call returns.
+ * Ends every session of a user: kills its monitors and all processes in its jail, until none is left. The user's limit
+ * file must be removed before, so that no further login registers.
+ * @returns the processes that are still in a system call after some seconds; they end as soon as that call returns.
  */
 export async function endSessions(paths: Paths, username: string): Promise<readonly number[]> {
-  const deadline = performance.now() + GONE_WITHIN;
+  const deadline = performance.now() + KILL_TIMEOUT_MS;
   for (;;) {
-    // A monitor leads a process group, with the process that it forks for the user before that one is in the jail. A signal
-    // to a group misses no child that is being forked (fork(2) starts over), and what is left in the jail forks nothing.
+    // The monitor's process group includes the process that it forks for the user, before that one enters the jail. A
+    // signal to a group misses no child that is being forked (fork(2) starts over), and the processes left in the jail
+    // do not fork.
     const monitors = liveSessions(paths, username).map(({ pid }) => pid);
     for (const pid of monitors) kill(-pid);
     const jailed = (await jailedProcesses(paths)).filter((process) => process.username === username);
@@ -112,7 +116,7 @@ export async function endSessions(paths: Paths, username: string): Promise<reado
   }
 }
 
-/** For the rules: the sessions by names that tell each from every other, also when its process's number is used again. */
+/** The sessions as the rules see them, under names that stay unique even when a PID is reused. */
 export function liveSessionsOf(paths: Paths): LiveSessions {
   return {
     usernames: () => names(paths.sessions),
@@ -126,8 +130,8 @@ function nameOf({ pid, startTime }: Session): string {
 }
 
 /**
- * Ends one session of a user and no other: its monitor, and what serves it in the jail, which is a process group of its own.
- * Does nothing when it has ended.
+ * Ends only one session of a user: its monitor, and the process that serves it in the jail, which has its own process
+ * group. Does nothing if the session has ended.
  */
 async function endSession(paths: Paths, username: string, name: string): Promise<void> {
   const session = liveSessions(paths, username).find((each) => nameOf(each) === name);
@@ -135,7 +139,7 @@ async function endSession(paths: Paths, username: string, name: string): Promise
   const isIts = ({ pid }: { readonly pid: number }): boolean => ancestorsOf(pid).includes(session.pid);
   const jailed = (await jailedProcesses(paths)).filter(isIts);
   const started = jailed.map(({ pid }) => ({ pid, startTime: startTimeOf(pid) }));
-  const deadline = performance.now() + GONE_WITHIN;
+  const deadline = performance.now() + KILL_TIMEOUT_MS;
   while (startTimeOf(session.pid) === session.startTime && performance.now() < deadline) {
     kill(-session.pid);
     for (const { pid, startTime } of started) if (startTimeOf(pid) === startTime) kill(pid);
@@ -155,7 +159,7 @@ function forgetSessions(paths: Paths, username: string): void {
   try {
     rmdirSync(folder);
   } catch (error) {
-    // Not empty: a login that is being refused wrote its file just now, and takes it away itself.
+    // If the folder is not empty, a login that is being refused has just written its file, and removes it itself.
     if (!['ENOENT', 'ENOTEMPTY'].includes(errorCode(error) ?? '')) throw error;
   }
 }
@@ -169,7 +173,7 @@ function startTimeOf(pid: number): string | undefined {
 /** The fields of proc_pid_stat(5) from the third on. */
 function statOf(pid: number): string[] | undefined {
   const stat = readOrNull(`/proc/${pid}/stat`);
-  // The second field is the program's name in brackets, and may hold spaces and brackets itself.
+  // The second field is the program's name in brackets, and may contain spaces and brackets.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 

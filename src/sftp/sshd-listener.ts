@@ -1,16 +1,19 @@
-/** The process of our sshd that listens, among all processes of the machine. */
+/** Finds the listening process of our sshd among all processes of the machine. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Paths } from './paths.ts';
 
-/** Its process id; undefined when none runs. */
-export function listenerOf({ sshd }: Pick<Paths, 'sshd'>): number | undefined {
+/** The listener's process ID; undefined when none runs. */
+function listenerOf({ sshd }: Pick<Paths, 'sshd'>): number | undefined {
   const file = join(sshd, 'sshd_config');
   const found = readdirSync('/proc').find((name) => /^\d+$/.test(name) && isListener(name, file));
   return found === undefined ? undefined : Number(found);
 }
 
-/** Whether our sshd, and no other, listens on that port. Asks the kernel only: sshd would come to refuse whoever connects and goes. */
+/**
+ * Returns a check whether our own sshd listens on a port. It asks only the kernel, because sshd penalizes addresses
+ * that connect and hang up.
+ */
 export function sshdCheck(paths: Pick<Paths, 'sshd'>, port: number): () => boolean {
   const file = join(paths.sshd, 'sshd_config');
   let listener: number | undefined;
@@ -22,7 +25,10 @@ export function sshdCheck(paths: Pick<Paths, 'sshd'>, port: number): () => boole
   };
 }
 
-/** sshd titles its listener `sshd: <command line> [listener] …`. One of a container has the same paths, but another namespace. */
+/**
+ * Whether a process is our listener. sshd sets its title to `sshd: <command line> [listener] …`. A listener in a
+ * container has the same paths, but another PID namespace.
+ */
 function isListener(pid: string, config: string): boolean {
   try {
     const title = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
@@ -33,7 +39,7 @@ function isListener(pid: string, config: string): boolean {
   }
 }
 
-/** The sockets that listen there, as /proc/PID/fd names them (proc_net(5): 0A is LISTEN). */
+/** The sockets that listen on a port, as /proc/PID/fd names them (proc_net(5): 0A is LISTEN). */
 function listeningOn(port: number): ReadonlySet<string> {
   const local = port.toString(16).toUpperCase().padStart(4, '0');
   const found = new Set<string>();
@@ -60,4 +66,14 @@ function filesOf(pid: number): string[] {
   } catch {
     return []; // it has ended
   }
+}
+
+/**
+ * Makes our sshd read its configuration and keys again: it re-executes itself, and sessions continue (sshd(8), SIGHUP).
+ * @returns the process that got the signal; undefined when none runs.
+ */
+export function reloadSshd(paths: Pick<Paths, 'sshd'>): number | undefined {
+  const listener = listenerOf(paths);
+  if (listener !== undefined) process.kill(listener, 'SIGHUP');
+  return listener;
 }

@@ -1,6 +1,7 @@
 /**
- * Everything that our sshd reads, written from the templates in `openssh/` for one configuration. Nothing of it changes when
- * directories come and go, so sshd needs no reload. `openssh/README.md` shows who reads what.
+ * Writes everything that our sshd reads, from the templates in `openssh/` for one configuration. None of it changes
+ * when directories are created or deleted, so sshd needs no reload. `openssh/README.md` shows which program reads which
+ * file.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -8,12 +9,12 @@ import { renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Config } from '../config.ts';
-import { isMissing, isPostgresUrl } from '../db/place.ts';
-import { errorCode, errorMessage, OperatorError } from '../errors.ts';
-import { createLog, type Log } from '../log.ts';
+import type { Config } from '../base/config.ts';
+import { isMissing, isPostgresUrl } from '../base/database-place.ts';
+import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
+import { createLog, type Log } from '../base/log.ts';
 import { ensureFolder, replaceFile } from './files.ts';
-import { hostKeyFiles, mendRotation } from './host-key-rotation.ts';
+import { hostKeyFiles, repairRotation } from './host-key-rotation.ts';
 import { ensureHostKeys, logHostKeys } from './host-keys.ts';
 import { checkJailDisk, claimJailDisk } from './jail-disk.ts';
 import { KEYS_ID, ownerOf, type Paths, pathsOf, prepareFolders } from './paths.ts';
@@ -38,16 +39,16 @@ const TEMPLATES = [
   ['etc/pam.d/other', 0o644],
 ] as const;
 
-/** What sshd and its libraries use of the machine's /etc. It stays visible at /etc/machine. */
+/** The parts of the machine's /etc that sshd and its libraries use. It stays visible at /etc/machine. */
 const FROM_MACHINE =
   'host.conf hosts hosts.allow hosts.deny ld.so.cache login.defs resolv.conf security selinux services ssl'.split(' ');
 
 const NEEDED = 'install the Debian packages openssh-server and libnss-systemd';
 
 /**
- * Checks the machine, makes the folders and missing host keys, and writes what sshd reads. Repeatable; a running sshd is not
- * disturbed. sshd has accepted the result when this returns.
- * @throws {OperatorError} when something on the machine has to be mended first, in one line.
+ * Checks the machine, makes the folders and missing host keys, and writes what sshd reads. Can be repeated; a running
+ * sshd is not disturbed. When this returns, sshd has accepted the result.
+ * @throws {OperatorError} with one line about the first thing on the machine that has to be repaired.
  */
 export async function prepareSshd(
   config: Config,
@@ -57,15 +58,15 @@ export async function prepareSshd(
   preflight(config);
   const diskId = await checkJailDisk(config, disk);
   const paths = pathsOf(config);
-  // A database that machines share may be older than this one.
+  // A shared database may be older than this machine.
   const isFirst = isPostgresUrl(config.database) ? ownerOf(paths) === undefined : isMissing(config.database);
   prepareFolders(paths);
   if (diskId !== undefined) await claimJailDisk(paths, diskId);
   checkWatches(paths.jails);
-  // First: in the container these files are /etc/passwd and such, without which ssh-keygen does not know whom it works for.
+  // The files come first: in the container they include /etc/passwd, which ssh-keygen needs to know its user.
   await writeFiles(config, paths);
   ensureFolder(paths.hostKeys, 0o700);
-  await mendRotation(paths.hostKeys);
+  await repairRotation(paths.hostKeys);
   logHostKeys(log, await ensureHostKeys(paths.hostKeys), isFirst);
   await writeAcceptedConfig(config, paths);
 }
@@ -79,13 +80,16 @@ async function writeFiles(config: Config, paths: Paths): Promise<void> {
   replaceFile(join(paths.sshd, 'run-links'), runLinks(config), 0o644);
 }
 
-/** The names right below /run that berth's own folders need there, a line each. */
+/** The names directly below /run that berth's own folders need there, one per line. */
 function runLinks({ stateDir, jailDir, runtimeDir }: Config): string {
   const names = [stateDir, jailDir, runtimeDir].flatMap((dir) => /^\/run\/([^/]+)/.exec(dir)?.[1] ?? []);
   return [...new Set(names)].map((name) => `${name}\n`).join('');
 }
 
-/** Leaves out the optional lines, marked with `?`, that this sshd refuses: `sshd -t` gives the number of one or of several. */
+/**
+ * Writes sshd_config without those optional lines, marked with `?`, that this sshd refuses. `sshd -t` reports the
+ * numbers of one or several refused lines at a time.
+ */
 async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> {
   const file = join(paths.sshd, 'sshd_config');
   let lines = (await filledTemplate('sshd_config', config, paths)).split('\n');
@@ -100,7 +104,7 @@ async function writeAcceptedConfig(config: Config, paths: Paths): Promise<void> 
   }
 }
 
-/** What sshd says against that configuration, or undefined when it accepts it. */
+/** sshd's complaint about that configuration; undefined when it accepts it. */
 async function testConfig(paths: Paths, file: string): Promise<string | undefined> {
   try {
     await run('sh', [join(SOURCE, 'in-namespace'), paths.sshd, '/usr/sbin/sshd', '-t', '-f', file]);
@@ -136,7 +140,7 @@ async function filledTemplate(file: string, config: Config, paths: Paths): Promi
   });
 }
 
-/** In place of whatever has that name: a running sshd sees the old one or the new one. */
+/** Makes a symbolic link, replacing any file of that name: a running sshd sees the old one or the new one. */
 function link(path: string, target: string): void {
   const fresh = `${path}.new`;
   rmSync(fresh, { force: true });

@@ -1,26 +1,27 @@
 /**
- * Deleted jails. A jail is out of reach as soon as it is renamed into the trash; emptying it may take minutes and goes
- * on in the background, after a restart too. GNU rm does it: it opens each folder without following links, at any depth.
+ * Removes deleted jails. A jail is out of reach as soon as it is renamed into the trash. Emptying it may take minutes
+ * and continues in the background, even after a restart. GNU rm does it, because it opens each folder without following
+ * links, at any depth.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstatSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
-import { errorCode } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorCode } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import type { Paths } from './paths.ts';
 
 export interface Trash {
-  /** Moves a user's jail here, if there is one, and removes it in the background. */
+  /** Moves a user's jail into the trash, if there is one, and removes it in the background. */
   discard(username: string): void;
-  /** Resolves when all that was discarded so far has gone, or could not be removed. */
-  settled(): Promise<void>;
-  /** Ends the removal that is under way; the next start goes on with what is left. */
+  /** Resolves when every jail discarded so far has been removed, or could not be. */
+  drained(): Promise<void>;
+  /** Aborts the current removal; the next start continues with the remaining ones. */
   close(): Promise<void>;
 }
 
-/** Goes on with what an earlier process left. */
+/** Continues with the jails that an earlier process left. */
 export function createTrash(paths: Paths, log: Log): Trash {
   const stop = new AbortController();
   // One at a time: removal competes with the uploads for the same disk.
@@ -39,7 +40,7 @@ export function createTrash(paths: Paths, log: Log): Trash {
       moveAway(paths.jail(username), join(paths.trash, username));
       add(username);
     },
-    settled: () => queue.onIdle(),
+    drained: () => queue.onIdle(),
     close() {
       stop.abort();
       return queue.onIdle();
@@ -47,7 +48,10 @@ export function createTrash(paths: Paths, log: Log): Trash {
   };
 }
 
-/** Usernames are never used again, so the name is free, or an earlier attempt has put the jail there. */
+/**
+ * Renames a jail into the trash. Usernames are never reused, so the name is free unless an earlier attempt has put the
+ * jail there.
+ */
 function moveAway(jail: string, discarded: string): void {
   if (!lstatSync(jail, { throwIfNoEntry: false })) return;
   try {
@@ -64,6 +68,6 @@ async function removeTree(path: string, signal: AbortSignal): Promise<boolean> {
     const [code] = await once(rm, 'close');
     return code === 0;
   } catch {
-    return false; // it could not be started, or was told to stop
+    return false; // it could not be started, or was stopped
   }
 }

@@ -1,8 +1,8 @@
 /**
- * An upload has arrived: the one way in which a file becomes an upload, however it came. Where berth has a checker
- * (`BERTH_CHECK`) the file is `checking` first, and `checks/` announces it once it has passed.
+ * The one place where a file becomes an upload, whether it came by SFTP or HTTPS. Where berth has a checker
+ * (`BERTH_CHECK`), the file is `checking` first, and `checks/` announces it once it has passed.
  *
- * Promise: the row, its history, its webhook and its event are of one transaction, the caller's.
+ * Promise: the row, its history, its webhook and its event are written in one transaction, which is the caller's.
  */
 import type { DirectoriesTable } from '../db/schema.ts';
 import type { UploadEvent } from '../webhooks/outbox.ts';
@@ -11,7 +11,7 @@ import type { FileRow, Files } from './record/files.ts';
 import { type HistoryRow, historyRow } from './record/history.ts';
 import type { Announcement } from './story/operations.ts';
 
-/** A directory in the transaction that announces something of it. */
+/** A directory inside the transaction that announces its uploads. */
 export interface Place {
   readonly directory: UploadEvent['directory'] & Pick<DirectoriesTable, 'sftp_username'>;
   readonly files: Files;
@@ -19,7 +19,10 @@ export interface Place {
   readonly isChecked: boolean;
 }
 
-/** What the transaction puts into the history and, with `enqueue`, into the feed and the outbox: many uploads at once cost less. */
+/**
+ * Rows for the history and, through `enqueue`, for the feed and the outbox. The transaction writes the rows of many
+ * uploads together.
+ */
 export interface Arrived {
   readonly history: HistoryRow;
   readonly uploads: readonly UploadEvent[];
@@ -33,7 +36,8 @@ export function arrivalState({ isChecked }: Pick<Place, 'isChecked'>): ArrivalSt
 }
 
 /**
- * @param row as it was written for the upload, in the state above; undefined when its file was gone before it got one, so that
+ * Announces an upload, or only notes that it was received if it has to be checked first.
+ * @param row the upload's row, in the state `arrivalState`. Undefined when the file was gone before it got one, so that
  * nobody can check it any more.
  */
 export function arrive(place: Place, upload: Announcement, row: FileRow | undefined): Arrived {
@@ -41,7 +45,7 @@ export function arrive(place: Place, upload: Announcement, row: FileRow | undefi
   return { history: historyRow(place.directory, { ...upload, event: 'received' }), uploads: [] };
 }
 
-/** History, webhook, event, and the time of the directory's last upload. */
+/** Makes an upload's history, webhook and event, and updates the time of the directory's last upload. */
 export function announceUpload(
   { directory, files }: Omit<Place, 'isChecked'>,
   upload: Announcement,

@@ -1,9 +1,9 @@
-/** Tells those who look at a directory that its files have changed. While nobody looks, a commit costs one comparison. */
+/** Notifies viewers of a directory when its files have changed. Without viewers, a commit costs one comparison. */
 import type { TransferEvent } from '../db/schema.ts';
 import type { Transfer } from '../history/transfers.ts';
 
 export interface FileChanges {
-  /** Calls `changed` after each commit that changed files of that directory. @returns what ends that. */
+  /** Calls `changed` after each commit that changed files of the directory. @returns a function that stops this. */
   watch(directoryId: string, changed: () => void): () => void;
 }
 
@@ -16,7 +16,7 @@ const CHANGING: ReadonlySet<TransferEvent> = new Set([
   'removed',
 ]);
 
-/** `committed` is told what each commit has put into the history. */
+/** Call `committed` with the rows that each commit has added to the history. */
 export function createFileChanges(): FileChanges & { committed(rows: readonly Transfer[]): void } {
   const watching = new Map<string, Set<() => void>>();
   return {

@@ -9,8 +9,8 @@ export type FilePath = string;
 const ROOT = 'files';
 
 /**
- * The path that a name in a client's request means; undefined when it lies elsewhere (`/dev/log`, `/files` itself).
- * Sessions start in `/files`, and no link exists in a jail, so `..` can be resolved as text.
+ * The path that a name in a client's request refers to. Undefined when it is not below `/files` (`/dev/log`, or
+ * `/files` itself). Sessions start in `/files`, and a jail has no links, so `..` can be resolved in the text.
  */
 export function filePath(name: string): FilePath | undefined {
   const parts: string[] = name.startsWith('/') ? [] : [ROOT];
@@ -36,7 +36,7 @@ export function baseName(path: FilePath): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** The folder that a path lies in, '' for `files/` itself. */
+/** The folder of a path, '' for `files/` itself. */
 export function parentOf(path: FilePath): FilePath {
   return path.slice(0, Math.max(path.lastIndexOf('/'), 0));
 }
@@ -51,8 +51,9 @@ export function displayName(path: FilePath | Buffer): string {
 export type IsTemporary = (path: FilePath) => boolean;
 
 /**
- * Tells the names that clients give to uploads until they rename them, by patterns with `*` for anything, as
- * `BERTH_TEMP_NAMES` lists them: `*.filepart`, `.in.*`, … They are held against a path's last component.
+ * Recognizes the temporary names that clients give to uploads before they rename them. Patterns are as in
+ * `BERTH_TEMP_NAMES` (`*.filepart`, `.in.*`, …), where `*` stands for anything. They are matched against a path's last
+ * component.
  */
 export function temporaryNames(patterns: readonly string[]): IsTemporary {
   if (patterns.length === 0) return () => false;

@@ -1,19 +1,19 @@
-/** The directories that uploads lie in, each the jail of one SFTP user. */
+/** The directories that hold uploads. Each is the jail of one SFTP user. */
 import { setTimeout } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import { isUnavailable } from '../db/away.ts';
+import { isUnavailable } from '../base/errors.ts';
 import type { Tables } from '../db/schema.ts';
 
 export interface Jail {
-  /** The directory's. */
+  /** The directory's id. */
   readonly id: string;
   readonly sftp_username: string;
 }
 
-/** Between two attempts, in ms. */
-const RETRY = 500;
+/** The pause between two attempts, in ms. */
+const RETRY_MS = 500;
 
-/** The same for who follows sshd's log and cannot go on without an answer: asks again until the database gives one. */
+/** Queries that retry until the database answers, because the journal's consumer cannot continue without an answer. */
 export function untilAnswered(
   jails: Pick<JailQueries, 'byUsername' | 'byUid'>,
   signal: AbortSignal,
@@ -24,7 +24,7 @@ export function untilAnswered(
         return await ask();
       } catch (error) {
         if (!isUnavailable(error) || signal.aborted) throw error;
-        await setTimeout(RETRY, undefined, { signal }).catch(() => undefined);
+        await setTimeout(RETRY_MS, undefined, { signal }).catch(() => undefined);
       }
     }
   }
@@ -56,7 +56,7 @@ export class JailQueries {
     return this.#live().where('id', '=', id).executeTakeFirst();
   }
 
-  /** In the order of their ids, after one. */
+  /** Jails after an id, in the order of their ids. */
   after(id: string, limit: number): Promise<Jail[]> {
     return this.#live().where('id', '>', id).orderBy('id').limit(limit).execute();
   }

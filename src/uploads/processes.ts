@@ -1,16 +1,16 @@
-/** What the kernel knows of the processes that serve sessions, and of the files that they hold open (proc(5)). */
+/** Asks the kernel about the processes that serve sessions, and the files that they hold open (proc(5)). */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { yielder } from '../event-loop.ts';
+import { yielder } from '../base/event-loop.ts';
 
 export interface ServingProcess {
   readonly pid: number;
   readonly uid: number;
 }
 
-/** The live processes whose real UID is `lowest` or above. Reads all of /proc, so it is for the start. */
+/** The live processes whose real UID is `lowest` or above. Reads all of /proc, so it is used only at the start. */
 export async function processesFrom(lowest: number): Promise<ServingProcess[]> {
   const found: ServingProcess[] = [];
   for (const name of await readdir('/proc')) {
@@ -31,7 +31,7 @@ function readUid(status: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-/** Whether it is the process that answers a session's requests: sshd sets its title (session.c, do_child). */
+/** Whether the process answers a session's requests: sshd sets its title (session.c, do_child). */
 export function servesSftp(pid: number): boolean {
   return orElse('', () => readFileSync(`/proc/${pid}/cmdline`, 'utf8')).includes('internal-sftp');
 }
@@ -65,7 +65,7 @@ const WRITABLE = 0o3;
 
 export interface HeldFile {
   readonly inode: number;
-  /** As seen from here, with ` (deleted)` behind it when it has no name any more. */
+  /** The path as seen from outside of the jail, followed by ` (deleted)` when the file has no name any more. */
   readonly path: Buffer;
 }
 
@@ -87,19 +87,22 @@ function isWritable(pid: number, fd: string): boolean {
   return (Number.parseInt(flags, 8) & WRITABLE) !== 0;
 }
 
-/** How long what a pass found is used, in ms, and how many times as long as the pass took: some 10 µs a file. */
-const USED_FOR = 300;
-const RESTS_PER_PASS = 30;
+/**
+ * How long the result of a pass over a process's files is used, in ms: at least `TTL_MS`, and this many times as long
+ * as the pass took. A pass takes some 10 µs a file.
+ */
+const TTL_MS = 300;
+const PAUSES_PER_PASS = 30;
 
-/** Which inodes processes hold open for writing; an answer may be some tenths of a second old. */
+/** Tells which inodes processes have open for writing. An answer may be some tenths of a second old. */
 export class HeldInodes {
-  readonly #passes = new LRUCache<number, ReadonlySet<number>>({ max: 1000, ttl: USED_FOR });
+  readonly #passes = new LRUCache<number, ReadonlySet<number>>({ max: 1000, ttl: TTL_MS });
 
   isHeldBy(pid: number, inode: number): boolean {
     return this.#inodesOf(pid).has(inode);
   }
 
-  /** The same for several processes; yields between them. */
+  /** Like `isHeldBy`, for several processes; yields between them. */
   async isHeldByAny(pids: Iterable<number>, inode: number): Promise<boolean> {
     const pause = yielder();
     for (const pid of pids) {
@@ -114,12 +117,12 @@ export class HeldInodes {
     if (known) return known;
     const began = performance.now();
     const inodes = new Set(filesHeldBy(pid).map(({ inode }) => inode));
-    this.#passes.set(pid, inodes, { ttl: Math.max(USED_FOR, RESTS_PER_PASS * (performance.now() - began)) });
+    this.#passes.set(pid, inodes, { ttl: Math.max(TTL_MS, PAUSES_PER_PASS * (performance.now() - began)) });
     return inodes;
   }
 }
 
-/** The process has gone, or the file was closed meanwhile. */
+/** Returns `otherwise` when the process has gone or the file was closed meanwhile. */
 function orElse<T>(otherwise: T, read: () => T): T {
   try {
     return read();

@@ -1,28 +1,28 @@
 /**
  * Removes files older than their directory's `retention_days`, by `uploaded_at` (the server's clock at completion, not
- * the file's own time, which clients set at will).
+ * the file's own time, which clients can set).
  *
- * What was uploaded while the clock was ahead would stay until that time: it counts from when the clock is right again.
+ * Files uploaded while the clock was ahead would stay too long, so they count from when the clock was corrected.
  *
- * A file goes only while it is the one its row was written for; one that changed since is looked at again. Its row goes
- * after it: a crash in between leaves a row without a file, which the next check or scan removes. Where there is no file,
- * its row may be about to follow it to another name.
+ * A file is removed only if it is still the one its row was written for. A file that has changed since is looked at
+ * instead. The row is removed after the file: a crash in between leaves a row without a file, which the next check or
+ * scan removes. A row whose file is missing is looked at, because a rename may be about to move it.
  */
 import type { Kysely } from 'kysely';
-import { lstatBeneath, unlinkBeneath } from '../beneath.ts';
-import { type Clock, DAY, type Micros } from '../clock.ts';
-import { type ClockLead, DOUBTFUL } from '../clock-lead.ts';
+import { lstatBeneath, unlinkBeneath } from '../base/beneath.ts';
+import { type Clock, DAY, type Micros } from '../base/clock.ts';
+import { type ClockLead, DOUBTFUL } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { yielder } from '../event-loop.ts';
-import type { Log } from '../log.ts';
+import { yielder } from '../base/event-loop.ts';
+import type { Log } from '../base/log.ts';
 import { type FilePath, type FilesRoot, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
 import { fileStat, isSame } from './record/file-stat.ts';
 
-/** Rows of a query at most. Before each such page the kernel is asked which files are being written. */
+/** The most rows of a query. Before each page of files, the kernel is asked which files are open for writing. */
 const PAGE = 100;
-/** Looks that are due or under way beyond which retention waits. While users upload there are always some. */
+/** How many pending lines, operations and looks retention waits below. While users upload there are always some. */
 const BACKLOG = 1000;
 
 export interface RetentionOptions {
@@ -30,18 +30,20 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly filesRoot: FilesRoot;
-  /** Whose directories are looked after. */
+  /** The node whose directories are served. */
   readonly node: string;
   readonly recorder: {
-    /** berth has removed a file. */
+    /** Records that berth has removed a file. */
     removed(jail: Jail, path: FilePath, at: Micros): void;
-    /** A path is to be compared with its row, in so many ms. */
+    /** Compares a path with its row, in `inMs` ms. */
     look(jail: Jail, path: FilePath, inMs: number): void;
   };
   readonly clockLead: ClockLead;
-  /** Tells which inodes of a directory have to stay, by what the kernel says now. */
+  /**
+   * Resolves with a function that says whether an inode must not be removed, according to the kernel's current state.
+   */
   mustStay(directoryId: string): Promise<(inode: number) => boolean>;
-  /** Waits until at most so many looks are under way. */
+  /** Waits until at most `left` lines, operations and looks are pending. */
   drained(left: number): Promise<void>;
 }
 
@@ -77,7 +79,7 @@ export async function applyRetention(options: RetentionOptions, signal: AbortSig
   if (failure) throw failure;
 }
 
-/** Files whose time lies ahead get a present one, in their order. A day ahead does not matter. */
+/** Moves upload times in the future back to now, in order. Times up to a day ahead are left alone. */
 async function takeBack({ db, reads }: Pick<Database, 'db' | 'reads'>, directory: string, now: Micros): Promise<void> {
   const earliest = await reads
     .selectFrom('files')

@@ -1,19 +1,19 @@
 /**
- * Uploads, wired: the journal of sshd's log tells the recorder what happened, the watcher and scans where to look.
- * The map is in ../README.md.
+ * Wires the parts of uploads together: the journal of sshd's log tells the recorder what happened, and the watcher and
+ * scans tell it where to look. For the map, see ../README.md.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Background } from '../background.ts';
-import type { UncleanBoot } from '../boot.ts';
-import { lstatBeneath } from '../beneath.ts';
-import type { Clock } from '../clock.ts';
-import type { ClockLead } from '../clock-lead.ts';
+import type { Background } from '../base/background.ts';
+import type { UncleanBoot } from '../base/boot.ts';
+import { lstatBeneath } from '../base/beneath.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../base/log.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
-import { type DirectoryFiles, directoryFiles } from './directory-files.ts';
-import type { ContentOptions } from './content.ts';
-import { Durable } from './disk/durable.ts';
+import { type DirectoryFiles, directoryFiles } from '../files/directory-files.ts';
+import type { ContentOptions } from '../files/content.ts';
+import { FileSyncer } from './disk/file-syncer.ts';
 import { Scanner } from './disk/scanner.ts';
 import { Watcher } from './disk/watcher.ts';
 import { bytesOf, type FilePath, jailFiles, temporaryNames } from './file-path.ts';
@@ -25,25 +25,25 @@ import { WriteBarrier } from './log/write-barrier.ts';
 import { filesHeldBy, HeldInodes, isAlive } from './processes.ts';
 import { Doubts } from './record/doubts.ts';
 import { type HistoryRow, logHistory } from './record/history.ts';
-import type { TakingOptions } from './removal.ts';
+import type { TakingOptions } from '../files/removal.ts';
 import { applyRetention } from './retention.ts';
-import { createSettling, type Settling } from './settling.ts';
+import { createDraining, type Draining } from './draining.ts';
 import { createFollower } from './story/follower.ts';
 import { REST_MS } from './story/look.ts';
 import { Loop } from './story/loop.ts';
 import { Recorder } from './story/recorder.ts';
-import { createTransit, settleTransit, type SettlingOptions } from './transit.ts';
+import { createTransit, recoverTransit, type RecoveryOptions } from '../files/transit.ts';
 import { WaitingFiles } from './waiting-files.ts';
 
-/** Looks that are due or under way beyond which a scan waits. */
+/** How much pending work makes a scan wait. */
 const SCAN_BACKLOG = 1000;
-/** How long what waits in the sockets may hold up the end. */
+/** How long reading the last lines from the sockets may delay closing, in ms. */
 const LAST_WORDS_MS = 2000;
-/** How often dead sessions, files that wait for one, and old files are looked for. */
+/** How often, in ms, dead sessions are ended, files that wait for a session are checked, and old files are removed. */
 const SESSION_SWEEP_MS = 2000;
 const WAITING_SWEEP_MS = 2000;
 const RETENTION_MS = 3_600_000;
-/** Between checks whether few enough looks are left. */
+/** How often to check whether little enough work is pending, in ms. */
 const DRAIN_CHECK_MS = 10;
 
 export interface UploadsOptions {
@@ -51,44 +51,46 @@ export interface UploadsOptions {
   readonly background: Background;
   readonly clock: Clock;
   readonly log: Log;
-  /** Where that is, for the thread that reads it too. */
+  /** Where the database is, for the thread that also reads it. */
   readonly databasePlace: string;
   readonly jailDir: string;
-  /** Whose directories these are: this machine's name. */
+  /** This machine's name: the node of these directories. */
   readonly node: string;
   readonly paths: {
-    /** For files on their way into a directory or out of it: on the jails' file system, closed to users. */
+    /** For files on their way into or out of a directory. On the jails' file system, inaccessible to users. */
     readonly transit: string;
     /** Where the transfer log keeps the journal. */
     readonly journal: string;
   };
   readonly tempNames: readonly string[];
-  /** Whether an upload is put on the disk before it is announced. */
+  /** Whether an upload is synced to the disk before it is announced. */
   readonly sync: boolean;
   /** Whether uploads are checked before they are announced; false when left out. */
   readonly isChecked?: boolean | undefined;
   readonly firstUid: number;
-  /** With more directories than this, not all of them are watched. */
+  /** How many directories are watched at most. */
   readonly watchLimit: number;
   readonly clockLead: ClockLead;
-  /** The client's address of a session that began before this process, undefined when it is none of this berth's. */
+  /**
+   * The client's address of a session that began before this process; undefined when the session is not this berth's.
+   */
   addressOf(username: string, pid: number): string | undefined;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
-  /** Between scans of everything while not all of it is watched, in ms; a minute when left out. */
+  /** The pause between scans of all directories while not all are watched, in ms; a minute when left out. */
   readonly roundPause?: number | undefined;
   readonly transact: Transact;
   /** False while the disk of the jails is not mounted: then nothing is recorded as removed. */
   readonly isJailDiskThere?: (() => boolean) | undefined;
-  /** Whether nothing of a directory may be changed now. */
+  /** Whether the directory's files must not be changed at the moment. */
   readonly isShut?: ((directoryId: string) => boolean) | undefined;
-  /** Whether the database is away; SQLite never is. */
+  /** Whether the database is unavailable; SQLite never is. */
   readonly isAway?: (() => boolean) | undefined;
-  /** Open; whoever has opened it closes it, after this. */
+  /** The open transfer log. Its opener closes it after this. */
   readonly transferLog: TransferLog;
   /** Moves a file that a crash has left in transit to the quarantine, if it belongs there. */
-  readonly quarantined?: SettlingOptions['quarantined'];
-  /** How the machine came up, if it had not gone down in order. */
+  readonly quarantined?: RecoveryOptions['quarantined'];
+  /** Set when the machine started after an unclean shutdown. */
   readonly uncleanBoot?: UncleanBoot | undefined;
 }
 
@@ -100,14 +102,14 @@ export interface UploadsState {
   readonly watchesComplete: boolean;
 }
 
-export interface Uploads extends Settling {
+export interface Uploads extends Draining {
   readonly files: DirectoryFiles;
-  /** For what decides about files that are being checked. */
+  /** For code that decides about files that are being checked. */
   readonly hands: Hands;
-  /** Takes up live sessions; call it once their jails are linked to the transfer log. */
+  /** Adopts live sessions. Call it once their jails are linked to the transfer log. */
   adoptSessions(): Promise<void>;
   /**
-   * Looks at every directory and watches it from then on, then applies retention. In the background.
+   * Scans and watches every directory, then applies retention. Resolves when that is done.
    * Call it when every jail is linked to the transfer log.
    */
   coverAll(): Promise<void>;
@@ -116,12 +118,12 @@ export interface Uploads extends Settling {
   unwatch(jail: Jail): void;
   /** Looks at all files of a directory soon. */
   scan(jail: Pick<Jail, 'id'>): void;
-  /** For those who look at the service from outside. */
+  /** The state for monitoring. */
   state(): UploadsState;
   close(): Promise<void>;
 }
 
-/** What changes files of directories works with. */
+/** The dependencies of code that changes files of directories. */
 export interface Hands extends TakingOptions, ContentOptions {
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
@@ -134,7 +136,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const closing = new AbortController();
   const jails = new JailQueries(database.reads, options.node);
   const held = new HeldInodes();
-  const durable = new Durable({ isOn: options.sync });
+  const syncer = new FileSyncer({ isOn: options.sync });
   const transit = createTransit(options.paths.transit);
   const filesRoot = jailFiles(options.jailDir);
   const journalStart = new JournalStart(options.paths.journal);
@@ -159,7 +161,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       isHeldBy: (pid, inode) => !isAlive(pid) || held.isHeldBy(pid, inode),
       isHeldByAny: (pids, inode) => held.isHeldByAny(pids, inode),
-      sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
+      sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: handedOver,
       isDiskThere: isJailDiskThere,
       monotonic: () => performance.now(),
@@ -176,7 +178,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     compare,
     wake: () => loop.wake(),
   });
-  // Whatever there is to look at would wait in memory while the database is away.
+  // While the database is unavailable, looks would only pile up in memory.
   const look = (jail: Jail, path: FilePath, inMs: number): void =>
     isAway() ? compare(jail.id) : recorder.look(jail, path, inMs);
   const watcher = new Watcher({
@@ -200,7 +202,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
       for (const { jail, path, isMissing } of found) if (!isMissing || isJailDiskThere()) recorder.look(jail, path, 0);
       await drained(SCAN_BACKLOG);
     },
-    tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; what lies below is not seen'),
+    tooDeep: ({ id }) => log.warn({ directory: id }, 'folders are nested too deeply; files below are not seen'),
   });
   const follower = createFollower({
     ...options,
@@ -218,9 +220,9 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const journal = { folder: options.paths.journal, transferLog, consumer: follower, signal: closing.signal };
   const reader: JournalReader = new JournalReader(journal, (text) => barrier.cameBack(text));
 
-  // Without directories there is no file to doubt.
+  // Without directories no file can be incomplete.
   if (journalStart.at === Infinity && (await jails.count()) === 0) journalStart.linked(clock.now());
-  await settleTransit(transit, { ...options, filesRoot });
+  await recoverTransit(transit, { ...options, filesRoot });
   const waiting = new WaitingFiles({
     reads: database.reads,
     node: options.node,
@@ -228,14 +230,14 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     isRestoring,
     abandoned: (jail, path) => recorder.look(jail, path, 0),
   });
-  const settling = createSettling({ caughtUp, pidsOf, sweep: () => follower.sweep(), waiting, recorder });
+  const draining = createDraining({ caughtUp, pidsOf, sweep: () => follower.sweep(), waiting, recorder });
   const retention = {
     ...options,
     filesRoot,
     recorder,
     drained,
     async mustStay(id: string) {
-      const written = await settling.written(id);
+      const written = await draining.written(id);
       return (inode: number) => (options.isShut?.(id) ?? false) || written.has(inode);
     },
   };
@@ -250,7 +252,7 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
   const hands: Hands = {
     filesRoot,
     transit,
-    durable,
+    syncer,
     caughtUp,
     isHeld: (id, inode) => held.isHeldByAny(pidsOf(id), inode),
     isHeldNow: (id, inode) => pidsOf(id).some((pid) => filesHeldBy(pid).some((file) => file.inode === inode)),
@@ -266,25 +268,25 @@ export async function startUploads(options: UploadsOptions): Promise<Uploads> {
     adoptSessions: () => follower.adoptAll(),
     async coverAll() {
       journalStart.linked(clock.now());
-      await reader.allRestored(); // it explains what a scan finds
+      await reader.allRestored(); // the journal explains files that a scan finds
       await scanner.coverAll();
       await loops.retention.run();
     },
     watch: ({ id, sftp_username }) => watcher.add({ id, sftp_username }),
     unwatch: (jail) => watcher.remove(jail),
     scan: ({ id }) => compare(id),
-    ...settling,
+    ...draining,
     state: () => ({
       sessions: recorder.sessions().length,
       transferLogRead: transferLog.listening(),
       watchesComplete: watcher.isComplete(),
     }),
     async close() {
-      // The sessions may have ended just before: what they said last is heard by nobody else.
+      // Sessions may have ended just before. No later process would read their last lines.
       const allHeard = Promise.all(transferLog.socketsFor('').map((socket) => barrier.passed(socket)));
       await Promise.race([allHeard, wait(LAST_WORDS_MS, undefined, { ref: false })]);
       closing.abort();
-      // They may wait for the log.
+      // The loops may wait for the log, so they are closed while it still runs.
       for (const each of Object.values(loops)) await each.close();
       transferLog.follow(undefined);
       await scanner.close();

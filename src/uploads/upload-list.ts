@@ -1,44 +1,44 @@
 /** The uploads of a directory, as the API shows them: files that are complete. */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import { pathIs } from '../db/file-paths.ts';
 import { placeInList } from '../db/list-place.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 import { displayName } from './file-path.ts';
 
 export { displayName } from './file-path.ts';
 
-/** Rows that are looked through at once when not all of them are shown: some 1 ms. */
+/** How many rows are read at once when the filter leaves some of them out; this takes some 1 ms. */
 const LOT = 500;
 
 const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at'] as const satisfies readonly (keyof FilesTable)[];
 
 export type UploadRow = Pick<FilesTable, (typeof COLUMNS)[number]>;
-/** With what tells whether its file is still the one that was uploaded. */
+/** An upload with the identity of its file, to check that the file is still the one that was uploaded. */
 export type RecordedUpload = UploadRow & Pick<FilesTable, 'inode' | 'mtime'>;
 
 export interface Filters {
-  /** What the shown filename begins with. */
+  /** The beginning of the shown filename. */
   readonly prefix?: string | undefined;
   /** The shown filename, whole. */
   readonly filename?: string | undefined;
-  /** Uploaded then or later. */
+  /** The earliest upload time, inclusive. */
   readonly since?: Micros | undefined;
 }
 
 export interface Page extends Filters {
-  /** Rows at most. */
+  /** The most rows to return. */
   readonly limit: number;
-  /** The upload after which to go on, by its id or, since it may have gone, by its place in the list. */
+  /** Continues after this upload. It is given by its id or, since it may have gone, by its place in the list. */
   readonly after?: string | Pick<UploadRow, 'uploaded_at' | 'id'> | undefined;
 }
 
 type Place = Pick<UploadRow, 'uploaded_at' | 'id'>;
 
-/** In all states: many files of another one must not make a query long. */
+/** Files in all states. Filtering by state here could make the query long when many files are in another one. */
 const newestFirst = compiled<Place & { directory: string; limit: number; since: Micros }>()((db, p) =>
   db
     .selectFrom('files')
@@ -60,7 +60,7 @@ const named = compiled<{ directory: string; path: Buffer }>()((db, p) =>
     .where('state', '=', 'uploaded'),
 );
 
-/** Stands before every row of a list that goes down from the newest. */
+/** A place before every row of a list that begins with the newest. */
 const NEWEST = { uploaded_at: Number.MAX_SAFE_INTEGER, id: '' };
 
 export interface UploadList {

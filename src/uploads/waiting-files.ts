@@ -1,26 +1,29 @@
 /**
- * Files under temporary names whose session ended unseen: berth was down, or a backup was restored. The end of every other
- * session is an operation of its own, which announces what the session left (`story/apply.ts`).
+ * Announces files under temporary names whose session ended unseen, because berth was down or a backup was restored.
+ * The end of any other session is an operation, which announces what the session left (`story/apply.ts`).
  */
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 import { type FilePath, pathOf } from './file-path.ts';
 import type { Jail } from './jails.ts';
 
-/** Rows of a query at most, which are of one session or of one directory: nobody's many hide those of others. */
+/**
+ * The most rows of a query. A query is for one session or one directory, so that many files of one do not hide those of
+ * others.
+ */
 const MANY = 1000;
-/** A literal, so that the index of just these can be used. */
+/** A literal, so that the partial index on this state can be used. */
 const WAITING = sql.lit('waiting' as const);
 
 export interface WaitingFilesOptions {
   readonly reads: Kysely<Tables>;
-  /** Whose directories are looked after. */
+  /** The node whose directories are served. */
   readonly node: string;
   /** The processes that serve the directory's sessions. */
   livePids(directoryId: string): readonly number[];
-  /** Whether it is still to be found out which those are. */
+  /** Whether the live sessions of the user are not all known yet. */
   isRestoring(username: string): boolean;
-  /** The session that left a file there is over. */
+  /** Called with a file whose session is over. */
   abandoned(jail: Jail, path: FilePath): void;
 }
 
@@ -33,13 +36,16 @@ export class WaitingFiles {
     this.#options = options;
   }
 
-  /** No session of that directory is left. */
+  /** Reports the waiting files of a directory that has no session left. */
   async abandonedIn(jail: Jail): Promise<void> {
     const left = await this.#rows().where('directory_id', '=', jail.id).execute();
     for (const { path } of left) this.#options.abandoned(jail, pathOf(path));
   }
 
-  /** Two sweeps have to agree: sessions that were there before are taken up one by one. */
+  /**
+   * Reports waiting files without a session. Two sweeps have to agree, because existing sessions are adopted one by
+   * one.
+   */
   async sweep(): Promise<void> {
     const { livePids, isRestoring, abandoned } = this.#options;
     const sessions = await this.#sessions().execute();
@@ -57,7 +63,10 @@ export class WaitingFiles {
     this.#orphans = new Set(orphans.map(({ file }) => file));
   }
 
-  /** Who left any: by the index alone, where SQLite skips the rows of one session. */
+  /**
+   * The sessions that left waiting files. The query uses the index alone, where SQLite skips from one session to the
+   * next.
+   */
   #sessions() {
     const { reads, node } = this.#options;
     const left = reads

@@ -1,4 +1,4 @@
-/** The host of this machine with the watcher told of each directory that comes or goes. */
+/** This machine's host, which also reports each directory that comes or goes to the watcher. */
 import type { DirectoryHost } from '../directories/host.ts';
 import type { Uploads } from './start.ts';
 

@@ -6,7 +6,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import * as v from 'valibot';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 
 const LIFE: Micros = 600 * SECOND;
 const MOST = 100;

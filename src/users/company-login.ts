@@ -1,17 +1,17 @@
 /**
- * Signing in with the company's login, which says who somebody is and what role they have.
+ * Signing in with the company's login, which provides a person's identity and role.
  *
  * Promises: nobody takes over a user of another account, or one of another person of that login. A disabled user stays out.
  */
 import type { Transaction } from 'kysely';
 import { lockedAccount } from '../accounts/accounts.ts';
-import type { Clock, Micros } from '../clock.ts';
-import type { CompanyLogin } from '../config.ts';
+import type { Clock, Micros } from '../base/clock.ts';
+import type { CompanyLogin } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import type { Role, Tables } from '../db/schema.ts';
-import { type Asker, insertAccountAudit } from '../history/audit.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
 import type { Claims } from './openid-provider.ts';
-import { endSessions, userKeyId, type Visit } from './sessions.ts';
+import { endUserSessions, userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
 import { foldedEmail, insertUser } from './users.ts';
 
@@ -30,7 +30,7 @@ interface Person {
  */
 export type Refusal = 'no-email' | 'no-claim' | 'no-account' | 'disabled' | 'other-account' | 'other-person';
 
-type Request = Pick<Asker, 'requestId' | 'route'>;
+type Request = Pick<Actor, 'requestId' | 'route'>;
 
 /**
  * The user is made at the first time, or is the account's user of that email; at each further time the role, and the email
@@ -75,9 +75,9 @@ async function userOf(
     .where('account_id', '=', known?.account_id ?? accountId)
     .executeTakeFirst();
   const user = known ?? namesake;
-  const asker = { accountId, keyId: userKeyId(user?.email ?? email), ...request };
+  const actor = { accountId, keyId: userKeyId(user?.email ?? email), ...request };
   if (!user) {
-    return insertUser(tx, { email, role, oidcSubject: subject }, { asker, now });
+    return insertUser(tx, { email, role, oidcSubject: subject }, { actor, now });
   }
   if (user.account_id !== accountId) return 'other-account';
   if (user.oidc_subject !== null && user !== known) return 'other-person';
@@ -85,13 +85,13 @@ async function userOf(
   const after = { email: namesake ? user.email : email, role, oidc_subject: subject };
   if (after.email !== user.email || role !== user.role || user !== known) {
     await tx.updateTable('users').set(after).where('id', '=', user.id).execute();
-    await endSessions(tx, user.id);
+    await endUserSessions(tx, user.id);
     const details = {
       email: { from: user.email, to: after.email },
       role: { from: user.role, to: role },
       ...(user !== known && { company_login: { from: null, to: 'set' } }),
     };
-    await insertAccountAudit(tx, asker, { at: now, action: 'update-user', details });
+    await insertAccountAudit(tx, actor, { at: now, action: 'update-user', details });
   }
   return user;
 }

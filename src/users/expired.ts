@@ -1,5 +1,5 @@
 /** Removes links that are too old and sessions that have ended. A clock that jumps makes nothing old. */
-import type { ClockLead } from '../clock-lead.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
 import type { Database } from '../db/open.ts';
 import { removeInBatches } from '../history/batches.ts';
 import { liveSince } from './sessions.ts';

@@ -6,7 +6,7 @@
  * one with a single address; when all places are taken, the oldest request of the network with the most is dropped.
  */
 import { LRUCache } from 'lru-cache';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
 const AT_ONCE = 2;
 const PLACES = { known: 15, stranger: 30 };

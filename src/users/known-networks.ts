@@ -1,8 +1,14 @@
 /** The networks from which each user has signed in, the last few of them. */
 import type { Kysely, Transaction } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
-import type { NetworkOf } from './sign-in.ts';
+
+/** The parts of the address space that one client can easily have. */
+export interface NetworkOf {
+  network(address: string): string;
+  /** The larger one that some clients have all of. */
+  site(address: string): string;
+}
 
 const MOST = 10;
 
@@ -14,7 +20,7 @@ export async function isKnownNetwork(
   networkOf: NetworkOf,
 ): Promise<boolean> {
   if (users.length === 0) return false;
-  // Those from before networks were kept.
+  // Users from before networks were stored.
   if (users.some(({ signed_in_from: from }) => from !== null && networkOf.network(from) === network)) return true;
   const ids = users.map(({ id }) => id);
   const known = reads.selectFrom('user_networks').select('user_id').where('user_id', 'in', ids);

@@ -3,14 +3,14 @@
  * The database knows only their hashes.
  */
 import type { Kysely, Transaction } from 'kysely';
-import { DAY, type Micros } from '../clock.ts';
-import { type Config, originOf } from '../config.ts';
+import { DAY, type Micros } from '../base/clock.ts';
+import { type Config, originOf } from '../base/config.ts';
 import type { Tables } from '../db/schema.ts';
 import { hashToken, newToken } from './sessions.ts';
 
 const LIFE: Micros = DAY;
 
-/** Whose link it is. */
+/** The user for whom a link is. */
 export interface LinkOwner {
   readonly userId: string;
   readonly accountId: string;

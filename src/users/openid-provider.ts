@@ -1,18 +1,17 @@
 /**
  * The company's OpenID provider: the code flow with PKCE, state and nonce (OpenID Connect Core 1.0, section 3.1).
  *
- * Promise: it is asked only when somebody signs in, and each of its answers is waited for 5 s at the most, so that one
+ * Promise: it is asked only when somebody signs in, and each of its answers may take at most 5 s, so that one
  * that is down or hangs holds up nothing else.
  */
 import * as openid from 'openid-client';
-import type { CompanyLogin } from '../config.ts';
+import type { CompanyLogin } from '../base/config.ts';
 
-/** In seconds. */
-const TIMEOUT = 5;
-/** How long what the provider says of itself is taken for true, in ms. */
-const FRESH = 3_600_000;
+const TIMEOUT_SECONDS = 5;
+/** How long what the provider says of itself is taken for true. */
+const METADATA_TTL_MS = 3_600_000;
 
-/** What the browser has to come back with, kept in its cookie. */
+/** The values that the browser has to bring back, kept in its cookie. */
 export interface Begun {
   readonly state: string;
   readonly nonce: string;
@@ -25,7 +24,7 @@ export interface OpenIdProvider {
   /** Where the browser goes to sign in. */
   begin(redirectUri: string): Promise<Begun & { url: string }>;
   /**
-   * Who somebody is, by the answer that the browser came back with.
+   * The identity in the answer that the browser brought back.
    * @throws {Error} when anything does not fit together, or the provider does not answer.
    */
   finish(answer: URL, begun: Begun): Promise<Claims>;
@@ -36,7 +35,7 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
 
   function find(): Promise<openid.Configuration> {
     const now = performance.now();
-    if (known && now - known.at < FRESH) return known.provider;
+    if (known && now - known.at < METADATA_TTL_MS) return known.provider;
     const server = new URL(issuer);
     // The settings allow plain HTTP on this machine only.
     const execute = [
@@ -44,7 +43,7 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
       openid.enableNonRepudiationChecks,
       ...(server.protocol === 'http:' ? [openid.allowInsecureRequests] : []),
     ];
-    const options = { timeout: TIMEOUT, execute };
+    const options = { timeout: TIMEOUT_SECONDS, execute };
     const provider = openid.discovery(server, clientId, undefined, authentication(clientSecret), options);
     known = { provider, at: now };
     provider.catch(() => (known = undefined));
@@ -78,7 +77,7 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
   };
 }
 
-/** By the header, which every provider takes (RFC 6749, section 2.3.1) unless it says otherwise. */
+/** Client authentication by header, which every provider accepts by default (RFC 6749, section 2.3.1). */
 function authentication(secret: string): openid.ClientAuth {
   const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)];
   return (server, ...rest) => {

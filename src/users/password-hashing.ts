@@ -1,8 +1,8 @@
 /**
  * Passwords as they are kept: scrypt (RFC 7914), each with its salt and its parameters.
  *
- * Promise: only a few run at a time and only so many wait (`hashing-queue.ts`), so that a flood fills neither memory nor the
- * threads that Node does all of its file work on.
+ * Promise: few run at a time and the queue is bounded (`hashing-queue.ts`), so that a flood fills neither memory nor the
+ * threads in which Node does its file work.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -38,7 +38,7 @@ const derive = promisify<string, Buffer, number, { N: number; r: number; p: numb
 
 export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
   const queue = createHashingQueue();
-  /** Of no password, as far as anybody can know. */
+  /** The hash of no known password. */
   const nobodys = encode(cost, randomBytes(SALT), randomBytes(KEY));
 
   async function derived(password: string, { ln, r, p }: Cost, salt: Buffer, from: Origin): Promise<Buffer> {
@@ -69,12 +69,12 @@ interface Kept {
   readonly key: Buffer;
 }
 
-/** Of the cost and the salt: one scrypt serves all hashes of one name. */
+/** Named by the cost and the salt: one scrypt serves all hashes of one name. */
 function nameOf({ cost, salt }: Pick<Kept, 'cost' | 'salt'>): string {
   return encode(cost, salt);
 }
 
-/** As the PHC string format has it. */
+/** Encodes a hash in the PHC string format. */
 function encode({ ln, r, p }: Cost, ...parts: readonly Buffer[]): string {
   const texts = parts.map((part) => part.toString('base64').replace(/=+$/, ''));
   return ['', 'scrypt', `ln=${ln},r=${r},p=${p}`, ...texts].join('$');

@@ -1,12 +1,12 @@
-/** What passwords have to be, checked before one is hashed. */
+/** The rules for passwords, checked before one is hashed. */
 import { readFileSync } from 'node:fs';
-import { ValidationError } from '../errors.ts';
+import { ValidationError } from '../base/errors.ts';
 import { createPasswordHashing, type PasswordHashing } from './password-hashing.ts';
 
 const SHORTEST = 12;
 const LONGEST = 200;
 
-/** By way of `src/`, which an installation has beside what was compiled. Its head says where the list comes from. */
+/** Read from `src/`, which an installation has beside the compiled program. The file's head names the list's source. */
 const COMMON = new URL('../../src/users/common-passwords.txt', import.meta.url);
 
 export interface Passwords extends Pick<PasswordHashing, 'matching'> {

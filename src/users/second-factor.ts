@@ -6,17 +6,17 @@
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
-import { verifyAsker } from '../accounts/asker.ts';
-import { type Micros, SECOND } from '../clock.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
-import { type Asker, insertAccountAudit } from '../history/audit.ts';
-import { randomText } from '../random-text.ts';
-import { endSession, hashToken, openSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
-import { checkPassword, type PasswordDependencies } from './set-password.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { randomText } from '../base/random-text.ts';
+import { endUserSession, hashToken, openUserSession, type SignedIn, userKeyId, type Visit } from './sessions.ts';
+import { checkPassword, type PasswordOptions } from './set-password.ts';
 import type { Tries } from './tries.ts';
-import { changing, type Changing, type UserChange, type UserDependencies } from './users.ts';
+import { changing, type Changing, type UserChange, type UserOptions } from './users.ts';
 
 const PERIOD = 30;
 /** How many periods the clocks may be apart (RFC 6238, section 5.2). */
@@ -27,11 +27,11 @@ const RECOVERY_CODES = 10;
 const RECOVERY_LENGTH = 16;
 const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
 
-export interface SecondFactorDependencies extends PasswordDependencies {
+export interface SecondFactorOptions extends PasswordOptions {
   readonly tries: Tries;
 }
 
-/** What shows that it is the user who asks: either will do. */
+/** A proof that the user asks: either field is enough. */
 export interface Proof {
   readonly code: string;
   readonly current_password: string;
@@ -55,18 +55,18 @@ export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>,
  * Makes sure that a second factor is not set up with a session alone, which may have been stolen.
  * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without one.
  */
-export async function confirmOwner(deps: SecondFactorDependencies, user: SignedIn, password: string): Promise<void> {
-  if (hasSignedInJustNow(user, deps.clock.now())) return;
-  const { hasPassword } = await secondFactorOf(deps.database.reads, user.userId);
+export async function confirmOwner(options: SecondFactorOptions, user: SignedIn, password: string): Promise<void> {
+  if (hasSignedInJustNow(user, options.clock.now())) return;
+  const { hasPassword } = await secondFactorOf(options.database.reads, user.userId);
   if (!hasPassword)
     throw new BerthError(
       'not_authorized',
       'Sign out and in again first: this needs a sign-in of the last five minutes.',
     );
-  await prove(deps, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
+  await prove(options, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
 }
 
-/** What an app reads from the QR code. */
+/** The URI that an app reads from the QR code. */
 export function keyUri(secret: string, email: string): string {
   return new TOTP({ issuer: 'berth', label: email, secret }).toString();
 }
@@ -85,7 +85,7 @@ export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
  * @throws {ValidationError} about `code`, also when it was wrong too often.
  */
 export async function signInWithCode(
-  { database, clock, tries }: SecondFactorDependencies,
+  { database, clock, tries }: SecondFactorOptions,
   { userId, sessionId }: SignedIn,
   code: string,
   visit: Visit,
@@ -94,8 +94,9 @@ export async function signInWithCode(
   return trying(tries, userId, code, () =>
     database.db.transaction().execute(async (tx) => {
       await takeCode(tx, userId, code, now);
-      if (!(await endSession(tx, userId, sessionId))) throw new BerthError('not_authorized', 'This sign-in has ended.');
-      return openSession(tx, userId, { now, visit, awaitsCode: false });
+      if (!(await endUserSession(tx, userId, sessionId)))
+        throw new BerthError('not_authorized', 'This sign-in has ended.');
+      return openUserSession(tx, userId, { now, visit, awaitsCode: false });
     }),
   );
 }
@@ -105,14 +106,14 @@ export async function signInWithCode(
  * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when there is one already.
  */
 export async function setUpSecondFactor(
-  deps: UserDependencies,
+  options: UserOptions,
   userId: string,
   { secret, code }: { readonly secret: string; readonly code: string },
   change: UserChange,
 ): Promise<string[]> {
-  const totp_step = stepOf(secret, plain(code), deps.clock.now());
+  const totp_step = stepOf(secret, plain(code), options.clock.now());
   if (totp_step === undefined) throw wrongCode();
-  return changing(deps, userId, change, async ({ tx, user, audited }) => {
+  return changing(options, userId, change, async ({ tx, user, audited }) => {
     if (user.has_second_factor) throw new BerthError('not_authorized', 'You have a second factor already.');
     await tx.updateTable('users').set({ totp_secret: secret, totp_step }).where('id', '=', userId).execute();
     await audited('update-user', { second_factor: { from: false, to: true } });
@@ -120,15 +121,15 @@ export async function setUpSecondFactor(
   });
 }
 
-/** Those from before end. Throws as `turnOffSecondFactor` does. @returns the codes. */
+/** Replaces the recovery codes. Throws as `turnOffSecondFactor` does. @returns the codes. */
 export async function renewRecoveryCodes(
-  deps: SecondFactorDependencies,
+  options: SecondFactorOptions,
   userId: string,
   proof: Proof,
   change: UserChange,
 ): Promise<string[]> {
-  await prove(deps, { userId, ...change.asker }, proof);
-  return changing(deps, userId, change, async ({ tx, user, audited }) => {
+  await prove(options, { userId, ...change.actor }, proof);
+  return changing(options, userId, change, async ({ tx, user, audited }) => {
     if (!user.has_second_factor) throw new BerthError('not_authorized', 'You have no second factor.');
     await audited('update-user', { recovery_codes: { from: null, to: RECOVERY_CODES } });
     return insertRecoveryCodes(tx, userId);
@@ -140,13 +141,13 @@ export async function renewRecoveryCodes(
  * @throws {BerthError} `not_authorized` while the account asks for a second factor.
  */
 export async function turnOffSecondFactor(
-  deps: SecondFactorDependencies,
+  options: SecondFactorOptions,
   userId: string,
   proof: Proof,
   change: UserChange,
 ): Promise<void> {
-  await prove(deps, { userId, ...change.asker }, proof);
-  await endSecondFactor(deps, userId, change, async ({ tx, user }) => {
+  await prove(options, { userId, ...change.actor }, proof);
+  await endSecondFactor(options, userId, change, async ({ tx, user }) => {
     const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
     if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
       throw new BerthError('not_authorized', 'Your account asks for a second factor, so it cannot be turned off.');
@@ -157,40 +158,40 @@ export async function turnOffSecondFactor(
  * For somebody who has lost the app and the recovery codes.
  * @throws {BerthError} `not_authorized` for one's own, which takes a proof.
  */
-export async function resetSecondFactor(deps: UserDependencies, userId: string, change: UserChange): Promise<void> {
-  await endSecondFactor(deps, userId, change, ({ user }) => {
-    if (change.asker.keyId === userKeyId(user.email))
+export async function resetSecondFactor(options: UserOptions, userId: string, change: UserChange): Promise<void> {
+  await endSecondFactor(options, userId, change, ({ user }) => {
+    if (change.actor.keyId === userKeyId(user.email))
       throw new BerthError('not_authorized', 'Turn your own second factor off on your profile.');
   });
 }
 
 /** From then on users without one are asked to set it up before anything else, and nobody can turn it off. */
 export async function requireSecondFactor(
-  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserDependencies['clock'] },
+  { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserOptions['clock'] },
   isRequired: boolean,
-  asker: Asker,
+  actor: Actor,
 ): Promise<void> {
   const at = clock.now();
   await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, asker);
+    await verifyActor(tx, actor);
     const { numUpdatedRows } = await tx
       .updateTable('accounts')
       .set({ second_factor_required_at: isRequired ? at : null })
-      .where('id', '=', asker.accountId)
+      .where('id', '=', actor.accountId)
       .where('second_factor_required_at', isRequired ? 'is' : 'is not', null)
       .executeTakeFirst();
     const details = { second_factor_required: { from: !isRequired, to: isRequired } };
-    if (numUpdatedRows > 0n) await insertAccountAudit(tx, asker, { at, action: 'update-account', details });
+    if (numUpdatedRows > 0n) await insertAccountAudit(tx, actor, { at, action: 'update-account', details });
   });
 }
 
 async function endSecondFactor(
-  deps: UserDependencies,
+  options: UserOptions,
   userId: string,
   change: UserChange,
   check: (changing: Changing) => void | Promise<void>,
 ): Promise<void> {
-  await changing(deps, userId, change, async (own) => {
+  await changing(options, userId, change, async (own) => {
     await check(own);
     if (!own.user.has_second_factor) return;
     await own.tx.updateTable('users').set({ totp_secret: null }).where('id', '=', userId).execute();
@@ -201,23 +202,23 @@ async function endSecondFactor(
 
 /** @throws {ValidationError} about `code` or, when there is none, `current_password`. */
 export async function prove(
-  deps: SecondFactorDependencies,
-  { userId, ...asker }: { readonly userId: string } & Pick<Asker, 'accountId' | 'credential'>,
+  options: SecondFactorOptions,
+  { userId, ...actor }: { readonly userId: string } & Pick<Actor, 'accountId' | 'credential'>,
   { code, current_password: password }: Proof,
 ): Promise<void> {
-  await trying(deps.tries, userId, code, async () => {
+  await trying(options.tries, userId, code, async () => {
     if (code !== '') {
-      await deps.database.db.transaction().execute(async (tx) => {
-        await verifyAsker(tx, asker);
-        await takeCode(tx, userId, code, deps.clock.now());
+      await options.database.db.transaction().execute(async (tx) => {
+        await verifyActor(tx, actor);
+        await takeCode(tx, userId, code, options.clock.now());
       });
-    } else if (!(await checkPassword(deps, userId, password))) {
+    } else if (!(await checkPassword(options, userId, password))) {
       throw new ValidationError({ current_password: ['is wrong'] });
     }
   });
 }
 
-/** What is too long to be guessed is tried freely. */
+/** Codes that are too long to be guessed may be tried freely. */
 async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
   const wait = plain(code).length < RECOVERY_LENGTH ? await tries.begin(userId) : 0;
   if (wait > 0) {
@@ -261,7 +262,7 @@ async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Pro
   return codes.map((code) => code.replaceAll(/.{4}(?=.)/g, '$&-'));
 }
 
-/** As people type it: in groups, in capitals. */
+/** A code as people type it: in groups, in capitals. */
 function plain(code: string): string {
   return code.replaceAll(/[\s-]/g, '').toLowerCase();
 }

@@ -1,12 +1,12 @@
 /**
- * Who is signed in. A session is a random token in its owner's cookie, of which the database knows the hash.
+ * The dashboard's sessions. A session is a random token in its owner's cookie; the database has only its hash.
  *
  * Promise: each request asks the database, so a session that has ended, a changed role, a disabled user or a deleted account
  * counts from the next request on.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
-import { type Clock, DAY, type Micros, SECOND } from '../clock.ts';
+import { type Clock, DAY, type Micros, SECOND } from '../base/clock.ts';
 import type { Principal } from '../accounts/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
 import { compiled } from '../db/compiled.ts';
@@ -68,7 +68,7 @@ const byHash = compiled<{ hash: string; seen: Micros; since: Micros }>()((db, p)
     .where('a.deleted_at', 'is', null),
 );
 
-/** Whose session that token is; undefined when it is nobody's. Notes when it was used, if by a `visit`, and where. */
+/** The session of that token, if there is one. With a `visit`, notes when and from where it was used. */
 export async function sessionOf(
   { database, clock }: { database: Database; clock: Clock },
   token: string,
@@ -108,7 +108,7 @@ export function liveSince(now: Micros): { seen: Micros; since: Micros } {
 }
 
 /** A new session. @returns its token, which nobody knows later. */
-export async function openSession(
+export async function openUserSession(
   tx: Transaction<Tables>,
   userId: string,
   { now, visit, awaitsCode }: { now: Micros; visit: Visit; awaitsCode: boolean },
@@ -128,13 +128,13 @@ export async function openSession(
 }
 
 /** Ends one session of a user. @returns whether there was one. */
-export async function endSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
+export async function endUserSession(db: Kysely<Tables>, userId: string, sessionId: string): Promise<boolean> {
   const one = db.deleteFrom('user_sessions').where('id', '=', sessionId).where('user_id', '=', userId);
   return (await one.executeTakeFirst()).numDeletedRows > 0n;
 }
 
 /** Ends all of them: in the transaction that changes the password, the role or the state. `but` one, if it is given. */
-export async function endSessions(tx: Kysely<Tables>, userId: string, but = ''): Promise<void> {
+export async function endUserSessions(tx: Kysely<Tables>, userId: string, but = ''): Promise<void> {
   await tx.deleteFrom('user_sessions').where('user_id', '=', userId).where('id', '!=', but).execute();
 }
 
@@ -152,7 +152,7 @@ export function sessionsOf(reads: Kysely<Tables>, userId: string, now: Micros) {
     .execute();
 }
 
-/** What the audit and the log show in place of a key. */
+/** Stands for the key in the audit and the log. */
 export function userKeyId(email: string): string {
   return `user:${email}`;
 }

@@ -1,16 +1,16 @@
 /** How a user gets a password. It ends the user's other sessions and links. */
 import type { Kysely } from 'kysely';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
-import type { Asker } from '../history/audit.ts';
+import type { Actor } from '../history/audit.ts';
 import { endLinks, ownerOfLink } from './links.ts';
 import type { Passwords } from './passwords.ts';
 import { userKeyId, type Visit } from './sessions.ts';
 import { enter, type Entered } from './sign-in.ts';
 import { changing, type UserChange } from './users.ts';
 
-export interface PasswordDependencies {
+export interface PasswordOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly passwords: Passwords;
@@ -21,17 +21,17 @@ export interface PasswordDependencies {
  * @throws {ValidationError} about `password`.
  */
 export async function setPassword(
-  deps: PasswordDependencies,
+  options: PasswordOptions,
   { id, email }: { readonly id: string; readonly email: string },
   password: string,
   change: UserChange,
 ): Promise<void> {
-  const password_hash = await deps.passwords.hash(
+  const password_hash = await options.passwords.hash(
     password,
     email,
-    await hashBeside(deps.database.reads, { id, email }),
+    await hashBeside(options.database.reads, { id, email }),
   );
-  await changing(deps, id, change, async ({ tx, audited }) => {
+  await changing(options, id, change, async ({ tx, audited }) => {
     await tx.updateTable('users').set({ password_hash }).where('id', '=', id).execute();
     await endLinks(tx, id);
     await audited('update-user', { password: { from: null, to: 'set' } });
@@ -44,17 +44,17 @@ export async function setPassword(
  * @throws {ValidationError} about `password`; the link still works then.
  */
 export async function setPasswordByLink(
-  deps: PasswordDependencies,
+  options: PasswordOptions,
   { token, password }: { readonly token: string; readonly password: string },
-  { visit, ...request }: { readonly visit: Visit } & Pick<Asker, 'requestId' | 'route'>,
+  { visit, ...request }: { readonly visit: Visit } & Pick<Actor, 'requestId' | 'route'>,
 ): Promise<Entered | undefined> {
-  const { database, clock, passwords } = deps;
+  const { database, clock, passwords } = options;
   const owner = await ownerOfLink(database.reads, token, clock.now());
   if (!owner) return undefined;
   const of = { id: owner.userId, email: owner.email };
   const password_hash = await passwords.hash(password, owner.email, await hashBeside(database.reads, of));
-  const asker = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
-  return changing(deps, owner.userId, { asker }, async ({ tx, user, now, audited }) => {
+  const actor = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
+  return changing(options, owner.userId, { actor }, async ({ tx, user, now, audited }) => {
     // Asked again: it may have been used, and its owner disabled, while the password was hashed.
     if (!(await ownerOfLink(tx, token, now))) return undefined;
     await tx.updateTable('users').set({ password_hash }).where('id', '=', user.id).execute();

@@ -9,13 +9,13 @@
  * nobody elsewhere can keep a user out. Each sign-in makes a session with a new token.
  */
 import type { Kysely, Transaction } from 'kysely';
-import type { Clock, Micros } from '../clock.ts';
+import type { Clock, Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { type Choosable, choiceToken, openChoice } from './account-choice.ts';
-import { isKnownNetwork, noteNetwork } from './known-networks.ts';
+import { isKnownNetwork, type NetworkOf, noteNetwork } from './known-networks.ts';
 import type { Passwords } from './passwords.ts';
-import { openSession, type Visit } from './sessions.ts';
+import { openUserSession, type Visit } from './sessions.ts';
 import { foldedEmail } from './users.ts';
 
 /** Counts an attempt of somebody's. @throws {BerthError} `rate_limited`. */
@@ -23,14 +23,7 @@ interface AttemptLimit {
   take(who: string): void;
 }
 
-/** The parts of the address space that one client can easily have. */
-export interface NetworkOf {
-  network(address: string): string;
-  /** The larger one that some clients have all of. */
-  site(address: string): string;
-}
-
-export interface SignInDependencies {
+export interface SignInOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly passwords: Passwords;
@@ -56,13 +49,13 @@ export interface SignIn {
    * @throws {BerthError} `rate_limited`.
    */
   (given: { readonly email: string; readonly password: string }, visit: Visit): Promise<Entered | Choice | undefined>;
-  /** What there is to choose from; undefined when the choice is too old, or one of the passwords has changed. */
+  /** The accounts to choose from; undefined when the choice is too old, or one of the passwords has changed. */
   accounts(choice: string): Promise<readonly Choosable[] | undefined>;
   /** Undefined when that user is not one of the choice, or may not get in any more. */
   choose(choice: string, userId: string, visit: Visit): Promise<Entered | undefined>;
 }
 
-export function createSignIn({ database, clock, passwords, networkOf, limits }: SignInDependencies): SignIn {
+export function createSignIn({ database, clock, passwords, networkOf, limits }: SignInOptions): SignIn {
   const { reads } = database;
 
   function entering(user: Choosable, visit: Visit): Promise<Entered | undefined> {
@@ -119,7 +112,7 @@ function usersOfEmail(reads: Kysely<Tables>, email: string) {
     .execute();
 }
 
-/** Those of them who may get in. */
+/** The users among them who may get in. */
 function candidates(db: Kysely<Tables>, ids: readonly string[]) {
   return db
     .selectFrom('users as u')
@@ -151,5 +144,5 @@ export async function enter(
     .returning('totp_secret')
     .executeTakeFirstOrThrow();
   const awaitsCode = totp_secret !== null;
-  return { token: await openSession(tx, userId, { now, visit, awaitsCode }), awaitsCode };
+  return { token: await openUserSession(tx, userId, { now, visit, awaitsCode }), awaitsCode };
 }

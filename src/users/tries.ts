@@ -2,7 +2,7 @@
  * Tries at something short enough to be guessed: the first wrong ones in a row cost nothing, then each makes the next
  * wait, twice as long every time, up to an hour. Kept in the database, so that no restart and no other node forgets them.
  */
-import { type Clock, type Micros, SECOND } from '../clock.ts';
+import { type Clock, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 
 const FREE = 5;
@@ -12,7 +12,7 @@ const LONGEST_WAIT: Micros = 3600 * SECOND;
 export interface Tries {
   /** Counts one, unless it has to wait. @returns for how long. */
   begin(userId: string): Promise<Micros>;
-  /** It was right. */
+  /** The code was right. */
   succeeded(userId: string): Promise<void>;
 }
 

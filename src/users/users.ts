@@ -4,25 +4,25 @@
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { lockedAccount, unknownAccount } from '../accounts/accounts.ts';
-import type { Clock, Micros } from '../clock.ts';
+import type { Clock, Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { AuditAction, Role, Tables } from '../db/schema.ts';
-import { BerthError, ValidationError } from '../errors.ts';
-import { type Asker, insertAccountAudit } from '../history/audit.ts';
-import { atMost, checked, filled, INVALID, orBlank } from '../validation.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
+import { type Actor, insertAccountAudit } from '../history/audit.ts';
+import { atMost, checked, filled, INVALID, orBlank } from '../base/validation.ts';
 import { newLink } from './links.ts';
-import { endSessions } from './sessions.ts';
+import { endUserSessions } from './sessions.ts';
 
-export interface UserDependencies {
+export interface UserOptions {
   readonly database: Pick<Database, 'db'>;
   readonly clock: Clock;
 }
 
-/** Who changes users: those of the asker's account are all that there are. */
+/** The actor of a change: only the users of the actor's account are visible. */
 export interface UserChange {
-  readonly asker: Asker;
+  readonly actor: Actor;
   /** Set by the command line: the account may be left without an admin who gets in. */
   readonly mayLeaveNoAdmin?: true;
   /** The session of the user's own that asks, and goes on. */
@@ -63,7 +63,7 @@ function users(db: Kysely<Tables>) {
     ]);
 }
 
-/** In the order of their emails; those of all accounts when none is given. */
+/** Users in the order of their emails; of all accounts when none is given. */
 export function listUsers(reads: Kysely<Tables>, accountId?: string) {
   return users(reads)
     .$if(accountId !== undefined, (all) => all.where('account_id', '=', accountId ?? ''))
@@ -72,7 +72,7 @@ export function listUsers(reads: Kysely<Tables>, accountId?: string) {
     .execute();
 }
 
-/** One page of an account's users, in the order of their emails: those after that email. */
+/** A page of an account's users in the order of their emails, after one. */
 export function usersOf(reads: Kysely<Tables>, accountId: string, { after, limit }: { after: string; limit: number }) {
   const own = users(reads).where('account_id', '=', accountId).where('email', '>', after);
   return own.orderBy('email').limit(limit).execute();
@@ -89,26 +89,26 @@ export async function usersByEmail(reads: Kysely<Tables>, email: string): Promis
   return folded === undefined ? [] : users(reads).where('email', '=', folded).orderBy('account_id').execute();
 }
 
-/** As emails are compared. Undefined for one that is not ASCII: other letters fold into those of ASCII (U+212A into k). */
+/** Folds an email for comparison. Undefined for one that is not ASCII: other letters fold into ASCII (U+212A into k). */
 export function foldedEmail(given: string): string | undefined {
   const text = given.trim();
   return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
 /**
- * A new user of the asker's account, who sets a password with the link of that token.
+ * A new user of the actor's account, who sets a password with the link of that token.
  * @throws {ValidationError} about `email` or `role`.
  * @throws {OperatorError} when there is no such account.
  */
 export async function createUser(
-  { database, clock }: UserDependencies,
+  { database, clock }: UserOptions,
   fields: { readonly email: string; readonly role: string },
-  asker: Asker,
+  actor: Actor,
 ): Promise<{ id: string; email: string; token: string }> {
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, asker);
-    const user = await insertUser(tx, fields, { asker, now });
+    await verifyActor(tx, actor);
+    const user = await insertUser(tx, fields, { actor, now });
     return { ...user, token: await newLink(tx, user.id, now) };
   });
 }
@@ -117,27 +117,27 @@ export async function createUser(
 export async function insertUser(
   tx: Transaction<Tables>,
   fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
-  { asker, now }: { readonly asker: Asker; readonly now: Micros },
+  { actor, now }: { readonly actor: Actor; readonly now: Micros },
 ): Promise<{ id: string; email: string }> {
   const { email, role } = checked(NewUser, fields);
-  if (!(await lockedAccount(tx, asker.accountId))) throw unknownAccount(asker.accountId);
+  if (!(await lockedAccount(tx, actor.accountId))) throw unknownAccount(actor.accountId);
   const id = randomUUID();
   const oidc_subject = fields.oidcSubject ?? null;
   const made = await tx
     .insertInto('users')
-    .values({ id, account_id: asker.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
+    .values({ id, account_id: actor.accountId, email, role, oidc_subject, totp_step: 0, inserted_at: now })
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
   if (!made) throw new ValidationError({ email: ['has already been taken'] });
   const details = { email: { from: null, to: email }, role: { from: null, to: role } };
-  await insertAccountAudit(tx, asker, { at: now, action: 'create-user', details });
+  await insertAccountAudit(tx, actor, { at: now, action: 'create-user', details });
   return { id, email };
 }
 
 /** Nothing changes when it is the role already. Throws as all changes below do. */
-export async function setRole(deps: UserDependencies, userId: string, role: Role, change: UserChange): Promise<void> {
-  await changing(deps, userId, change, async ({ tx, user, audited }) => {
+export async function setRole(options: UserOptions, userId: string, role: Role, change: UserChange): Promise<void> {
+  await changing(options, userId, change, async ({ tx, user, audited }) => {
     if (user.role === role) return;
     if (role !== 'admin') await requireOtherAdmin(tx, user, change);
     await tx.updateTable('users').set({ role }).where('id', '=', userId).execute();
@@ -147,12 +147,12 @@ export async function setRole(deps: UserDependencies, userId: string, role: Role
 
 /** From then on the user gets in by no way, until it is taken back. */
 export async function setDisabled(
-  deps: UserDependencies,
+  options: UserOptions,
   userId: string,
   isDisabled: boolean,
   change: UserChange,
 ): Promise<void> {
-  await changing(deps, userId, change, async ({ tx, user, now, audited }) => {
+  await changing(options, userId, change, async ({ tx, user, now, audited }) => {
     const wasDisabled = user.disabled_at !== null;
     if (wasDisabled === isDisabled) return;
     if (isDisabled) await requireOtherAdmin(tx, user, change);
@@ -163,8 +163,8 @@ export async function setDisabled(
 }
 
 /** Ends the password and makes a link for a new one. @returns the link's token. */
-export async function resetPassword(deps: UserDependencies, userId: string, change: UserChange): Promise<string> {
-  return changing(deps, userId, change, async ({ tx, now, audited }) => {
+export async function resetPassword(options: UserOptions, userId: string, change: UserChange): Promise<string> {
+  return changing(options, userId, change, async ({ tx, now, audited }) => {
     await tx.updateTable('users').set({ password_hash: null }).where('id', '=', userId).execute();
     await audited('update-user', { password: { from: 'set', to: 'to be set' } });
     return newLink(tx, userId, now);
@@ -172,8 +172,8 @@ export async function resetPassword(deps: UserDependencies, userId: string, chan
 }
 
 /** Sessions, links and recovery codes go with the user. */
-export async function removeUser(deps: UserDependencies, userId: string, change: UserChange): Promise<void> {
-  await changing(deps, userId, change, async ({ tx, user, audited }) => {
+export async function removeUser(options: UserOptions, userId: string, change: UserChange): Promise<void> {
+  await changing(options, userId, change, async ({ tx, user, audited }) => {
     await requireOtherAdmin(tx, user, change);
     await audited('remove-user', { role: { from: user.role, to: null } });
     await tx.deleteFrom('users').where('id', '=', userId).execute();
@@ -189,20 +189,20 @@ export interface Changing {
 }
 
 /**
- * Changes a user of the asker's account.
- * @throws {BerthError} `user_not_found`; what `verifyAsker` throws; `last_admin` when no enabled admin would be left.
+ * Changes a user of the actor's account.
+ * @throws {BerthError} `user_not_found`; what `verifyActor` throws; `last_admin` when no enabled admin would be left.
  */
 export async function changing<T>(
-  { database, clock }: UserDependencies,
+  { database, clock }: UserOptions,
   userId: string,
-  { asker, goesOn }: UserChange,
+  { actor, goesOn }: UserChange,
   work: (changing: Changing) => Promise<T>,
 ): Promise<T> {
   return database.db.transaction().execute(async (tx) => {
     // Whether another admin is left is decided by one change after the other.
-    await lockedAccount(tx, asker.accountId);
-    await verifyAsker(tx, asker);
-    const mine = users(tx).where('id', '=', userId).where('account_id', '=', asker.accountId);
+    await lockedAccount(tx, actor.accountId);
+    await verifyActor(tx, actor);
+    const mine = users(tx).where('id', '=', userId).where('account_id', '=', actor.accountId);
     const user = await mine.executeTakeFirst();
     if (!user) throw new BerthError('user_not_found', 'User not found');
     const now = clock.now();
@@ -212,8 +212,8 @@ export async function changing<T>(
       user,
       now,
       async audited(action, details) {
-        await insertAccountAudit(tx, asker, { at: now, action, details: { ...who, ...details } });
-        await endSessions(tx, userId, goesOn);
+        await insertAccountAudit(tx, actor, { at: now, action, details: { ...who, ...details } });
+        await endUserSessions(tx, userId, goesOn);
       },
     });
   });

@@ -1,8 +1,11 @@
-/** Which addresses a webhook may go to (docs/design.md, 9): public unicast ones, and what the operator opens. */
+/**
+ * Decides which addresses a webhook may go to (docs/design.md, 9): public unicast addresses, and networks that the
+ * operator allows.
+ */
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
-import { OperatorError } from '../errors.ts';
+import { OperatorError } from '../base/errors.ts';
 
 type Address = ReturnType<typeof ipaddr.parse>;
 type Network = ReturnType<typeof ipaddr.parseCIDR>;
@@ -13,9 +16,9 @@ const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3');
 const FORMER_V6 = ipaddr.parseCIDR('3ffe::/16');
 
 /**
- * Tells whether an address (text of an IP, without brackets) may be connected to.
- * @param allow CIDRs that are let through although they would be refused.
- * @throws {OperatorError} when one of them is none.
+ * Returns a check whether webhooks may go to an address (the text of an IP, without brackets).
+ * @param allow CIDRs that are allowed in addition to public addresses.
+ * @throws {OperatorError} when one of the CIDRs is invalid.
  */
 export function addressRule(allow: readonly string[]): (address: string) => boolean {
   const isOpened = openedRule(allow);
@@ -26,12 +29,12 @@ export function addressRule(allow: readonly string[]): (address: string) => bool
   };
 }
 
-/** How long the addresses of this machine are taken for known, in ms. */
+/** How long this machine's own addresses are cached, in ms. */
 const KNOWN_MS = 1000;
 
 /**
- * Tells whether a connection may be opened to an address. Beside what `addressRule` refuses, the addresses of this machine's
- * own interfaces are: a connection to them goes over loopback, past the firewall.
+ * Returns a check whether a connection may be opened to an address. Beyond `addressRule`, it refuses the addresses of
+ * this machine's own interfaces, unless `allow` has them: connections to these go over loopback, past the firewall.
  * @throws {OperatorError} as `addressRule` does.
  */
 export function connectRule(allow: readonly string[]): (address: string) => boolean {
@@ -73,7 +76,7 @@ function isWithin(address: Address, cidr: Network): boolean {
 }
 
 function network(cidr: string): Network {
-  // The library also takes short forms: `1.2.3/8` would be 1.2.0.3/8.
+  // The library also accepts short forms: `1.2.3/8` would be 1.2.0.3/8.
   const [address = ''] = cidr.split('/');
   if (isIP(address) === 0 || !ipaddr.isValidCIDR(cidr)) {
     throw new OperatorError(`BERTH_WEBHOOK_ALLOW: ${cidr} is not a network such as 10.0.0.0/8`);

@@ -1,9 +1,9 @@
-/** Deliveries as their account sees them: three states, and every attempt with what came of it. */
+/** Deliveries as the API shows them: in three states, and with the outcome of every attempt. */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import { type ListPlace, placeInList } from '../db/list-place.ts';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../db/schema.ts';
-import { BerthError } from '../errors.ts';
+import { BerthError } from '../base/errors.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type ShownState = (typeof DELIVERY_STATES)[number];
@@ -11,25 +11,25 @@ export type ShownState = (typeof DELIVERY_STATES)[number];
 export interface Delivery extends Pick<DeliveriesTable, 'id' | 'event' | 'upload_id' | 'url' | 'inserted_at'> {
   readonly state: ShownState;
   readonly attempts: readonly Pick<AttemptsTable, 'started_at' | 'status' | 'error' | 'latency_us'>[];
-  /** Null while an attempt runs, and when there is none to come. */
+  /** Null while an attempt runs, and when there will be no further attempt. */
   readonly next_attempt_at: Micros | null;
 }
 
 export interface DeliveryFilter {
   readonly state?: ShownState | undefined;
   readonly limit: number;
-  /** Those that come after a delivery: the one of that id, or where one stood that may have gone. */
+  /** Lists deliveries after this one: an id, or the place of a delivery that may have gone. */
   readonly after?: string | ListPlace | undefined;
 }
 
-/** Each in the words of the index that finds them. */
+/** Each condition is written exactly like that of its partial index. */
 export const IN_STATE: Record<ShownState, RawBuilder<boolean>> = {
   pending: sql`state in ('queued', 'running', 'waiting')`,
   delivered: sql`state = 'delivered'`,
   failed: sql`state = 'failed'`,
 };
 
-const COLUMNS = [
+export const DELIVERY_COLUMNS = [
   'id',
   'event',
   'upload_id',
@@ -39,9 +39,12 @@ const COLUMNS = [
   'due_at',
 ] as const satisfies readonly (keyof DeliveriesTable)[];
 
-type Row = Pick<DeliveriesTable, (typeof COLUMNS)[number]>;
+type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number]>;
 
-/** A directory's deliveries, newest first: a page takes as long whatever their states. @throws {ValidationError} when `after` is none of them. */
+/**
+ * A directory's deliveries, newest first. A page takes equally long for all states.
+ * @throws {ValidationError} when `after` is not one of its deliveries.
+ */
 export async function listDeliveries(
   reads: Kysely<Tables>,
   directoryId: string,
@@ -56,7 +59,7 @@ export async function listDeliveries(
 export async function deliveryById(reads: Kysely<Tables>, directoryId: string, id: string): Promise<Delivery> {
   const row = await reads
     .selectFrom('deliveries')
-    .select(COLUMNS)
+    .select(DELIVERY_COLUMNS)
     .where('id', '=', id)
     .where('directory_id', '=', directoryId)
     .executeTakeFirst();
@@ -68,7 +71,7 @@ export async function deliveryById(reads: Kysely<Tables>, directoryId: string, i
 async function newestFirst(reads: Kysely<Tables>, directoryId: string, after: DeliveryFilter['after']) {
   const query = reads
     .selectFrom('deliveries')
-    .select(COLUMNS)
+    .select(DELIVERY_COLUMNS)
     .where('directory_id', '=', directoryId)
     .orderBy('inserted_at', 'desc')
     .orderBy('id', 'desc');
@@ -89,7 +92,7 @@ export function deliveryOf(
   attempts: Delivery['attempts'] = [],
 ): Delivery {
   const shown = state === 'delivered' || state === 'failed' ? state : 'pending';
-  // Of a running one it says when the lease ends.
+  // While an attempt runs, `due_at` is the end of its lease.
   const next_attempt_at = state === 'running' ? null : due_at;
   return { id, event, upload_id, url, inserted_at, state: shown, attempts, next_attempt_at };
 }

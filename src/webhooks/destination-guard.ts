@@ -1,7 +1,7 @@
 /**
- * Agents that open connections to allowed addresses only (docs/design.md, 9). They check where the socket is opened:
- * a literal as it is, a name by every address in the very answer that is then connected to, so neither a spelling,
- * a redirect, a proxy variable nor a second DNS answer gets past. A kept connection was checked when it was opened.
+ * HTTP agents that connect only to allowed addresses (docs/design.md, 9). They check where the socket is opened: an
+ * address literal directly, a name by all addresses in the DNS answer that is then used. So no spelling, redirect,
+ * proxy variable or second DNS answer gets around the check. A kept-alive connection was checked when it was opened.
  */
 import { Agent, type AgentOptions, type ClientRequestArgs } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
@@ -9,15 +9,15 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { callbackify } from 'node:util';
-import { errorMessage } from '../errors.ts';
+import { errorMessage } from '../base/errors.ts';
 import { connectRule } from './address-rule.ts';
 import { PROVEN_EACH } from './destinations.ts';
 import { type ResolveName, resolver } from './names.ts';
 import { isShortage } from './shortage.ts';
 
 /**
- * The destination is one that webhooks may not go to. Its message is for tenants: of a name it says the same whether there is
- * none or it leads into the operator's network, so that nobody maps that network by it. `detail` is for the log.
+ * A destination that webhooks may not go to. The message is for tenants. For a name it is the same whether the name
+ * does not exist or leads into the operator's network, so that nobody can map that network. `detail` is for the log.
  */
 export class DestinationError extends Error {
   readonly detail: string;
@@ -45,15 +45,18 @@ export interface GuardedAgents {
 type OnConnection = (error: Error | null, stream: Duplex) => void;
 type Connect = (options: ClientRequestArgs, callback?: OnConnection) => Duplex | null | undefined;
 
-/** An idle connection is given up before most servers close it: a request into a closing one would be a lost attempt. */
+/**
+ * How long an idle connection is kept, in ms. Most servers close it later: a request on a connection that is being
+ * closed would be a lost attempt.
+ */
 const IDLE_MS = 1000;
-/** Attempts at a destination end in groups, and the next begin in groups: none of their sockets is closed between. */
+/** Attempts at a destination end and begin in groups. `maxFreeSockets` keeps all of their sockets open in between. */
 const OPTIONS: AgentOptions = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: PROVEN_EACH };
 
 /**
- * @param allow CIDRs that are let through although they would be refused.
- * @param secureContext with the certificates that are trusted; Node's own when left out.
- * @throws {OperatorError} when one of the CIDRs is none.
+ * @param allow CIDRs that are allowed in addition to public addresses.
+ * @param secureContext holds the trusted certificates; Node's own are used when it is left out.
+ * @throws {OperatorError} when one of the CIDRs is invalid.
  */
 export function guardedAgents(
   allow: readonly string[],
@@ -66,12 +69,12 @@ export function guardedAgents(
   return { http: guarded(new Agent(OPTIONS), allowed, lookup), https: guarded(https, allowed, lookup) };
 }
 
-/** Puts the check before the one place where that agent opens connections. */
+/** Adds the check to the only function through which the agent opens connections. */
 function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolean, lookup: LookupFunction): A {
   const open: Connect = agent.createConnection.bind(agent);
   const connect: Connect = (options, callback) => {
     const host = options.host ?? '';
-    // net.connect asks no lookup for a literal; a socket path would go round both.
+    // net.connect calls no lookup for an address literal, and a socket path would bypass both checks.
     if (host === '' || options.socketPath || (isIP(host) && !allowed(host))) {
       const refusal = forbiddenLiteral(options.socketPath ?? host);
       // Node's agents wait for the callback when nothing is returned; the stream is unused beside an error.
@@ -83,7 +86,7 @@ function guarded<A extends Agent>(agent: A, allowed: (address: string) => boolea
   return Object.assign(agent, { createConnection: connect });
 }
 
-/** One forbidden address among a name's answers refuses the name: an honest receiver has none. */
+/** A lookup that refuses a name if any of its addresses is forbidden. An honest receiver has no such address. */
 function guardedLookup(allowed: (address: string) => boolean, resolve: ResolveName): LookupFunction {
   const ask = callbackify(resolve);
   return (name, { all }, callback) => {

@@ -1,29 +1,33 @@
 /**
- * Whose turn it is: the destinations that have something due, and how many attempts each may have under way, so that a
+ * Gives turns to destinations with due deliveries, and limits how many attempts each may have under way, so that a
  * receiver that does not answer delays only itself.
  *
- * An attempt can hold its slot for 6 s. A destination whose last answer came quickly is *proven*: all slots are open to
- * it. The others share a part of them, two each, so proven ones find room however many are dead. One that was slow or
- * failed twice in a row, or at its very first attempt, is a *suspect*: all of them together begin a bounded number of
- * attempts a second. Destinations of a standing take turns, and no standing waits for another.
+ * An attempt can hold its slot for 6 s. A destination whose last answer came quickly is *proven* and may use all slots.
+ * The others share a part of them, two each, so proven ones find slots however many receivers are dead. A destination
+ * that was slow or failed twice in a row, or at its very first attempt, is a *suspect*: all suspects together begin a
+ * limited number of attempts a second. Destinations with the same standing take turns, and no standing waits for
+ * another.
  */
 import type { Turn } from './queue.ts';
 
-/** Attempts under way in all: a socket each. */
+/** How many attempts may be under way in all. Each uses a socket. */
 const TOTAL = 768;
-/** … of destinations that are not proven. */
+/** How many attempts to destinations that are not proven may be under way in all. */
 const UNPROVEN_TOTAL = 512;
 export const PROVEN_EACH = 32;
 const UNPROVEN_EACH = 2;
-/** Attempts of a standing that begin with one commit: few, so that what just became due does not wait for a long one. */
+/**
+ * How many attempts of one standing begin with one commit. The number is small, so that new deliveries do not wait for
+ * a long commit.
+ */
 const BEGIN = 32;
 /**
- * Suspects begin in groups of ten, five a second, and so mostly end in groups: a healthy receiver may have to wait for
- * each commit of theirs.
+ * Attempts at suspects begin in groups of ten, five groups a second, so most of them also end in groups. A healthy
+ * receiver may have to wait for each of their commits.
  */
 const GROUP = 10;
 const GROUP_MS = 200;
-/** Destinations remembered; a forgotten one starts as if new. */
+/** How many destinations are remembered. A forgotten one counts as new. */
 const REMEMBERED = 10_000;
 
 type Standing = 'proven' | 'new' | 'suspect';
@@ -34,15 +38,15 @@ interface Destination {
   standing: Standing;
   /** Attempts under way. */
   busy: number;
-  /** Deliveries due, at most. */
+  /** An upper bound of the deliveries that are due. */
   due: number;
 }
 
 export class Destinations {
   readonly #clock: () => number;
-  /** The one judged longest ago first. */
+  /** Destinations by name, the one judged longest ago first. */
   readonly #known = new Map<string, Destination>();
-  /** Those that have something due and a slot of their own free, the next one first. */
+  /** Destinations that have due deliveries and a free slot, in the order of their turns. */
   readonly #lines: Readonly<Record<Standing, Set<Destination>>> = {
     proven: new Set(),
     new: new Set(),
@@ -58,21 +62,21 @@ export class Destinations {
     this.#clock = clock;
   }
 
-  /** So many more deliveries are due there, at most. */
+  /** Notes that up to `count` more deliveries are due at a destination. */
   due(name: string, count: number): void {
     const destination = this.#get(name);
     destination.due += count;
     this.#place(destination);
   }
 
-  /** The next turns, with their slots taken, which `began` or `give` has to be told of. */
+  /** Takes the next turns and their slots. Call `began` or `give` for each. */
   next(): Turn[] {
     const turns: Turn[] = [];
     for (const standing of STANDINGS) {
       let left = Math.min(BEGIN, this.#room(standing));
       for (const destination of this.#lines[standing]) {
         if (left <= 0) break;
-        // Suspects one at a time, or a few of them would have a whole group.
+        // A suspect gets one attempt per turn, or a few suspects would use up a whole group.
         const most = standing === 'suspect' ? 1 : left;
         const count = Math.min(destination.due, most, eachOf(standing) - destination.busy);
         if (standing === 'suspect') this.#countInGroup();
@@ -85,7 +89,10 @@ export class Destinations {
     return turns;
   }
 
-  /** What came of a turn: how many attempts have begun. Fewer than there might have been mean that nothing more is due there. */
+  /**
+   * Reports how many attempts a turn has begun. Fewer than the turn allowed mean that nothing more is due at the
+   * destination.
+   */
   began({ destination: name, count }: Turn, begun: number): void {
     const destination = this.#get(name);
     destination.due = begun < count ? 0 : destination.due - begun;
@@ -99,11 +106,11 @@ export class Destinations {
     this.#place(destination);
   }
 
-  /** What an attempt showed: `quick` when its answer came within a second. */
+  /** Judges a destination by an attempt: `quick` when its answer came within a second. */
   judge(name: string, quick: boolean): void {
     const destination = this.#get(name);
     const { standing, busy } = destination;
-    // One bad answer may happen to a receiver that works: it must not wait among the dead ones for that.
+    // A healthy receiver may give one bad answer. It must not have to wait among dead ones for that.
     const judged = quick ? 'proven' : standing === 'proven' ? 'new' : 'suspect';
     if (judged !== standing) {
       this.#lines[standing].delete(destination);
@@ -117,17 +124,20 @@ export class Destinations {
     this.#forgetOne();
   }
 
-  /** In how many ms there may be a turn: 0 for now, infinite when there is none before something else happens. */
+  /**
+   * How many ms are left until there may be a turn: 0 for now, `Infinity` when no turn can come before an attempt ends
+   * or a delivery becomes due.
+   */
   readyIn(): number {
     const waiting = STANDINGS.filter((standing) => this.#lines[standing].size > 0);
     if (waiting.some((standing) => this.#room(standing) > 0)) return 0;
-    // Only the pace holds them back, or else the end of an attempt makes room.
+    // Either only the suspects' pace holds turns back, or the end of an attempt has to free a slot.
     return waiting.includes('suspect') && this.#room('new') > 0
       ? Math.max(1, Math.ceil(this.#groupBegan + GROUP_MS - this.#clock()))
       : Infinity;
   }
 
-  /** How many attempts of that standing may begin. */
+  /** How many attempts of that standing may begin now. */
   #room(standing: Standing): number {
     const room = TOTAL - this.#total;
     if (standing === 'proven') return room;
@@ -157,7 +167,7 @@ export class Destinations {
     if (destination.standing !== 'proven') this.#unproven += by;
   }
 
-  /** Puts it into its line, behind the others, when it has something due and a slot. */
+  /** Puts a destination at the end of its line when it has due deliveries and a free slot. */
   #place(destination: Destination): void {
     const { name, standing, busy, due } = destination;
     if (due > 0 && busy < eachOf(standing)) this.#lines[standing].add(destination);
@@ -169,7 +179,7 @@ export class Destinations {
     if (this.#known.size <= REMEMBERED || !oldest) return;
     const [name, destination] = oldest;
     this.#known.delete(name);
-    // What is in use stays, or it would be counted wrongly.
+    // A destination in use stays, or it would be counted wrongly.
     if (destination.busy > 0 || destination.due > 0) this.#known.set(name, destination);
   }
 }

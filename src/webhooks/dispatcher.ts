@@ -1,23 +1,22 @@
 /**
- * The dispatcher: claims what is due in the outbox and sends it, until it is closed.
+ * The dispatcher: claims due deliveries from the outbox and sends them, until it is closed.
  *
- * Every commit of its own, and every one that enqueues webhooks (`transact`), does all there is to do at that moment:
- * it records the attempts that have ended and claims what there is room for. So a webhook for a receiver that is not
- * busy costs no commit beside the one that records its upload. The rest is done in rounds: retries, leases that have
- * ended, and what had to wait for a slot. What is due is told to `destinations.ts` by the commit that makes it due; the
- * outbox is searched for it at the start only. Waits are measured by the monotonic clock: when the wall clock is set,
- * the times in the outbox are moved with it.
+ * Each of its commits, including one that enqueues webhooks (`transact`), does all the work that is due at that moment:
+ * it records attempts that have ended, and claims deliveries for free slots. So a webhook for a receiver that is not
+ * busy costs no commit beyond the one that records its upload. Rounds do the remaining work: retries, expired leases,
+ * and deliveries that waited for a slot. The commit that makes a delivery due reports it to `destinations.ts`, so the
+ * outbox is searched only at the start. Waits are measured by the monotonic clock: when the wall clock is set, the
+ * times in the outbox are moved with it.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
 import PQueue from 'p-queue';
-import type { Clock, Micros } from '../clock.ts';
-import { stepMeter } from '../clock-steps.ts';
+import { type Clock, type Micros, stepMeter } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import { isShared, presentTime } from '../db/shared.ts';
-import { errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { Destinations } from './destinations.ts';
 import { type AttemptSeen, longestWait, nameOf, outcomeOf, report, type RetryDelays } from './outcome.ts';
 import { type Claimed, LEASE, LISTED, queuedDestinations, type Turn } from './queue.ts';
@@ -26,24 +25,24 @@ import { type Answer, noAnswer, type Send } from './send.ts';
 import { createSleeper } from './sleeper.ts';
 import { clamp, nextTimed, shift } from './timed.ts';
 
-/** An answer within this makes a destination proven (see `destinations.ts`), in µs. */
+/** An answer within this time makes a destination proven (see `destinations.ts`), in µs. */
 const QUICK: Micros = 1_000_000;
-/** How long attempts that have ended wait for others, to be recorded with one commit, in ms. */
+/** How long attempts that have ended wait for others, so that one commit records them all, in ms. */
 const GATHER_MS = 5;
-/** How long `close` lets attempts go on, in ms; then they end and the next start repeats them at once. */
+/** How long `close` lets attempts continue, in ms. Then they are aborted, and the next start repeats them at once. */
 const GRACE_MS = 3000;
-/** Retries that come due within this, in ms, become due together: each by itself would cost a commit. */
+/** Retries that fall due within this time, in ms, become due together, since each alone would cost a commit. */
 const RIPEN_MS = 50;
-/** The longest sleep, in ms: another process may have put something into the outbox (`replay.ts`). */
+/** The longest sleep, in ms. Another process may have put something into the outbox (`replay.ts`). */
 const SLEEP_MS = 10_000;
-/** How often the outbox of several machines is searched, in ms. */
+/** How often an outbox that several machines share is searched, in ms. */
 const SEARCH_MS = 1000;
 /**
- * After the database was away, leases that have ended are left alone for so long, in ms: another machine records first what
- * its attempts have come to.
+ * How long expired leases are left alone after the database was unavailable, in ms: other machines first record the
+ * outcomes of their attempts.
  */
 const RECORD_MS = 5000;
-/** The wait after the database refused (a full disk, say), in ms. */
+/** The wait after the database refused a write (a full disk, say), in ms. */
 const TROUBLE_MS = 1000;
 
 export interface DispatcherOptions {
@@ -56,40 +55,45 @@ export interface DispatcherOptions {
   readonly observe?: (attempt: AttemptSeen) => void;
 }
 
-/** What a transaction gives, and the destination of each webhook that it has enqueued. */
+/** The result of a transaction, and the destinations of the webhooks that it has enqueued. */
 export interface Enqueued<T> {
   readonly value: T;
   readonly destinations: readonly string[];
 }
 
-/** Does in a transaction what there is to do; `enqueued` are the destinations of webhooks that are new in it. */
+/**
+ * Does the due work in a transaction. `enqueued` are the destinations of webhooks that the transaction has enqueued.
+ */
 type Settle = (tx: Kysely<Tables>, enqueued: readonly string[]) => Promise<void>;
 
-/** Runs a transaction that may enqueue webhooks. Those that there is room for are claimed in it and sent at once. */
+/**
+ * Runs a transaction that may enqueue webhooks. Those with a free slot are claimed in the same transaction and sent at
+ * once.
+ */
 export type Transact = <T>(work: (tx: Transaction<Tables>) => Promise<Enqueued<T>>) => Promise<T>;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #destinations = new Destinations(() => performance.now());
   readonly #sleeper = createSleeper();
-  /** Whether other machines claim from the same outbox. Its times are then the database's. */
+  /** Whether other machines claim from the same outbox. If so, its times are by the database's clock. */
   readonly #isShared: boolean;
   readonly #clockStep: () => Micros;
-  /** One transaction at a time, what follows from it included. */
+  /** Runs one transaction at a time, with its effects. */
   readonly #serial = new PQueue({ concurrency: 1 });
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #isClosing = false;
   #underWay = 0;
-  /** Attempts that have ended and hold their slots still. */
+  /** Attempts that have ended and still hold their slots. */
   #ended: Ended[] = [];
-  /** When the first of them did. */
+  /** When the first attempt in `#ended` ended, by the monotonic clock in ms. */
   #endedSince = 0;
   readonly #unrecorded = new Set<Ended>();
-  /** By how much the wall clock was set and the outbox has not followed yet. */
+  /** A step of the wall clock that the outbox has not followed yet. */
   #jump: Micros = 0;
   #isFirst = true;
-  /** After which destination to go on searching the outbox for those that have something due. */
+  /** The destination after which to continue the search of the outbox; undefined when no search is needed. */
   #searchAfter: string | undefined = '';
   #searchedAt = Number.NEGATIVE_INFINITY;
   #ripenedAt = Number.NEGATIVE_INFINITY;
@@ -113,13 +117,16 @@ export class Dispatcher {
       ),
     );
 
-  /** Searches the outbox now: somebody has put something into it in a transaction of another kind. */
+  /** Searches the outbox now, because a delivery was enqueued outside of `transact`. */
   wake(): void {
     this.#searchAfter = '';
     this.#sleeper.wakeIn(0);
   }
 
-  /** Claims nothing more, lets attempts end for up to 3 s, records all; nothing of it runs when it returns. */
+  /**
+   * Claims nothing more, lets running attempts end for up to 3 s, and records all of them. Nothing runs any more when
+   * this resolves.
+   */
   async close(): Promise<void> {
     this.#isClosing = true;
     const grace = setTimeout(() => this.#stop.abort(), GRACE_MS);
@@ -129,7 +136,7 @@ export class Dispatcher {
   }
 
   async #run(): Promise<void> {
-    await Promise.resolve(); // until all of it is there
+    await Promise.resolve(); // until the constructor has returned
     while (!this.#isDone()) {
       try {
         const idleFor = await this.#serial.add(() => this.#round());
@@ -138,7 +145,7 @@ export class Dispatcher {
       } catch (error) {
         this.#options.log.error({ error: errorMessage(error) }, 'the webhook outbox cannot be written; trying again');
         if (this.#isShared) this.#ripensFrom = performance.now() + RECORD_MS;
-        // What cannot be recorded now is repeated when its lease has ended.
+        // An attempt that cannot be recorded is repeated once its lease expires.
         if (this.#isClosing && this.#underWay === 0) return;
         await this.#sleeper.sleep(TROUBLE_MS);
       }
@@ -149,7 +156,7 @@ export class Dispatcher {
     return this.#isClosing && this.#underWay === 0 && this.#ended.length === 0 && this.#unrecorded.size === 0;
   }
 
-  /** One round; says for how many ms there is nothing to do, 0 when there may be more. */
+  /** Runs one round. Returns for how many ms there is nothing to do; 0 when there may be more. */
   async #round(): Promise<number> {
     this.#jump += this.#clockStep();
     await this.#search();
@@ -177,7 +184,9 @@ export class Dispatcher {
     );
   }
 
-  /** Searches a piece of the outbox. How much is due at a destination turns out when it has its turns. */
+  /**
+   * Searches a part of the outbox for destinations. How many deliveries are due at each shows when it gets its turns.
+   */
   async #search(): Promise<void> {
     if (this.#isShared && performance.now() - this.#searchedAt >= SEARCH_MS) this.#searchAfter ??= '';
     const after = this.#searchAfter;
@@ -186,11 +195,11 @@ export class Dispatcher {
     this.#searchAfter = undefined;
     const found = await queuedDestinations(this.#options.database.reads, after);
     for (const destination of found) this.#destinations.due(destination, Infinity);
-    // It may be set already: a search that was asked for meanwhile begins anew.
+    // If `wake` was called meanwhile, the search starts over instead.
     if (found.length === LISTED) this.#searchAfter ??= found.at(-1);
   }
 
-  /** Commits what `run` does, and by `settle` all there is to do beside it. */
+  /** Commits the work of `run` and, through `settle`, all other work that is due. */
   async #commit<T>(isRipe: boolean, run: (settle: Settle) => Promise<T>): Promise<T> {
     let turns: readonly Turn[] = [];
     let recorded: readonly Ended[] = [];
@@ -224,7 +233,7 @@ export class Dispatcher {
     const begun = Map.groupBy([...claimed, ...misplaced], ({ destination }) => destination);
     for (const turn of turns) this.#destinations.began(turn, begun.get(turn.destination)?.length ?? 0);
     for (const { from, to, count } of moves) {
-      // What stands behind those that have moved shows in its next turn.
+      // The next turn finds the deliveries behind those that were moved.
       this.#destinations.due(from, Infinity);
       this.#destinations.due(to, count);
     }
@@ -238,7 +247,7 @@ export class Dispatcher {
     for (const destination of destinations) this.#destinations.due(destination, 1);
   }
 
-  /** Keeps the outbox's times as far away as they were. */
+  /** Moves the times in the outbox with the wall clock, so that waits keep their length. */
   async #followClock(tx: Kysely<Tables>): Promise<void> {
     this.#jump += this.#clockStep();
     const { clock, retryDelays } = this.#options;
@@ -274,13 +283,13 @@ export class Dispatcher {
     return this.#options.send({ ...delivery, url, webhook_secret }, this.#options.clock.now(), signal);
   }
 
-  /** Whether enough have ended to be worth a commit; the others keep the processor busy meanwhile. */
+  /** Whether enough attempts have ended to be worth a commit. The running ones keep the processor busy meanwhile. */
   #areGathered(): boolean {
     const { length } = this.#ended;
     return length > 0 && (length >= this.#underWay || performance.now() - this.#endedSince >= GATHER_MS);
   }
 
-  /** Has what has ended recorded with the next commit; its slots are free again. */
+  /** Frees the slots of attempts that have ended, and has the next commit record them. */
   #collect(): void {
     for (const finished of this.#ended) {
       this.#destinations.give(finished.destination, 1);

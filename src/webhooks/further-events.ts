@@ -1,11 +1,12 @@
 /**
- * What a directory, or else its account, asks to hear of beside uploads. Each event goes the way of `file.uploaded`: into the
- * account's feed and, where there is a URL, into the outbox, in the transaction that records what happened.
+ * Announces the events other than uploads that a directory, or else its account, asks for. Each event is treated like
+ * `file.uploaded`: it goes into the account's feed and, if there is a URL, into the outbox, in the transaction that
+ * records it.
  *
- * A directory that asks for nothing costs no statement.
+ * A directory that asks for no events costs no statement.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { formatMicros, type Micros } from '../clock.ts';
+import { formatMicros, type Micros } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, EventKind, Tables } from '../db/schema.ts';
 import { insertEvents } from '../history/events.ts';
@@ -14,7 +15,7 @@ import { type Destined, receiverUrl } from './receiver-of.ts';
 
 export type FurtherKind = Exclude<EventKind, 'file.uploaded'>;
 
-/** What each event is dated by, in its body. */
+/** The name of the field in an event's body that holds its time. */
 const TIMES: Readonly<Record<FurtherKind, string>> = {
   'file.deleted': 'deleted_at',
   'file.renamed': 'renamed_at',
@@ -27,26 +28,38 @@ const TIMES: Readonly<Record<FurtherKind, string>> = {
 export interface FurtherEvent {
   readonly kind: FurtherKind;
   readonly at: Micros;
-  /** Its own fields, in their order. */
+  /** The fields of this kind of event, in order. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 export type EventDirectory = Destined &
   Pick<DirectoriesTable, 'id' | 'slug' | 'external_id'> & {
-    /** As `wantedEvents` has it, where it was read already. */
+    /** The kinds that the directory asks for, as JSON text. Set where `EVENT_COLUMNS` were read. */
     readonly wanted?: string | null;
   };
 
-/** JSON text of the kinds that the row of `directories` in a query asks for, or else its account; null for none. */
-export const wantedEvents = sql<string | null>`coalesce(
+/** The kinds that the `directories` row of a query asks for, or else its account, as JSON text; null for none. */
+const wantedEvents = sql<string | null>`coalesce(
   directories.events, (select accounts.events from accounts where accounts.id = directories.account_id)
 )`;
+
+/** The columns of a directory that its events and their log lines need. */
+export const EVENT_COLUMNS = [
+  'id',
+  'account_id',
+  'slug',
+  'external_id',
+  'webhook_url',
+  'uses_account_webhook',
+  'sftp_username',
+  wantedEvents.as('wanted'),
+] as const;
 
 const wantedBy = compiled<{ id: string }>()((db, p) =>
   db.selectFrom('directories').select(wantedEvents.as('wanted')).where('id', '=', p('id')),
 );
 
-/** Whether it asks for that. */
+/** Whether the directory asks for events of that kind. */
 export async function wants(db: Kysely<Tables>, directory: EventDirectory, kind: FurtherKind): Promise<boolean> {
   const { id, wanted = (await wantedBy.first(db, { id }))?.wanted } = directory;
   return wanted !== null && wanted !== undefined && (JSON.parse(wanted) as string[]).includes(kind);
@@ -54,13 +67,16 @@ export async function wants(db: Kysely<Tables>, directory: EventDirectory, kind:
 
 type Enqueue = (tx: Transaction<Tables>, delivery: DeliveriesTable) => Promise<unknown>;
 
-/** One of a directory that asks for it. */
+/** An event and the directory that asks for it. */
 export interface Further {
   readonly directory: EventDirectory;
   readonly event: FurtherEvent;
 }
 
-/** In the order of their times, which is that of the feed. @returns the destinations of the webhooks, for the dispatcher. */
+/**
+ * Announces events in the order of their times, as the feed lists them.
+ * @returns the destinations of the webhooks, for the dispatcher.
+ */
 export async function announceInOrder(
   tx: Transaction<Tables>,
   uploads: readonly UploadEvent[],
@@ -101,7 +117,7 @@ export async function announceFurther(
   return delivery;
 }
 
-/** The exact bytes, with what every event has around its own fields. */
+/** The exact bytes of an event's body: the fields of its kind, between those that every event has. */
 function bodyOf({ id, external_id, slug }: EventDirectory, { kind, at, fields }: FurtherEvent): Buffer {
   const times = { [TIMES[kind]]: formatMicros(at) };
   return Buffer.from(

@@ -1,7 +1,7 @@
 /**
- * Resolves receivers' names without `dns.lookup`: that one runs getaddrinfo in libuv's few threads, where two names
- * whose servers are dead would hold up every other look-up of the process for seconds. c-ares needs no thread.
- * What it leaves out is /etc/hosts, which is read here.
+ * Resolves receivers' names without `dns.lookup`. That function runs getaddrinfo in libuv's few threads, where two
+ * names with dead servers would delay all other look-ups of the process for seconds. c-ares needs no thread, but does
+ * not read /etc/hosts, so this file does.
  */
 import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ export type ResolveName = (name: string) => Promise<string[]>;
 
 export interface NameOptions {
   readonly hostsFile?: string;
-  /** Servers to ask, as `address:port`; those of resolv.conf otherwise, read anew each time. */
+  /** Servers to ask, as `address:port`; by default those of resolv.conf, which is read each time. */
   readonly servers?: readonly string[];
 }
 
@@ -34,7 +34,10 @@ export function resolver({ hostsFile = '/etc/hosts', servers }: NameOptions = {}
   };
 }
 
-/** There may be no such file; but one that cannot be opened just now may list the name. */
+/**
+ * A missing hosts file counts as empty. If the file cannot be opened for lack of resources, it may list the name, so
+ * the error is passed on.
+ */
 function nothing(error: unknown): string {
   if (isShortage(error)) throw error;
   return '';

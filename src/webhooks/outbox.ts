@@ -1,10 +1,10 @@
 /**
- * Puts webhooks into the outbox, in the transaction that records the upload: either both are there or neither.
- * The bytes are fixed here. Where they go and how they are signed is read from the directory at each attempt (`queue.ts`).
+ * Puts webhooks into the outbox, in the transaction that records the upload, so that either both exist or neither. The
+ * body's bytes are fixed here. The URL and the secrets are read from the directory at each attempt (`queue.ts`).
  */
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import { type Clock, formatMicros, type Micros } from '../clock.ts';
+import { type Clock, formatMicros, type Micros } from '../base/clock.ts';
 import { compiledInsert } from '../db/compiled.ts';
 import type { DeliveriesTable, DirectoriesTable, Tables } from '../db/schema.ts';
 import { presentTime } from '../db/shared.ts';
@@ -43,8 +43,8 @@ const insert = compiledInsert('deliveries', [
 ]);
 
 /**
- * Puts each upload into its account's feed, and enqueues a webhook where its directory or its account has a URL.
- * @returns the destination of each of them, for the transaction (`dispatcher.ts`).
+ * Adds each upload to its account's feed, and enqueues a webhook if its directory or its account has a URL.
+ * @returns the destinations of the webhooks, for the transaction (`dispatcher.ts`).
  */
 export async function enqueue(tx: Transaction<Tables>, ...uploads: readonly UploadEvent[]): Promise<string[]> {
   const events: NewEvent[] = [];
@@ -71,14 +71,14 @@ function feedEvent({ directory, uploadId, uploadedAt }: UploadEvent, body: Buffe
   };
 }
 
-/** For a transaction of the dispatcher's, which is told the destination. */
+/** Enqueues a delivery in a transaction of the dispatcher, which gets the destination from that transaction. */
 export async function enqueueNow(tx: Transaction<Tables>, delivery: DeliveriesTable): Promise<void> {
   await insert(tx, [delivery]);
 }
 
 /**
- * For any other transaction, perhaps of another process: what becomes due by time is what the dispatcher looks for without
- * being told.
+ * Enqueues a delivery in any other transaction, maybe in another process. The dispatcher finds deliveries that become
+ * due by time without being notified.
  */
 export async function enqueueDue(
   tx: Transaction<Tables>,
@@ -109,7 +109,7 @@ export function replayOf(old: DeliveriesTable, url: string, now: Micros): Delive
   return unsent(old, url, now);
 }
 
-/** A delivery of those bytes that nobody has tried yet. */
+/** A delivery of those bytes without any attempt. */
 export function unsent(
   {
     directory_id,
@@ -140,20 +140,23 @@ export function unsent(
   };
 }
 
-/** No name of DNS makes a longer one, and the index of destinations holds no text of any length. */
+/**
+ * The longest origin in a destination. No DNS name makes a longer one, and the index on destinations cannot hold texts
+ * of any length.
+ */
 const LONGEST_ORIGIN = 300;
 
 /**
- * The account, and scheme, host and port of the receiver: whose turn it is. What is no URL is kept apart by its text; its
- * attempts fail and say so.
+ * The destination of a delivery: the account, and the receiver's scheme, host and port. Deliveries to one destination
+ * share its turns. For an invalid URL the text itself is used; the attempts fail and say so.
  */
 export function destinationOf(accountId: string, url: string): string {
   return `${accountId} ${(URL.parse(url)?.origin ?? url).slice(0, LONGEST_ORIGIN)}`;
 }
 
 /**
- * The exact bytes to sign and send, at every attempt; fields in the order of the specification ("Body").
- * @param more fields that follow them.
+ * The exact bytes that every attempt signs and sends. The fields are in the order of the specification ("Body").
+ * @param more further fields for the end.
  */
 export function payload(
   { directory, filename, sizeBytes, uploadedAt }: Omit<UploadEvent, 'uploadId'>,

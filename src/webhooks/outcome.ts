@@ -1,6 +1,6 @@
-/** What follows from an attempt's answer: delivered, repeated, handed back or given up; and what the log says of it. */
-import { DAY, type Micros, SECOND } from '../clock.ts';
-import type { Log } from '../log.ts';
+/** Decides the outcome of an attempt (delivered, retried, handed back or given up), and logs it. */
+import { DAY, type Micros, SECOND } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
 import type { Claimed, Finished } from './queue.ts';
 import { LONGEST_WAIT } from './retry-after.ts';
 import type { Answer } from './send.ts';
@@ -11,7 +11,7 @@ export type RetryDelays = readonly [number, number, number];
 /** Spreads the retries of many deliveries that failed together. */
 const JITTER = 0.2;
 
-/** For so long after its upload a delivery's attempts do not count when the receiver could not be asked. */
+/** How long after the upload attempts do not count if berth could not even ask the receiver. */
 const SPARED: Micros = DAY;
 
 export interface AttemptSeen {
@@ -24,11 +24,11 @@ export interface AttemptSeen {
 export interface Circumstances {
   readonly retryDelays: RetryDelays;
   readonly sinceClose: Micros;
-  /** The service stops, and cuts off what has no answer. */
+  /** Whether the service is stopping, and aborts attempts without an answer. */
   readonly isStopping: boolean;
 }
 
-/** What to record of it. */
+/** The outcome of an attempt, as it is recorded. */
 export function outcomeOf(
   { id, attempts }: Claimed,
   answer: Answer,
@@ -41,16 +41,19 @@ export function outcomeOf(
   return { id, attempts, ...answer, retryIn: isHandedBack ? 0 : wait, isSpared };
 }
 
-/** The wait after attempt `number` has failed, in µs: as long as the receiver asks for, if that is longer. Undefined after the last. */
+/**
+ * The wait after attempt `number` has failed, in µs; undefined after the last. At least as long as the receiver asks
+ * for.
+ */
 function waitAfter(number: number, delays: RetryDelays, asked: Micros = 0): Micros | undefined {
   const seconds = delays[number - 1];
   if (seconds === undefined) return undefined;
   const own = seconds * SECOND * (1 + JITTER * (2 * Math.random() - 1));
-  // Later than asked for, never earlier.
+  // The jitter only makes the wait longer than the receiver asked for, never shorter.
   return Math.round(Math.max(own, Math.min(LONGEST_WAIT, asked * (1 + JITTER * Math.random()))));
 }
 
-/** Without what a receiver asks for, in µs. */
+/** The longest wait between attempts, in µs, apart from waits that a receiver asks for. */
 export function longestWait(delays: RetryDelays): Micros {
   return Math.ceil(Math.max(...delays) * SECOND * (1 + JITTER));
 }
@@ -61,10 +64,10 @@ export function nameOf({ ok, retryIn }: Finished): AttemptSeen['outcome'] {
   return retryIn === 0 ? 'handed-back' : 'retry';
 }
 
-/** Writes its line. */
+/** Logs the outcome of an attempt. */
 export function report(log: Log, delivery: Claimed, finished: Finished, sinceClose: Micros): void {
   const { ok, status, latency, error, retryIn } = finished;
-  // One for each file: not even put together unless somebody wants to see them.
+  // A delivered webhook is logged for each file, so its line is not even formatted unless the level is on.
   if (ok && !log.isLevelEnabled('debug')) return;
   const { id, directory_id, attempts } = delivery;
   const fields = {
@@ -81,7 +84,7 @@ export function report(log: Log, delivery: Claimed, finished: Finished, sinceClo
   else log.info({ ...fields, error, retry_in_s: retryIn / SECOND }, 'webhook failed, to be repeated');
 }
 
-/** The body is the only place where a delivery keeps it. */
+/** The external id is stored only in the body of a delivery. */
 function externalIdOf(body: Buffer): unknown {
   return (JSON.parse(body.toString()) as { external_id?: unknown }).external_id ?? null;
 }

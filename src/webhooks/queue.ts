@@ -4,39 +4,41 @@
  *   queued ──claim──▶ running ──finish──▶ delivered                    2xx in time
  *     ▲                  │    ├─finish──▶ waiting ──ripen──▶ queued    failed, attempts left
  *     │                  │    └─finish──▶ failed                       failed, the fourth
- *     ├──────finish──────┤                                             handed back by a service that stops
- *     └──────ripen───────┴────ripen───▶ failed                         the lease ended: its process died
+ *     ├──────finish──────┤                                             handed back by a stopping service
+ *     └──────ripen───────┴────ripen───▶ failed                         the lease expired: its process died
  *
  * Claiming counts the attempt and writes its row before anything is sent: a crash can repeat an attempt, but there are
  * never more than four. The lease is the pair of delivery and attempt number, so a process that has lost it changes nothing.
  *
- * Each claim reads URL and secrets from the directory, or from its account where it has no URL of its own. A delivery whose directory has got another destination meanwhile is
- * not claimed but moved into that one's line.
+ * Each claim reads the URL and the secrets from the directory, or from its account if the directory has no URL of its
+ * own. A delivery whose directory has another destination by now is not claimed but moved to that destination.
  *
- * On a database that several machines share, each of them claims from the whole queue, in one statement (`rounds.ts`).
+ * On a database that several machines share, each machine claims from the whole queue, in one statement (`rounds.ts`).
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import { type Micros, SECOND } from '../clock.ts';
-import { compiled, compiledInsert } from '../db/compiled.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
+import { compiled, compiledInsert, compiledRows } from '../db/compiled.ts';
 import type { DeliveriesTable, DeliveryState, Tables } from '../db/schema.ts';
 import { destinationOf } from './outbox.ts';
 
-/** Attempts in all (specification, "Limits"). */
+/** How many attempts a delivery gets in all (specification, "Limits"). */
 export const MAX_ATTEMPTS = 4;
 
-/** How long an attempt may stay unfinished before it counts as dead. It ends by itself after at most 6 s. */
+/** How long an attempt may run before its process counts as dead. An attempt times out after at most 6 s. */
 export const LEASE: Micros = 20 * SECOND;
 
-/** Deliveries that ripen in one transaction; the rest follows in the next, so that nothing else waits long. */
+/**
+ * How many deliveries become due in one transaction. Further ones follow in the next, so that nothing else waits long.
+ */
 export const RIPEN = 100;
 
-/** Deliveries that move into another line in one transaction. */
+/** How many deliveries move to another destination in one transaction. */
 const MOVED = 100;
 
-/** Destinations listed at once. */
+/** How many destinations are listed at once. */
 export const LISTED = 256;
 
-/** Of an attempt whose lease has ended. */
+/** The error of an attempt whose lease has ended. */
 export const DIED = 'berth stopped during this attempt';
 
 /** `state in ('running', 'waiting')`, as the index on `due_at` has it. */
@@ -49,7 +51,7 @@ export interface Turn {
 }
 
 export interface Lease {
-  /** Of the delivery. */
+  /** The delivery's id. */
   readonly id: string;
   /** The number of this attempt, 1 to 4. */
   readonly attempts: number;
@@ -60,7 +62,7 @@ export interface Claimed extends Lease {
   readonly account_id: string;
   readonly upload_id: string | null;
   readonly destination: string;
-  /** The directory's or its account's, now: null when there is none any more. */
+  /** The current URL of the directory or its account; null when there is none any more. */
   readonly webhook_url: string | null;
   readonly webhook_secret: string | null;
   readonly next_webhook_secret: string | null;
@@ -69,31 +71,35 @@ export interface Claimed extends Lease {
   readonly inserted_at: Micros;
 }
 
-/** So many deliveries have got another destination. */
+/** `count` deliveries have moved to another destination. */
 export interface Move {
   readonly from: string;
   readonly to: string;
   readonly count: number;
 }
 
-export interface Finished extends Lease {
-  readonly ok: boolean;
+/** The receiver's answer. */
+interface AttemptResult {
   readonly status: number | null;
   /** From the start of the attempt to the response's head, or to the failure, in µs. */
   readonly latency: Micros;
   readonly error: string | null;
   readonly response: Buffer | null;
-  /** The wait before the next attempt, in µs, if there is one: 0 hands the delivery back at once. */
+}
+
+export interface Finished extends Lease, AttemptResult {
+  readonly ok: boolean;
+  /** The wait before the next attempt, in µs; undefined for no further attempt. 0 hands the delivery back at once. */
   readonly retryIn: Micros | undefined;
   /** The receiver was not asked: the attempt does not count. */
   readonly isSpared?: boolean;
-  /** The line that the delivery goes to; its own when left out. */
+  /** The destination to move the delivery to; it stays when left out. */
   readonly movedTo?: string;
 }
 
 type Outcome = Pick<Finished, 'ok' | 'retryIn'>;
 
-/** A secret of the directory where it has a URL of its own, else its account's. */
+/** The directory's secret if it has a URL of its own, else its account's. */
 function ofReceiver(own: string, account: string): RawBuilder<string | null> {
   return sql`case when of.webhook_url is null then ${sql.ref(`account.${account}`)} else ${sql.ref(`of.${own}`)} end`;
 }
@@ -130,11 +136,13 @@ const due = compiled<Turn>()((db, p) =>
     .orderBy('d.due_at')
     .limit(p('count')),
 );
-const take = compiled<Lease & { leaseEnd: Micros; url: string }>()((db, p) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: 'running', attempts: p('attempts'), due_at: p('leaseEnd'), url: p('url') })
-    .where('id', '=', p('id')),
+const take = compiledRows<Lease & { leaseEnd: Micros; url: string }>(
+  ['id', 'attempts', 'leaseEnd', 'url'],
+  (rows) => sql`
+    with taken(id, attempts, lease_end, url) as (values ${rows})
+    update deliveries set state = 'running', attempts = taken.attempts, due_at = taken.lease_end, url = taken.url
+    from taken where deliveries.id = taken.id`,
+  { id: 'text', attempts: 'bigint', leaseEnd: 'bigint', url: 'text' },
 );
 const move = compiled<{ directory: string; from: string; to: string }>()((db, p) =>
   db
@@ -153,31 +161,43 @@ const move = compiled<{ directory: string; from: string; to: string }>()((db, p)
     .returning('id'),
 );
 const begin = compiledInsert('attempts', ['delivery_id', 'number', 'started_at']);
-const conclude = compiled<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> & { counted: number }>()(
-  (db, p) =>
-    db
-      .updateTable('deliveries')
-      .set({ state: p('state'), attempts: p('counted'), due_at: p('due_at'), finished_at: p('finished_at') })
-      .where('id', '=', p('id'))
-      .where('state', '=', 'running')
-      .where('attempts', '=', p('attempts'))
-      .returning('id'),
+/** Whether the lease of an ended attempt still holds. */
+const IS_HELD = sql`deliveries.id = ended.id and deliveries.state = 'running' and deliveries.attempts = ended.attempts`;
+const note = compiledRows<Lease & AttemptResult & { now: Micros }>(
+  ['id', 'attempts', 'now', 'status', 'latency', 'error', 'response'],
+  (rows) => sql`
+    with ended(id, attempts, now, status, latency, error, response) as (values ${rows})
+    update attempts set
+      finished_at = ended.now, status = ended.status, latency_us = ended.latency, error = ended.error,
+      response = ended.response
+    from ended join deliveries on ${IS_HELD}
+    where attempts.delivery_id = ended.id and attempts.number = ended.attempts`,
+  {
+    id: 'text',
+    attempts: 'bigint',
+    now: 'bigint',
+    status: 'bigint',
+    latency: 'bigint',
+    error: 'text',
+    response: 'bytea',
+  },
 );
-const note = compiled<Omit<Finished, 'ok' | 'retryIn' | 'isSpared'> & { now: Micros }>()((db, p) =>
-  db
-    .updateTable('attempts')
-    .set({
-      finished_at: p('now'),
-      status: p('status'),
-      latency_us: p('latency'),
-      error: p('error'),
-      response: p('response'),
-    })
-    .where('delivery_id', '=', p('id'))
-    .where('number', '=', p('attempts')),
+const forget = compiledRows<Lease>(
+  ['id', 'attempts'],
+  (rows) => sql`
+    with ended(id, attempts) as (values ${rows})
+    delete from attempts where (delivery_id, number) in
+      (select ended.id, ended.attempts from ended join deliveries on ${IS_HELD})`,
+  { id: 'text', attempts: 'bigint' },
 );
-const forget = compiled<Lease>()((db, p) =>
-  db.deleteFrom('attempts').where('delivery_id', '=', p('id')).where('number', '=', p('attempts')),
+const conclude = compiledRows<Lease & Pick<DeliveriesTable, 'state' | 'due_at' | 'finished_at'> & { counted: number }>(
+  ['id', 'attempts', 'counted', 'state', 'due_at', 'finished_at'],
+  (rows) => sql`
+    with ended(id, attempts, counted, state, due_at, finished_at) as (values ${rows})
+    update deliveries set
+      state = ended.state, attempts = ended.counted, due_at = ended.due_at, finished_at = ended.finished_at
+    from ended where ${IS_HELD}`,
+  { id: 'text', attempts: 'bigint', counted: 'bigint', state: 'text', due_at: 'bigint', finished_at: 'bigint' },
 );
 /** Jumps through the index from one destination to the next: its cost does not grow with the queues. */
 const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
@@ -192,8 +212,8 @@ const queuedAfter = compiled<{ after: string; limit: number }>()((db, p) => ({
       select destination from queued where destination is not null limit ${p('limit')}`.compile(db),
 }));
 /**
- * Takes the deliveries that have been due longest of each destination. One by one: a statement that finds and changes
- * them at once takes SQLite twice as long for one, and is no faster for many.
+ * Claims the deliveries of each destination that have been due longest. Moves those whose directory has another
+ * destination by now.
  */
 export async function claim(
   tx: Kysely<Tables>,
@@ -201,6 +221,7 @@ export async function claim(
   now: Micros,
 ): Promise<{ claimed: Claimed[]; moves: Move[] }> {
   const claimed: Claimed[] = [];
+  const taken: (Lease & { leaseEnd: Micros; url: string })[] = [];
   const moves: Move[] = [];
   for (const turn of turns) {
     const moved = new Set<string>();
@@ -215,10 +236,11 @@ export async function claim(
         continue;
       }
       const attempts = row.attempts + 1;
-      await take.all(tx, { id, attempts, leaseEnd: now + LEASE, url: current ?? url });
+      taken.push({ id, attempts, leaseEnd: now + LEASE, url: current ?? url });
       claimed.push({ ...row, attempts });
     }
   }
+  await take(tx, taken);
   await begin(
     tx,
     claimed.map(({ id, attempts }) => ({ delivery_id: id, number: attempts, started_at: now })),
@@ -226,19 +248,27 @@ export async function claim(
   return { claimed, moves };
 }
 
-/** Records what came of attempts. One whose lease is lost, or whose delivery went with its directory, changes nothing. */
-export async function finish(tx: Kysely<Tables>, finished: Iterable<Finished>, now: Micros): Promise<void> {
-  for (const attempt of finished) {
-    const { id, attempts, isSpared = false } = attempt;
-    const counted = isSpared ? attempts - 1 : attempts;
-    const held = await conclude.first(tx, { id, attempts, counted, ...columnsAfter(attempt, now) });
-    if (!held) continue;
-    if (isSpared) await forget.all(tx, { id, attempts });
-    else await note.all(tx, { ...attempt, now });
-  }
+/**
+ * Records the outcomes of attempts. An attempt changes nothing if its lease is lost or its delivery was deleted with
+ * the directory.
+ */
+export async function finish(tx: Kysely<Tables>, finished: readonly Finished[], now: Micros): Promise<void> {
+  const { spared = [], counted = [] } = Object.groupBy(finished, ({ isSpared }) => (isSpared ? 'spared' : 'counted'));
+  await note(
+    tx,
+    counted.map((attempt) => ({ ...attempt, now })),
+  );
+  await forget(tx, spared);
+  await conclude(
+    tx,
+    finished.map((attempt) => {
+      const { id, attempts, isSpared = false } = attempt;
+      return { id, attempts, counted: isSpared ? attempts - 1 : attempts, ...columnsAfter(attempt, now) };
+    }),
+  );
 }
 
-/** @returns its state, and in how many µs it is due again, if it is. */
+/** @returns the delivery's next state, and in how many µs it is due again; null when it is finished. */
 export function stateAfter({ ok, retryIn }: Outcome): { state: DeliveryState; wait: Micros | null } {
   if (ok) return { state: 'delivered', wait: null };
   if (retryIn === undefined) return { state: 'failed', wait: null };
@@ -251,7 +281,8 @@ function columnsAfter(outcome: Outcome, now: Micros) {
 }
 
 /**
- * Makes due what has become due, at most 100 deliveries: retries, and attempts whose process died.
+ * Requeues deliveries whose time has come, at most `RIPEN` of them: retries, and attempts whose process died. A
+ * delivery that died in its last attempt fails.
  * @returns the destination of each of them.
  */
 export async function ripen(tx: Kysely<Tables>, now: Micros): Promise<string[]> {
@@ -279,7 +310,9 @@ export async function ripen(tx: Kysely<Tables>, now: Micros): Promise<string[]> 
   return ripe.map(({ destination }) => destination);
 }
 
-/** Up to 256 destinations that have deliveries queued, in the order of their names; fewer are the last. */
+/**
+ * Up to `LISTED` destinations with queued deliveries, in the order of their names. Fewer mean that these are the last.
+ */
 export async function queuedDestinations(reads: Kysely<Tables>, after: string): Promise<string[]> {
   return (await queuedAfter.all(reads, { after, limit: LISTED })).map(({ destination }) => destination);
 }

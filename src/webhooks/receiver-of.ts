@@ -1,16 +1,22 @@
-/** Where a directory's webhooks go, and what signs them: its own URL and secret, or else its account's unless it opted out. */
+/**
+ * Finds the receiver of a directory's webhooks, and the secrets that sign them: its own, or else its account's unless
+ * it opted out.
+ */
 import type { Kysely } from 'kysely';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
-import { ValidationError } from '../errors.ts';
+import { ValidationError } from '../base/errors.ts';
 
-/** What asking for a webhook needs, be it a replay, an announcement or a test. */
+/** The dependencies of a request for a webhook: a replay, an announcement or a test. */
 export interface WebhookRules {
   readonly database: Database;
   readonly clock: Clock;
-  /** Tells the service that there is something to send; without it, a running one looks within ten seconds. */
+  /**
+   * Notifies the service that there is something to send. Without this call, a running service finds it within ten
+   * seconds.
+   */
   wake(): void;
 }
 
@@ -42,12 +48,12 @@ async function accountReceiver(
   return found && found.url !== null ? { ...found, url: found.url } : undefined;
 }
 
-/** The URL alone; null when there is nobody to send a webhook to. */
+/** The receiver's URL; null when there is no receiver. */
 export async function receiverUrl(db: Kysely<Tables>, directory: Destined): Promise<string | null> {
   return directory.webhook_url ?? (await accountReceiver(db, directory))?.url ?? null;
 }
 
-/** Undefined when there is nobody to send a webhook to. */
+/** The receiver; undefined when there is none. */
 export async function receiverIfAny(
   db: Kysely<Tables>,
   directory: Destined & Secrets,
@@ -57,7 +63,7 @@ export async function receiverIfAny(
   return accountReceiver(db, directory);
 }
 
-/** @throws {ValidationError} when there is nobody to send a webhook to. */
+/** @throws {ValidationError} when there is no receiver. */
 export async function receiverOf(db: Kysely<Tables>, directory: Destined & Secrets): Promise<WebhookReceiver> {
   const found = await receiverIfAny(db, directory);
   if (found) return found;

@@ -1,11 +1,11 @@
 /**
- * Puts the replays that were asked for (`replayFailed`) into the outbox, the oldest of each directory first and a few at a
- * time, so that what is uploaded meanwhile waits behind few of them. A replay and the removal of its mark are one
- * transaction: after a crash the rest goes on, and nothing is sent twice.
+ * Puts requested replays (`replayFailed`) into the outbox, a few at a time and the oldest of each directory first, so
+ * that new uploads wait behind few of them. A replay and the removal of its mark are one transaction: after a crash the
+ * remaining replays continue, and nothing is sent twice.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Background, Loop } from '../background.ts';
-import type { Clock } from '../clock.ts';
+import type { Background, Loop } from '../base/background.ts';
+import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
@@ -13,12 +13,12 @@ import type { Enqueued, Transact } from './dispatcher.ts';
 import { enqueueNow, replayOf } from './outbox.ts';
 import { receiverUrl } from './receiver-of.ts';
 
-/** Deliveries of a destination that may be queued while replays are added. */
+/** How many deliveries of a destination may be queued while replays are added. */
 const AT_ONCE = 50;
-/** Between batches, in ms. */
-const PAUSE = 50;
-/** How often another process may have asked for one (`berth directory replay`), in ms. */
-const LOOK = 10_000;
+/** The pause between batches, in ms. */
+const PAUSE_MS = 50;
+/** How often to look for replays that another process has requested (`berth directory replay`), in ms. */
+const POLL_MS = 10_000;
 
 export interface ReplayQueueOptions {
   readonly database: Database;
@@ -39,20 +39,20 @@ const nextMarked = compiled<{ after: string }>()((db, p) =>
 
 export function startReplayQueue({ database, clock, transact, background }: ReplayQueueOptions): Loop {
   let after = '';
-  return background.start('replays', { every: LOOK, atOnce: true }, async () => {
+  return background.start('replays', { every: POLL_MS, atOnce: true }, async () => {
     const next = await nextMarked.first(database.reads, { after });
     if (!next) {
       const hadSome = after !== '';
       after = '';
-      return hadSome ? PAUSE : LOOK;
+      return hadSome ? PAUSE_MS : POLL_MS;
     }
     after = next.directory_id;
     await transact((tx) => addBatch(tx, after, clock));
-    return PAUSE;
+    return PAUSE_MS;
   });
 }
 
-/** One batch of a directory's. */
+/** Adds one batch of a directory's replays. */
 export async function addBatch(tx: Transaction<Tables>, directoryId: string, clock: Clock): Promise<Enqueued<void>> {
   const directory = await tx
     .selectFrom('directories')
@@ -71,14 +71,14 @@ export async function addBatch(tx: Transaction<Tables>, directoryId: string, clo
     .where('replay_at', 'is not', null)
     .orderBy('inserted_at')
     .limit(AT_ONCE)
-    // Those that another node replays just now are its own.
+    // Skip deliveries that another node is replaying.
     .forNoKeyUpdate()
     .skipLocked()
     .execute();
   const url = await receiverUrl(tx, directory);
   const destinations: string[] = [];
   for (const old of marked) {
-    // Without a URL it fails like any other, and can be replayed.
+    // Without a URL the replay fails like any delivery, and can be replayed again.
     const row = replayOf(old, url ?? old.url, clock.now());
     if (destinations.length === 0 && (await isBusy(tx, row.destination))) break;
     await enqueueNow(tx, row);

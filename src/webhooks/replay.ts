@@ -1,14 +1,14 @@
 /**
- * Sends finished deliveries again, each as a new one: the same bytes under a new id, to the directory's URL of today. The
- * old row and its attempts stay as they are.
+ * Sends finished deliveries again. Each becomes a new delivery: the same bytes under a new id, to the directory's
+ * current URL. The old row and its attempts stay as they are.
  */
 import { sql } from 'kysely';
-import { verifyAsker } from '../accounts/asker.ts';
-import type { Micros } from '../clock.ts';
+import { verifyActor } from '../accounts/actor.ts';
+import type { Micros } from '../base/clock.ts';
 import { listed } from '../db/dialect.ts';
-import { BerthError, ValidationError } from '../errors.ts';
+import { BerthError, ValidationError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import type { KeptAnswer } from '../history/kept-answers.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
 import { type Delivery, deliveryOf } from './delivery-list.ts';
 import { enqueueDue, replayOf } from './outbox.ts';
 import { lockedDirectory, type Target } from '../directories/target.ts';
@@ -23,10 +23,10 @@ export async function replay(
   { database, clock, wake }: WebhookRules,
   target: Target,
   deliveryId: string,
-  answer?: KeptAnswer<Delivery>,
+  answer?: StoredResponse<Delivery>,
 ): Promise<Delivery> {
   const again = await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, target.asker);
+    await verifyActor(tx, target.actor);
     const directory = await lockedDirectory(tx, target);
     const old = await tx
       .selectFrom('deliveries')
@@ -42,7 +42,7 @@ export async function replay(
     const row = await enqueueDue(tx, replayOf(old, url, now), clock);
     await tx.updateTable('deliveries').set({ replayed_as: row.id, replay_at: null }).where('id', '=', old.id).execute();
     const details = { delivery_id: { from: old.id, to: row.id } };
-    if (target.asker) await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    if (target.actor) await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
     const shown = deliveryOf(row);
     await answer?.keep(tx, shown);
     return shown;
@@ -52,8 +52,9 @@ export async function replay(
 }
 
 /**
- * Asks for a replay of those deliveries that have failed and were not replayed yet, like `replayFailed`.
- * @returns how many.
+ * Requests a replay of the given deliveries, like `replayFailed`. Skips those that have not failed or were replayed
+ * already.
+ * @returns how many are replayed.
  * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
  */
 export async function replayThese(
@@ -62,7 +63,7 @@ export async function replayThese(
   ids: readonly string[],
 ): Promise<number> {
   const count = await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, target.asker);
+    await verifyActor(tx, target.actor);
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
     const now = clock.now();
@@ -77,8 +78,8 @@ export async function replayThese(
       .executeTakeFirstOrThrow();
     const marked = Number(numUpdatedRows);
     const details = { count: { from: null, to: marked } };
-    if (target.asker && marked > 0)
-      await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    if (target.actor && marked > 0)
+      await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
     return marked;
   });
   wake();
@@ -86,18 +87,18 @@ export async function replayThese(
 }
 
 /**
- * Asks for a replay of every delivery that has failed since then and was not replayed yet; `replay-queue.ts` does it, the
- * oldest first. Asked twice, it replays nothing twice.
+ * Requests a replay of every delivery that has failed since a time and was not replayed yet. `replay-queue.ts` carries
+ * it out, oldest first. A second request replays nothing twice.
  * @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL.
  */
 export async function replayFailed(
   { database, clock, wake }: WebhookRules,
   target: Target,
   since: Micros,
-  answer?: KeptAnswer<{ count: number }>,
+  answer?: StoredResponse<{ count: number }>,
 ): Promise<{ count: number }> {
   const asked = await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, target.asker);
+    await verifyActor(tx, target.actor);
     const directory = await lockedDirectory(tx, target);
     await receiverOf(tx, directory);
     const now = clock.now();
@@ -113,8 +114,8 @@ export async function replayFailed(
       .executeTakeFirstOrThrow();
     const count = Number(numUpdatedRows);
     const details = { count: { from: null, to: count } };
-    if (target.asker && count > 0)
-      await insertAudit(tx, target.asker, { action: 'replay', at: now, directory, details });
+    if (target.actor && count > 0)
+      await insertAudit(tx, target.actor, { action: 'replay', at: now, directory, details });
     await answer?.keep(tx, { count });
     return { count };
   });

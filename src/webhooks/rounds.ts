@@ -1,10 +1,10 @@
 /**
- * What each commit of the dispatcher does in the queue: by row with SQLite; in one statement on a database that several
- * machines share, where each of them claims from the whole queue and times are the database's.
+ * The work of each commit in the outbox: row by row with SQLite, or in one statement on a database that several
+ * machines share, where each machine claims from the whole queue and times are by the database's clock.
  */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../clock.ts';
-import { outboxRound } from '../db/outbox-round.ts';
+import type { Micros } from '../base/clock.ts';
+import { outboxRound } from './outbox-round.ts';
 import type { Tables } from '../db/schema.ts';
 import { isShared } from '../db/shared.ts';
 import { destinationOf } from './outbox.ts';
@@ -27,27 +27,30 @@ export interface Ended extends Finished {
   readonly destination: string;
 }
 
-/** What a commit does in the queue beside its own work. */
+/** The work for one commit. */
 export interface Round {
   readonly finished: readonly Ended[];
-  /** Whether anything may have become due. */
+  /** Whether retries or expired leases may have become due. */
   readonly isRipe: boolean;
   readonly now: Micros;
-  /** Hears the destination of each delivery that has become due. */
+  /** Called with the destination of each delivery that has become due. */
   due(destinations: readonly string[]): void;
-  /** What to claim. */
+  /** The turns to claim for. */
   turns(): readonly Turn[];
 }
 
-/** What has come of a round. */
+/** The result of a round. */
 export interface Taken {
   readonly claimed: readonly Claimed[];
   readonly moves: readonly Move[];
-  /** Claimed in the line of another destination than their directory has now: they end at once, and go to that one's line. */
+  /**
+   * Deliveries claimed under a destination that their directory no longer has. They end at once, and move to the
+   * present one.
+   */
   readonly misplaced: readonly Ended[];
 }
 
-/** Records what has ended, makes due what has become so, and claims. On a shared database it needs no transaction. */
+/** Records ended attempts, makes deliveries due, and claims new ones. On a shared database it needs no transaction. */
 export async function doRound(db: Kysely<Tables>, round: Round): Promise<Taken> {
   return isShared(db) ? roundAtOnce(db, round) : roundByRow(db, round);
 }
@@ -73,7 +76,7 @@ async function roundAtOnce(db: Kysely<Tables>, { finished, isRipe, due, turns }:
     lastAttempt: MAX_ATTEMPTS,
     died: DIED,
   });
-  // The statement has seen neither as due.
+  // The statement itself did not claim deliveries that it made due or that were handed back.
   due([...round.ripened, ...handedBack(finished)]);
   const claimed: Claimed[] = [];
   const misplaced: Ended[] = [];

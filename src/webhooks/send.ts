@@ -1,29 +1,30 @@
 /**
- * One attempt: a POST by got, bounded in time and bytes whatever the receiver does.
+ * Makes one attempt: a POST by got, limited in time and bytes whatever the receiver does.
  *
- * It succeeds when the head of a 2xx answer is there 5 s after the start, name look-up and handshakes included
- * (specification, "Success, retries, duplicates"). Redirects are not followed and nothing is retried here. Of the
- * answer's body the first KiB is kept; past 64 KiB or 1 s the connection is closed, which changes no outcome.
- * Any port and credentials in the URL (sent as basic authentication) are allowed: the guard judges addresses.
+ * An attempt succeeds when the head of a 2xx answer arrives within 5 s, including name look-up and handshakes
+ * (specification, "Success, retries, duplicates"). Redirects are not followed, and nothing is retried here. The first
+ * KiB of the answer's body is kept. After 64 KiB or 1 s of body the connection is closed, which does not change the
+ * outcome. URLs may have any port, and credentials, which are sent as basic authentication: the guard judges only
+ * addresses.
  */
 import type { ClientRequest } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers';
 import got, { type Request, type Response } from 'got';
-import type { Micros } from '../clock.ts';
-import { errorCode, errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { Micros } from '../base/clock.ts';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { DestinationError, type GuardedAgents } from './destination-guard.ts';
 import { retryAfter } from './retry-after.ts';
 import { isShortage } from './shortage.ts';
 import { type Signed, signatureHeaders } from './signature.ts';
 
-/** Specification, "Limits": webhook response time. */
+/** The longest wait for a response's head, in ms (specification, "Limits"). */
 const HEAD_MS = 5000;
 const BODY_MS = 1000;
 const BODY_BYTES = 64 * 1024;
 const KEPT_BYTES = 1024;
-/** A receiver chooses what its certificate says, which the reason may repeat. */
+/** The longest error text. It may repeat text from the certificate, which the receiver chooses. */
 const REASON_LENGTH = 500;
 
 export interface Outgoing extends Signed {
@@ -36,28 +37,28 @@ export interface Answer {
   readonly ok: boolean;
   /** Null when no answer came. */
   readonly status: number | null;
-  /** Until the head was there, or until the attempt had failed, in µs. */
+  /** From the start to the response's head or to the failure, in µs. */
   readonly latency: Micros;
   /** Why there is no answer. */
   readonly error: string | null;
   /** The first 1 KiB of the answer's body. */
   readonly response: Buffer | null;
-  /** How long the receiver wants to be left alone, in µs. */
+  /** How long the receiver asks to wait before the next attempt, in µs. */
   readonly retryAfter?: Micros;
   /** Set when the destination is one that webhooks may not go to. */
   readonly isForbidden?: boolean;
-  /** Set when there is nobody to ask, now or later. */
+  /** Set when no further attempt can succeed, because there is no URL to send to. */
   readonly isFinal?: boolean;
-  /** Set when the receiver was never asked, for want of something of our own (see `shortage.ts`). */
+  /** Set when the receiver was never asked, because this machine lacked a resource (see `shortage.ts`). */
   readonly isShortage?: boolean;
 }
 
-/** Names and values of a request's headers, but for those of the connection. */
+/** Names and values of a request's headers, except those of the connection. */
 export type SentHeaders = readonly (readonly [name: string, value: string])[];
 
 /**
- * Makes the attempt; never rejects. `at` is the wall clock; aborting `signal` ends the attempt as failed. `onRequest` is
- * told what the request says.
+ * Makes an attempt; never rejects. `at` is the wall clock. Aborting `signal` makes the attempt fail. `onRequest` gets
+ * the headers of the request.
  */
 export type Send = (
   delivery: Outgoing,
@@ -72,7 +73,7 @@ export interface Sender {
   close(): void;
 }
 
-/** @param log learns where a name leads that webhooks may not go to. */
+/** @param log gets the detail when a webhook may not go to its destination. */
 export function createSender(agents: GuardedAgents, version: string, log?: Log): Sender {
   const client = got.extend({
     method: 'POST',
@@ -91,7 +92,8 @@ export function createSender(agents: GuardedAgents, version: string, log?: Log):
         return Promise.resolve(noAnswer('the URL is not valid', started));
       }
       const { body } = delivery;
-      // Got itself would end a request only a turn of the event loop after its body: until then no other could have its socket.
+      // Got would end the request a turn of the event loop after its body. Until then no other request could use its
+      // socket.
       const headers = {
         ...signatureHeaders(delivery, at),
         ...(delivery.upload_id !== null && { 'webhook-upload-id': delivery.upload_id }),
@@ -131,27 +133,27 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
   let received = 0;
   let head: Pick<Answer, 'ok' | 'status' | 'latency' | 'retryAfter'> | undefined;
 
-  const settle = (answer: Answer): void => {
+  const finish = (answer: Answer): void => {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
-    // Late errors of a request that was cut off concern nobody.
+    // Ignore late errors of a request that was cut off.
     request.on('error', () => undefined);
     resolve(answer);
   };
-  const settleWithHead = (): void => {
-    if (head) settle({ ...head, error: null, response: Buffer.concat(kept).subarray(0, KEPT_BYTES) });
+  const finishWithHead = (): void => {
+    if (head) finish({ ...head, error: null, response: Buffer.concat(kept).subarray(0, KEPT_BYTES) });
   };
   const cut = (reason: string): void => {
-    if (head) settleWithHead();
-    else settle(noAnswer(reason, started));
+    if (head) finishWithHead();
+    else finish(noAnswer(reason, started));
     request.destroy();
   };
   const abort = (): void => cut('berth stopped during this attempt');
-  // After the timers Node looks at the sockets: an answer that is there already still counts, even after a stall.
+  // Node reads sockets after it runs timers. An answer that has arrived still counts, even after a stall.
   const timeOut = (): void => void setImmediate(() => !head && cut(`no answer within ${HEAD_MS / 1000} s`));
   let timer = setTimeout(timeOut, HEAD_MS);
 
-  // Got listens too, so Node hands the socket over with an answer of 101, and nobody else would ever close it.
+  // Got listens for `upgrade`, so Node hands over the socket of a 101 answer, and nothing else would close it.
   request.once('upgrade', (_response: unknown, socket: Duplex) => {
     socket.destroy();
     head ??= { ok: false, status: 101, latency: since(started) };
@@ -170,12 +172,12 @@ function outcome(request: Request, { started, at, signal }: Attempt): Promise<An
     received += chunk.length;
     if (received > BODY_BYTES) cut('');
   });
-  request.once('end', settleWithHead);
+  request.once('end', finishWithHead);
   request.once('error', (error) => {
-    if (head) settleWithHead();
+    if (head) finishWithHead();
     else {
       const isForbidden = error.cause instanceof DestinationError;
-      settle({ ...noAnswer(reasonOf(error), started), isForbidden, isShortage: isShortage(error.cause) });
+      finish({ ...noAnswer(reasonOf(error), started), isForbidden, isShortage: isShortage(error.cause) });
     }
   });
   if (signal.aborted) abort();
@@ -192,8 +194,8 @@ function since(started: number): Micros {
 }
 
 /**
- * With several addresses tried, Node's own error has no text; each of them says what happened. A failed connection is named
- * without its address, which may be one of the operator's network that is opened to webhooks.
+ * The reason of a failure, as text. If several addresses were tried, Node's error has no text, so the first address's
+ * error is used. A failed connection is described without its address, which may be in the operator's own network.
  */
 function reasonOf(error: Error): string {
   const cause: unknown = error.cause instanceof AggregateError ? error.cause.errors[0] : (error.cause ?? error);

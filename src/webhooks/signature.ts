@@ -1,16 +1,16 @@
 /**
- * What proves that a webhook is berth's: the specification's `x-service-signature` ("Delivery"), and beside it the headers
- * of Standard Webhooks, which its libraries verify (docs/webhooks.md).
+ * Signs webhooks: with the specification's `x-service-signature` ("Delivery"), and with the headers of Standard
+ * Webhooks, which its libraries verify (docs/webhooks.md).
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto';
-import { type Micros, SECOND } from '../clock.ts';
+import { type Micros, SECOND } from '../base/clock.ts';
 
-/** What is signed, and with which secrets. */
+/** The signed values, and the secrets. */
 export interface Signed {
   readonly id: string;
   readonly body: Buffer;
   readonly webhook_secret: string;
-  /** One that is to follow: until it does, both are valid. */
+  /** The secret that follows. Until it is active, `webhook-signature` carries both. */
   readonly next_webhook_secret: string | null;
 }
 
@@ -45,13 +45,13 @@ export function signatureHeaders(
   };
 }
 
-/** As berth made them before it took the other alphabet: 24 bytes. */
+/** A secret of an older version, in another alphabet: 24 bytes. */
 const OLD_SECRET = /^[\w-]{32}$/;
 const BASE64 = /^[A-Za-z\d+/]+={0,2}$/;
 
 /**
- * The bytes that key `webhook-signature`. Base64 is decoded, as the libraries do: `whsec_` before it does not count. A
- * text that is no base64 stands for its own bytes in UTF-8.
+ * The key bytes for `webhook-signature`. As in the libraries, a `whsec_` prefix is dropped and base64 is decoded. Any
+ * other text stands for its own bytes in UTF-8.
  */
 export function standardKey(secret: string): Buffer {
   const text = secret.replace(/^whsec_/, '');
@@ -61,7 +61,7 @@ export function standardKey(secret: string): Buffer {
   return isBase64 ? Buffer.from(text, 'base64') : Buffer.from(secret);
 }
 
-/** Whether `header` is what a webhook with this body and secret carries; compared in constant time. */
+/** Whether `header` is the signature of this body with this secret. Compares in constant time. */
 export function verify(body: Buffer, secret: string, header: string): boolean {
   const expected = Buffer.from(signatureHeader(sign(body, secret)));
   const given = Buffer.from(header);

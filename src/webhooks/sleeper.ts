@@ -2,9 +2,11 @@
 import { clearImmediate, setImmediate } from 'node:timers';
 
 export interface Sleeper {
-  /** Resolves after `ms`, or earlier when that was asked for since the last sleep ended. */
+  /** Resolves after `ms`, or earlier if `wakeIn` has asked for that since the last sleep ended. */
   sleep(ms: number): Promise<void>;
-  /** Ends the sleep in `ms`; with 0, when what else the sockets have brought is handled too. */
+  /**
+   * Ends the sleep in `ms`. With 0, the sleep ends after the current turn of the event loop has handled its sockets.
+   */
   wakeIn(ms: number): void;
 }
 

@@ -1,6 +1,6 @@
-/** Deliveries that wait for their time: retries, and attempts whose lease has not ended. */
+/** Deliveries with a time in the outbox: retries, and attempts whose lease has not expired. */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../clock.ts';
+import type { Micros } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Tables } from '../db/schema.ts';
 import { present } from '../db/shared.ts';
@@ -16,12 +16,12 @@ const earliest = compiled<{ now: Micros }>()((db, p) =>
     .limit(1),
 );
 
-/** In how many µs the next retry is due or the next lease ends; less than 0 when it is overdue. */
+/** How many µs are left until the next retry is due or the next lease expires. Negative when that is overdue. */
 export async function nextTimed(reads: Kysely<Tables>, now: Micros): Promise<Micros | undefined> {
   return (await earliest.first(reads, { now }))?.wait ?? undefined;
 }
 
-/** Moves every retry and lease by as much as the wall clock was moved, so that each stays as far away as it was. */
+/** Moves the time of every retry and lease by as much as the wall clock was set, so that waits keep their length. */
 export async function shift(tx: Kysely<Tables>, by: Micros): Promise<void> {
   await tx
     .updateTable('deliveries')
@@ -31,8 +31,8 @@ export async function shift(tx: Kysely<Tables>, by: Micros): Promise<void> {
 }
 
 /**
- * Pulls in what lies further ahead than a wait of berth's own can reach: the clock was set back while berth was down. A
- * wait that a receiver asked for stays, unless the attempt before it seems to lie in the future.
+ * Limits times that are further ahead than any wait of berth's own, because the clock was set back while berth was
+ * down. A wait that a receiver asked for stays, unless the attempt before it seems to be in the future.
  */
 export async function clamp(tx: Kysely<Tables>, now: Micros, longest: Micros): Promise<void> {
   await tx

@@ -1,10 +1,13 @@
-/** Whose certificates of webhook receivers are trusted. */
+/** The certificate authorities that webhook receivers may use. */
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { errorMessage } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 
-/** Node's authorities and those in the file; Node's alone, said in the log, when it cannot be read. */
+/**
+ * Trusts Node's authorities and those in the file. If the file cannot be read, logs that and returns undefined, which
+ * means Node's alone.
+ */
 export function trustedWith(file: string | undefined, log: Log): SecureContext | undefined {
   if (file === undefined) return undefined;
   try {

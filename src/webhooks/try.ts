@@ -1,6 +1,9 @@
-/** Sends one webhook that is marked as a test, and tells what its receiver said: no retries, nothing kept. */
+/**
+ * Sends one webhook marked as a test, and returns the receiver's answer. It is not retried, and nothing is stored
+ * except the audit entry.
+ */
 import { randomUUID } from 'node:crypto';
-import { verifyAsker } from '../accounts/asker.ts';
+import { verifyActor } from '../accounts/actor.ts';
 import { insertAudit } from '../history/audit.ts';
 import { payload } from './outbox.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
@@ -19,16 +22,16 @@ export interface Trial {
 
 const GUARDED = 'webhooks go to public addresses only, unless the operator of this berth allows others';
 
-/** What the body says of a file that is not there. */
+/** The body's fields for a file that does not exist. */
 const FILE = { filename: 'test.txt', sizeBytes: 0 };
 
 /** @throws {BerthError} `directory_not_found`; {ValidationError} when the directory has no webhook URL. */
 export async function tryWebhook({ database, clock, send }: TrialRules, target: Target): Promise<Trial> {
   const directory = await database.db.transaction().execute(async (tx) => {
-    await verifyAsker(tx, target.asker);
+    await verifyActor(tx, target.actor);
     const found = await liveDirectory(tx, target);
     const receiver = await receiverOf(tx, found);
-    if (target.asker) await insertAudit(tx, target.asker, { action: 'test', at: clock.now(), directory: found });
+    if (target.actor) await insertAudit(tx, target.actor, { action: 'test', at: clock.now(), directory: found });
     return { ...found, ...receiver };
   });
   const now = clock.now();

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { dataOf, FULL_FIELDS } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';

@@ -6,7 +6,7 @@ import type { Database } from '../../src/db/open.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
 import { deleteDirectory } from '../../src/directories/delete.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { hosted } from '../support/hosted.ts';
 import { systemError } from '../support/recording-host.ts';

@@ -199,12 +199,12 @@ test('all that failed since a moment are replayed, the oldest first; asked twice
     times,
     times.toSorted((a, b) => a - b),
   );
-  // A later request adds the rest.
+  // A later request adds the others.
   const all = { since: '2020-01-01T00:00:00+01:00' };
   assert.deepEqual((await place.ask('POST', '/deliveries/replay', all)).json, { data: { count: 2 } });
 });
 
-test('one that was replayed by itself is left out, and a replay that failed is not', async () => {
+test('one that was replayed on its own is left out, and a replay that failed is not', async () => {
   await using place = await webhookPlace({ respond: (response) => response.writeHead(410).end() });
   const [one] = await place.addFinished(2);
   const all = { since: '2020-01-01T00:00:00Z' };

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { operatorSocket } from '../../src/operator-socket.ts';
+import { operatorSocket } from '../../src/base/operator-socket.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { receiver } from '../support/receiver.ts';
@@ -159,7 +159,7 @@ test('berth directory', async (t) => {
     assert.match(await refused`directory replay Hooked ${UNKNOWN}`, /not found/i);
     await berth`directory webhook set Hooked http://127.0.0.1:9/`;
     const { status, stdout, stderr } = await run`directory webhook test Hooked`;
-    assert.deepEqual([status, stderr], [1, 'berth: the receiver did not take it\n']);
+    assert.deepEqual([status, stderr], [1, 'berth: the receiver did not accept it\n']);
     assert.match(stdout, /^delivered +false\n[^]*ECONNREFUSED/);
   });
 
@@ -186,7 +186,7 @@ test('berth directory', async (t) => {
 
   await t.test('what cannot be undone needs --yes where nobody can be asked, and an answer at a terminal', async () => {
     const name = (await json`directory create Fragile --account ${account}`)['sftp_username'] ?? '';
-    const sentence = 'this cannot be undone, and nobody can be asked: add --yes';
+    const sentence = 'this cannot be undone, and there is no terminal to ask on: add --yes';
     assert.equal(await refused`directory delete ${name}`, sentence);
     assert.equal(await refused`directory password ${name}`, sentence);
     assert.equal(await refused`directory key remove ${name} SHA256:x`, sentence);
@@ -205,7 +205,7 @@ test('berth directory', async (t) => {
     assert.doesNotMatch(await berth`directory list`, new RegExp(name));
   });
 
-  await t.test('refusals are those of the API, in one line; what was made before one is told', async () => {
+  await t.test('refusals are those of the API, in one line; what was created before one is reported', async () => {
     assert.equal(await refused`directory create ${' '} --account ${account}`, "name can't be blank");
     const unknown = 'there is no directory "nobody": see berth directory list';
     assert.equal(await refused`directory set nobody --name x`, unknown);
@@ -213,8 +213,8 @@ test('berth directory', async (t) => {
     assert.equal(half.status, 1);
     assert.match(half.stdout, /^password +\w{32} /m, 'the password is not lost');
     assert.match(half.stderr, /^berth: the directory \S+ was made, but not all was set: webhook_url must start with /);
-    assert.match(await refused`directory set Half`, /^nothing is to be set/);
-    assert.match(await refused`directory replay Half`, /^name one delivery, or say --since/);
+    assert.match(await refused`directory set Half`, /^there is nothing to set/);
+    assert.match(await refused`directory replay Half`, /^name one delivery, or give --since/);
     assert.match(await refused`directory key add Half /nowhere`, /^the public key cannot be read/);
     assert.equal((await json`directory show Half`)['webhook_url'], null);
     const { stderr } = await run`directory webhook set Half http://10.0.0.1/`;

@@ -1,14 +1,14 @@
-/** GET /api/v1/events: a reader who goes on from the highest number it has seen misses nothing, whoever writes meanwhile. */
+/** GET /api/v1/events: a reader who goes on from the highest number it has seen misses nothing while others write. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DAY } from '../../src/clock.ts';
+import { DAY } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { skipNumbers } from '../../src/history/events.ts';
 import { pruneHistory } from '../../src/history/prune.ts';
-import { createClockLead } from '../../src/clock-lead.ts';
-import { createLog } from '../../src/log.ts';
+import { createClockLead } from '../../src/db/clock-lead.ts';
+import { createLog } from '../../src/base/log.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { type Hosted, hosted } from '../support/hosted.ts';
@@ -144,7 +144,7 @@ test('8 writers whose transactions overlap, and readers who follow: every event 
   });
   let areDone = false;
   const done = Promise.all(writers).finally(() => (areDone = true));
-  // What fails first is what is told.
+  // The first failure is the one that is reported.
   done.catch(() => undefined);
   const readers = Array.from({ length: 3 }, async (_, reader) => {
     const seen: ShownEvent[] = [];

@@ -246,7 +246,7 @@ test('507 beyond the quota, as soon as it is passed: the client reads why, and n
   assert.deepEqual(names(files.root), ['fits']);
 });
 
-/** Sends so many bytes, as a client does that reads the answer when it comes. */
+/** Sends `length` bytes, like a client that reads the answer as soon as it comes. */
 async function sendLong(api: Hosted, path: string, length: number): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${api.tenant.key}`, 'content-length': length };
   const outgoing = request({ host: '127.0.0.1', port: api.port, ca: api.ca, method: 'PUT', path, headers });

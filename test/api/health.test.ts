@@ -1,6 +1,7 @@
 /** GET /healthz */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { StartingError } from '../../src/http/health.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 
@@ -19,4 +20,17 @@ test('200 while everything works, 503 when something does not, without a key and
   const ill = await ask();
   assert.deepEqual([ill.status, ill.json], [503, { error: 'Service unavailable' }]);
   assert.ok(api.log.some((line) => line.includes('inner detail')));
+});
+
+test('503 while berth starts, and no error in the log', async () => {
+  using place = scratch();
+  await using api = await hosted(place, { checkHealth: () => Promise.reject(new StartingError()) });
+  const { status, json } = await api.send('GET', '//healthz', { authorization: null });
+  assert.deepEqual([status, json], [503, { error: 'Service unavailable' }]);
+  const lines = api.log.filter((line) => line.includes('does not listen yet'));
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).level),
+    [30],
+    'pino: info',
+  );
 });

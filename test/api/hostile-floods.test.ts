@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { generateKey } from '../../src/accounts/key-format.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { hosted } from '../support/hosted.ts';
 import { scratch } from '../support/scratch.ts';
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

@@ -183,7 +183,7 @@ async function refusals({
   }
 }
 
-/** Whoever may read a file that holds one of the secrets is its owner alone. */
+/** A file that holds one of the secrets is readable by its owner alone. */
 function checkFiles(dir: string, secrets: readonly string[]): void {
   const holders: string[] = [];
   for (const file of globSync('**/*', { cwd: dir })) {

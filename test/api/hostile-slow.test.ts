@@ -250,7 +250,7 @@ test('keep-alive connections from everywhere keep out nobody with a key, whether
       });
       await Promise.all(
         some.map(async (socket) => {
-          // Closed at once, perhaps.
+          // Maybe closed at once.
           await Promise.race([once(socket, 'secureConnect'), once(socket, 'close')]).catch(() => undefined);
           socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
         }),

@@ -122,7 +122,7 @@ test('a key has 1 to 255 printable ASCII characters, and is there once', async (
   );
 });
 
-test('ten at once: one is done, the others are told that it is in flight, and then get its answer', async () => {
+test('ten at once: one is done, the others learn that it is in flight, and then get its answer', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ test('ten at once: one is done, the others are told that it is in flight, and th
   assert.deepEqual(await names(api), ['Acme']);
 });
 
-test('refusals are not kept: the request is tried anew with the same key', async () => {
+test('refusals are not kept: the request is tried again with the same key', async () => {
   using place = scratch();
   await using api = await hosted(place);
   assert.equal((await create(api.send, 'k', { directory: { name: ' ' } })).status, 422);
@@ -195,7 +195,7 @@ test('a create whose undoing fails is in flight until it is undone: its answer i
   await allowUndo();
   await allowRemoval();
   let first: ApiAnswer | undefined;
-  await until('it can be done anew', async () => (first = await create(api.send, 'k')).status === 201);
+  await until('it can be tried again', async () => (first = await create(api.send, 'k')).status === 201);
   assert.ok(first);
   assertSame(await create(api.send, 'k'), first);
   assert.deepEqual(await names(api), ['Acme']);

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { dataOf } from '../support/field-sets.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

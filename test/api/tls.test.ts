@@ -8,11 +8,11 @@ import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
-import { createBackground } from '../../src/background.ts';
-import { OperatorError } from '../../src/errors.ts';
+import { createBackground } from '../../src/base/background.ts';
+import { OperatorError } from '../../src/base/errors.ts';
 import { followCertificate, loadTlsPair, type TlsPair } from '../../src/http/certificate.ts';
 import { startHttpServer } from '../../src/http/server.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 

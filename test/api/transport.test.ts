@@ -57,7 +57,7 @@ test('TLS 1.2 and 1.3 are spoken, older versions are not', async () => {
   await assert.rejects(once(old, 'secureConnect'));
 });
 
-test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key needed to be told', async () => {
+test('404 and 405: unknown paths, wrong methods with Allow, OPTIONS, no key needed for the answer', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const options = { authorization: null };

@@ -151,7 +151,7 @@ test('422: a limit that is no number', async () => {
   assert.deepEqual([status, json], [422, { errors: { limit: ['is invalid'] } }]);
 });
 
-test('200: prefix and since narrow the list and its pages, whatever else lies between', async () => {
+test('200: prefix and since narrow the list and its pages, whatever else is between', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();
@@ -183,7 +183,7 @@ test('200: prefix and since narrow the list and its pages, whatever else lies be
   }
 });
 
-test('200: one upload; 404 for what is none, is not complete or lies in another directory', async () => {
+test('200: one upload; 404 for what is none, is not complete or is in another directory', async () => {
   using place = scratch();
   await using api = await hosted(place);
   const { id } = await api.directory();

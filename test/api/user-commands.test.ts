@@ -85,7 +85,7 @@ test('people get a table, and the link with what it is for; the address is that 
   assert.match(reset.stderr, /^berth: the dashboard is off \(BERTH_DASHBOARD\)[^\n]*\n$/);
 });
 
-test('a new link of somebody who is disabled comes with word that it does not work yet', async () => {
+test('a new link for a disabled user comes with a warning that it does not work yet', async () => {
   using place = scratch({ BERTH_DASHBOARD: 'on' });
   const account = await accountIn(place);
   await json(place, 'user', 'create', 'ann@example.com', '--account', account, '--role', 'admin');
@@ -141,7 +141,7 @@ test('what cannot be is one line with status 1, wrong use has status 2', async (
   assert.equal((await json<Json[]>(place, 'user', 'list')).length, 1);
 });
 
-test('reset takes a lost second factor away when it is told to, and only then', async () => {
+test('reset removes a lost second factor with its option, and only then', async () => {
   using place = scratch();
   const account = await accountIn(place);
   const { id } = await json(place, 'user', 'create', 'ann@example.com', '--account', account, '--role', 'admin');

@@ -1,4 +1,4 @@
-/** What a request asks for in vain is told by a `Warning` header, beside the status and body of the specification. */
+/** Fields that do not apply are named in a `Warning` header; status and body stay as specified. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hosted } from '../support/hosted.ts';

@@ -32,7 +32,7 @@ export interface WebhookPlace extends AsyncDisposable {
   until(id: string, state: ShownDelivery['state']): Promise<ShownDelivery>;
   /** A complete upload; returns its id. */
   addFile(path: string): Promise<string>;
-  /** Finished deliveries of so many files, the last the newest; returns their ids. */
+  /** Adds finished deliveries of `count` files, the newest last, and returns their ids. */
   addFinished(count: number, state?: 'delivered' | 'failed'): Promise<string[]>;
   setUrl(webhook_url: string | null): Promise<void>;
 }

@@ -35,7 +35,7 @@ export async function timedInTurns(
   return times;
 }
 
-/** Ready when every directory has been looked at. */
+/** Ready when every directory has been compared. */
 export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   await using parts = new AsyncDisposableStack();
   const place = parts.use(scratch({ BERTH_LOG_LEVEL: 'info' }));
@@ -45,7 +45,7 @@ export async function filledBerth(filling: Filling): Promise<FilledBerth> {
   await fill(config, await accountOf(config.database), filling);
   tellSlowStatements(config);
   const serve = parts.use(await startServe(config, environment));
-  await until('everything is covered', () => serve.output().includes('every directory has been looked at'), 600);
+  await until('everything is covered', () => serve.output().includes('every directory has been compared'), 600);
   const api = parts.use(clientOf(config, key));
   const owned = parts.move();
   return {

@@ -1,11 +1,11 @@
 /** Directories and files in any number, put into the database and on the disk past the API: only the outcome matters. */
 import { closeSync, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { FIRST_UID } from '../../src/directories/create.ts';
 import type { FilesTable } from '../../src/db/schema.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { createDirectoryHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { onPostgres, psql } from '../support/postgres.ts';

@@ -1,8 +1,8 @@
 /** `berth serve` for a bench: a process of its own, as in production. */
 import { mkdirSync } from 'node:fs';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
-import type { Config } from '../../src/config.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { issueKey } from '../support/berth.ts';
 import { fixedPorts } from '../support/fixed-ports.ts';

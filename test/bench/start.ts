@@ -2,7 +2,7 @@
  * A start with 100,000 directories and 1,000,000 files: when the API answers, when everything is covered, and memory. What
  * each directory and each file costs follows from two starts more: one of an empty berth, one before there are files.
  */
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/base/config.ts';
 import { issueKey } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -64,7 +64,7 @@ export const start: Bench = {
 /** Two starts differ by some MiB of their own, so little is as good as nothing. */
 function cost(mebibytes: number, among: number): string {
   const bytes = (mebibytes * 2 ** 20) / among;
-  return bytes < 10 ? 'nothing that can be told' : `${short(bytes)} bytes`;
+  return bytes < 10 ? 'nothing measurable' : `${short(bytes)} bytes`;
 }
 
 function latency(values: readonly number[]): string {

@@ -28,7 +28,7 @@ writeFileSync(
 );
 chmodSync(wrapper, 0o755);
 process.execPath = wrapper;
-// An earlier tree may want to be told that the sshd is wanted.
+// An earlier tree may need a flag that asks for the sshd.
 const start = serveBerth as (...given: unknown[]) => ReturnType<typeof serveBerth>;
 await using berth = await start(place, { sftp: true });
 console.log(JSON.stringify({ config: berth.config, key: berth.key, pid: berth.serve.pid }));

@@ -1,4 +1,4 @@
-/** A berth whose uploads are checked, with a checker that does as it is told. */
+/** A berth whose uploads are checked, with a checker that a test scripts. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';

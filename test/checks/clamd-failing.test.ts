@@ -4,7 +4,7 @@ import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { type TestDirectory, webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { onDatabase } from '../support/users.ts';

@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { type CheckedFile, checkerOf } from '../../src/checks/checker.ts';
+import { checkerOf } from '../../src/checks/checker.ts';
+import type { CheckedFile } from '../../src/checks/exchange.ts';
 import { webhookOf } from '../support/berth.ts';
 import { until } from '../support/poll.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
@@ -156,11 +158,32 @@ test('many at once are answered, each its own', async () => {
   );
 });
 
-test('a program that is not there is said by hello, which doctor asks', async () => {
+test('a program that cannot be run is said by hello, and doctor says what to do', async () => {
   using of = programPlace('exit 0');
+  await using at = await checkPlace(of.place);
+  const doctor = async (): Promise<string> => (await at.command('doctor')).stdout;
+  assert.match(await doctor(), /fail\s+checks\s+the checker cannot be reached.*enable --now berth-check\.socket/);
   await using running = await listener(of.place);
   assert.equal(await running.checker.hello(5), of.program);
+  // Root alone may run it, and the program is run as another user.
+  chmodSync(of.program, 0o700);
+  await assert.rejects(running.checker.hello(5), /check: Permission denied/);
+  assert.match(await doctor(), /fail\s+checks\s+.*check: Permission denied.*chmod 755/);
   rmSync(of.program);
-  await assert.rejects(running.checker.hello(5), /is not there, or is not executable/);
+  await assert.rejects(running.checker.hello(5), /check: No such file or directory/);
+  assert.match(await doctor(), /fail\s+checks\s+.*No such file or directory.*put the program there/);
   await assert.rejects(running.checker.check(fileOf('x'), 5, signal), /exit 127/);
+});
+
+test('a connection that says nothing, or does not end, is ended', async () => {
+  using of = programPlace('exit 0');
+  await using _running = await listener(of.place);
+  const path = join(of.place.config.runtimeDir, 'check');
+  const ends = ['', 'check 61 d1 acme 1 1\n'].map(async (question) => {
+    const socket = connect({ path, allowHalfOpen: true });
+    socket.write(question);
+    await once(socket.resume(), 'end', { signal: AbortSignal.timeout(60_000) });
+    socket.destroy();
+  });
+  await Promise.all(ends);
 });

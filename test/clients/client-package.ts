@@ -9,7 +9,7 @@ import type { Scratch } from '../support/scratch.ts';
 export const CLIENT = fileURLToPath(new URL('../../clients/typescript', import.meta.url));
 const MODULES = join(CLIENT, 'node_modules');
 
-/** Its folder. What lies in it imports the package by its name, as an application does. */
+/** Its folder. Files in it import the package by its name, as an application does. */
 export function clientPackage(place: Scratch): string {
   if (!existsSync(MODULES)) throw new Error(`first, npm ci in ${CLIENT} (scripts/test does it)`);
   const folder = join(place.dir, 'berth-client');

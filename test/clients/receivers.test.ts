@@ -121,7 +121,7 @@ async function tellsDirectories(
   assert.deepEqual([await example.send(own), await example.send(shared)], [204, 401], 'no secret for that directory');
 }
 
-/** The request with other fields, signed anew. */
+/** The request with other fields, signed again. */
 function signedBy(secret: string, { headers, body, ...rest }: Received, fields: object): Received {
   const changed = Buffer.from(JSON.stringify({ ...(JSON.parse(body.toString()) as object), ...fields }));
   const signed = { id: randomUUID(), body: changed, webhook_secret: secret, next_webhook_secret: null };

@@ -20,7 +20,7 @@ import { CLIENT, clientPackage } from './client-package.ts';
 
 const TYPES = join(CLIENT, 'src/api.ts');
 
-test('its types are those of openapi.json (BERTH_WRITE=1 makes them anew)', () => {
+test('its types are those of openapi.json (BERTH_WRITE=1 writes them)', () => {
   const generator = join(CLIENT, 'node_modules/openapi-typescript/bin/cli.js');
   const types = execFileSync(
     process.execPath,
@@ -88,7 +88,7 @@ async function startApplication(place: Scratch, berth: TestBerth, interfere: Int
       const { code, output: said } = await sftp(place.dir, { ...login, port: berth.sshd.port }, commands);
       assert.equal(code, 0, said);
     },
-    /** What it says of so many files, and what it has of each. */
+    /** The listing of `count` files, and the content of each. */
     async fetched(count: number): Promise<Record<string, string>> {
       const files: Record<string, string> = {};
       for (let i = 0; i < count; i += 1) {
@@ -111,7 +111,7 @@ async function startApplication(place: Scratch, berth: TestBerth, interfere: Int
 /** May answer a request itself, in the place of berth's answer to it. */
 type Interfere = (asked: string, outgoing: ServerResponse, answer: IncomingMessage) => 'done' | undefined;
 
-test('an application makes a directory, is told of a file, fetches it and acknowledges it', async () => {
+test('an application makes a directory, hears of a file, fetches it and acknowledges it', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await using application = await startApplication(place, berth);
@@ -174,7 +174,7 @@ test('the application removes just the file that it has fetched, and outlives re
   const large = await fetch(application.webhooks, { method: 'POST', body: 'x'.repeat(2 << 20) }).catch(() => undefined);
   assert.ok(large === undefined || large.status === 400);
   await application.upload({ order1: '1', order10: '10', order100: '100' });
-  await until('it was told of all three', () => known.size === 3);
+  await until('it has heard of all three', () => known.size === 3);
   assert.equal(await application.storage(), 6, 'nothing is removed that was not fetched');
   isLast = true;
   assert.deepEqual(await application.fetched(3), { order1: '1', order10: '10', order100: '100' });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { auditOf, directoryMeant } from '../../src/dashboard/queries/account.ts';
 import { storedIn } from '../../src/dashboard/queries/overview.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';

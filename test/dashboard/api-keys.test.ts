@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
 import { apiClient } from '../support/api-client.ts';
@@ -81,7 +81,7 @@ test('an admin makes a key that is shown once and works, and revokes it after a 
   assert.ok(!JSON.stringify(rows).includes(key), 'the audit has no key');
 });
 
-test('a member sees the keys, and the server refuses the rest', async () => {
+test('a member sees the keys, and the server refuses everything else', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using member = await signedIn(place(berth), berth.accountId, 'member');
@@ -128,7 +128,7 @@ test('on Free and Starter the page says why there are no keys, and the server ma
   }
 });
 
-test('a wrong name or role is told at its field, and hostile names are shown as what they are', async () => {
+test('a wrong name or role is reported at its field, and hostile names are shown as what they are', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using admin = await signedIn(place(berth), berth.accountId);

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { signedIn, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
 import { invited, onDatabase, PASSWORD } from '../support/users.ts';

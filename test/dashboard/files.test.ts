@@ -210,7 +210,7 @@ async function opened(berth: TestBerth): Promise<Database & AsyncDisposable> {
   return { ...database, [Symbol.asyncDispose]: () => database.close() };
 }
 
-test('the pages themselves: 75 a page, no file twice, and other states are named and have no links', async () => {
+test('the pages themselves: 70 a page, no file twice, and other states are named and have no links', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const directory = await berth.directory();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompiledQuery } from 'kysely';
-import { type Entry, folderPage, type Page } from '../../src/uploads/folders.ts';
+import { type ListedEntry, folderPage, type Page } from '../../src/files/folders.ts';
 import { searchPage } from '../../src/dashboard/queries/file-search.ts';
 import { displayName } from '../../src/uploads/file-path.ts';
 import { hosted } from '../support/hosted.ts';
@@ -42,7 +42,7 @@ async function allOf<T>(read: (from: Buffer) => Promise<Page<T>>): Promise<T[]> 
   return found;
 }
 
-const nameOf = (entry: Entry): string =>
+const nameOf = (entry: ListedEntry): string =>
   'folder' in entry ? `${entry.folder.toString('latin1')}/` : entry.file.path.toString('latin1');
 
 test('all pages of a folder, and of a search, have exactly what is there, each once and in order', async () => {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/db/open.ts';
-import { openSession } from '../../src/users/sessions.ts';
+import { openUserSession } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
 import type { TestBerth, TestDirectory } from '../support/berth.ts';
 import type { Visitor } from '../support/dashboard.ts';
@@ -77,6 +77,8 @@ export const FORMS: Readonly<Record<string, Sent>> = {
   '/dashboard/directories/:id/files/:upload/delete': user,
   '/dashboard/directories/:id/files/selected': { by: 'user', fields: { do: 'delete' } },
   '/dashboard/directories/:id/files/delete-selected': { by: 'user', fields: { file: 'x' } },
+  '/dashboard/directories/:id/links': { by: 'user', fields: { for: 'download', path: 'a.csv' } },
+  '/dashboard/directories/:id/links/revoke': user,
   '/dashboard/directories/:id/partial/:file/announce': user,
   '/dashboard/directories/:id/partial/:file/delete': user,
   '/dashboard/directories/:id/quarantine/:file/release': admin,
@@ -131,7 +133,7 @@ export async function everything(berth: TestBerth, isOther = false): Promise<Ids
     const email = `${randomUUID()}@example.com`;
     const invited = await createUser(issuer, { email, role: 'admin' }, operator(accountId));
     const visit = { address: '192.0.2.1', agent: 'test' };
-    await db.transaction().execute((tx) => openSession(tx, invited.id, { now, visit, awaitsCode: false }));
+    await db.transaction().execute((tx) => openUserSession(tx, invited.id, { now, visit, awaitsCode: false }));
     const session = await db
       .selectFrom('user_sessions')
       .select('id')

@@ -49,7 +49,7 @@ test('a form without its token, with that of another session, from elsewhere or 
     "another session's token": [{ 'content-type': FORM_TYPE, origin: ours }, others],
     'another origin': [{ 'content-type': FORM_TYPE, origin: 'https://elsewhere.example' }, 'right'],
     'an origin like ours': [{ 'content-type': FORM_TYPE, origin: `${ours}.elsewhere.example` }, 'right'],
-    'no origin that is told': [{ 'content-type': FORM_TYPE, origin: 'null' }, 'right'],
+    'a hidden origin': [{ 'content-type': FORM_TYPE, origin: 'null' }, 'right'],
     'neither origin nor site': [{ 'content-type': FORM_TYPE }, 'right'],
     'another site': [{ 'content-type': FORM_TYPE, 'sec-fetch-site': 'cross-site' }, 'right'],
     'a neighbour': [{ 'content-type': FORM_TYPE, 'sec-fetch-site': 'same-site', origin: 'null' }, 'right'],

@@ -8,12 +8,12 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import type { DashboardEnv } from '../../src/dashboard/environment.ts';
 import { createLive } from '../../src/dashboard/live.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { createFileChanges } from '../../src/uploads/file-changes.ts';
-import { openSession, sessionOf } from '../../src/users/sessions.ts';
+import { openUserSession, sessionOf } from '../../src/users/sessions.ts';
 import { hosted } from '../support/hosted.ts';
 import { until } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
@@ -21,7 +21,7 @@ import { scratch } from '../support/scratch.ts';
 /** More than the buffers of a connection on one machine hold. */
 const PART = 'x'.repeat(8 * 1024 * 1024);
 
-test('a client that never reads gets what its connection holds, and the rest is not even made', async (t) => {
+test('a client that never reads gets what its connection holds, and no more is even made', async (t) => {
   using place = scratch();
   await using api = await hosted(place);
   const { database, tenant } = api;
@@ -34,7 +34,7 @@ test('a client that never reads gets what its connection holds, and the rest is 
       .insertInto('users')
       .values({ ...row, totp_step: 0, inserted_at: now })
       .execute();
-    return openSession(tx, row.id, { now, visit: { address: '', agent: '' }, awaitsCode: false });
+    return openUserSession(tx, row.id, { now, visit: { address: '', agent: '' }, awaitsCode: false });
   });
   const user = await sessionOf({ database, clock }, token);
   assert.ok(user);

@@ -1,7 +1,7 @@
 /** Signing in with the company's login, at a real OpenID provider: who gets in, as what, and what does not get anybody in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { createUser } from '../../src/users/users.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { ADMINS, ALICE, come, type Company, company, COMPANY, LOGIN } from './company.ts';
@@ -71,7 +71,7 @@ test("an email that is not ASCII is nobody's, whatever it folds into", async () 
   assert.match(refused.text, /Enter an email address such as dana@example\.com\./);
 });
 
-test('the provider is told the address that is configured, not what Host says', async () => {
+test('the provider gets the configured address, not the one in Host', async () => {
   await using here = await company({ BERTH_DASHBOARD_URL: 'https://sftp.example.com' });
   here.provider.open('https://sftp.example.com/dashboard/oidc/callback');
   const { visitor, answer, path } = await come(here, ALICE);
@@ -99,7 +99,7 @@ test('a wrong state or nonce, a callback played again, and one of another browse
   assertRefused(await visitor.get(path), 400, /already complete/);
   assert.notEqual(token, undefined);
 
-  // The cookie of the first time, kept by whoever plays it again: the provider takes its code once.
+  // An attacker has kept the first cookie and replays it: the provider takes its code once.
   using thief = visitorOf(here.place);
   here.provider.person = ALICE;
   const begun = await thief.get(LOGIN);
@@ -135,7 +135,7 @@ test('the cookie of the way there is for this host, short-lived, and tells nothi
   assert.ok(!text.includes(url.searchParams.get('state') ?? 'none'));
 });
 
-test('whoever has no confirmed email or none of the groups is told what to ask for, and no user is made', async () => {
+test('somebody without a confirmed email or without one of the groups reads what to ask for, and no user is made', async () => {
   await using here = await company();
   for (const [person, message] of [
     [{ ...ALICE, email_verified: false }, /no confirmed email/],

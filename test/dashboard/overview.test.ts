@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { DAY, systemClock } from '../../src/clock.ts';
+import { DAY, systemClock } from '../../src/base/clock.ts';
 import { storageByDay, storedIn, uploadsByDay } from '../../src/dashboard/queries/overview.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { noteStorage } from '../../src/history/daily-storage.ts';

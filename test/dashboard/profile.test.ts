@@ -102,7 +102,7 @@ test('sessions are listed with where and with what, and each can be ended, or al
   assert.ok(await isIn(stranger));
 });
 
-test('whoever has no password changes none here', async () => {
+test('a user without a password cannot set one here', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using user = await signedIn(place(berth), berth.accountId);

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { checkServe } from '../../src/doctor/checks/running.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 import { startBerth } from '../support/berth.ts';
 import { scratch } from '../support/scratch.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { CLIENT } from '../support/openid-provider.ts';
 import { startSshd } from '../support/sshd.ts';
 import { COMPANY } from './company.ts';
@@ -51,7 +51,7 @@ test('berth doctor says where the dashboard is', async () => {
   );
 });
 
-test('wrong settings of the company login are told by their names', () => {
+test('wrong settings of the company login are reported by name', () => {
   const all = {
     BERTH_OIDC_ISSUER: 'https://login.example.com',
     ...CLIENT,

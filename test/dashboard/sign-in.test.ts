@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createUser, setDisabled } from '../../src/users/users.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
@@ -84,7 +84,7 @@ test('who has users in several accounts chooses one of those whose password it i
     const issuer = { clock: systemClock() };
     const { token } = await onDatabase(berth, async (database) => {
       const { id } = await createAccount({ database, ...issuer }, { name, plan: 'pro' });
-      // Nobody is told that others have it.
+      // No message says that others have it.
       return createUser({ database, ...issuer }, { email, role: 'admin' }, operator(id));
     });
     using visitor = visitorOf(place(berth));
@@ -179,13 +179,13 @@ test('the page that was wanted comes after signing in, if it is one of the dashb
   assert.equal(answer.headers.location, '/dashboard/directories?sort=name');
 });
 
-test('whoever cannot sign in reads the same, whatever the reason', async () => {
+test('a refused sign-in shows one message, whatever the reason', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   const user = await userOf(berth);
   const [without, disabled] = [await invited(berth, berth.accountId), await userOf(berth)];
   await onDatabase(berth, (database) =>
-    setDisabled({ database, clock: systemClock() }, disabled.id, true, { asker: operator(berth.accountId) }),
+    setDisabled({ database, clock: systemClock() }, disabled.id, true, { actor: operator(berth.accountId) }),
   );
   using visitor = visitorOf(place(berth));
   const attempts = [
@@ -218,7 +218,7 @@ test('a link of somebody who may not get in does not work, nor does one after a 
   const disabling = (isDisabled: boolean) =>
     onDatabase(berth, (database) =>
       setDisabled({ database, clock: systemClock() }, user.id, isDisabled, {
-        asker: operator(berth.accountId),
+        actor: operator(berth.accountId),
         mayLeaveNoAdmin: true,
       }),
     );

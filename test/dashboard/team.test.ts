@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
 import { signedIn, type Visitor, visitorOf } from '../support/dashboard.ts';
 import { scratch } from '../support/scratch.ts';
@@ -21,7 +21,7 @@ const lastAudit = (berth: TestBerth) =>
     reads.selectFrom('audit').select(['action', 'key_id', 'changes']).orderBy('id', 'desc').executeTakeFirstOrThrow(),
   );
 
-test('an admin invites: the link is shown once, and whoever has it sets the password', async () => {
+test('an admin invites: the link is shown once, and anyone who has it can set the password', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   using admin = await signedIn(place(berth), berth.accountId);

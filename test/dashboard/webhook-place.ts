@@ -1,6 +1,6 @@
 /** A directory with a real receiver in a whole berth with its dashboard, and people who look at its webhook there. */
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, AuditTable, DeliveriesTable } from '../../src/db/schema.ts';
 import { deliveryFor } from '../../src/webhooks/outbox.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { DeliveryState } from '../../src/db/schema.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { backUp } from '../../src/backup/backup.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { hosted } from '../support/hosted.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';

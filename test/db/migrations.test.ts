@@ -8,7 +8,7 @@ import Sqlite from 'better-sqlite3';
 import { type Kysely, sql } from 'kysely';
 import { migrations } from '../../src/db/migrations/index.ts';
 import { openDatabase } from '../../src/db/open.ts';
-import { OperatorError } from '../../src/errors.ts';
+import { OperatorError } from '../../src/base/errors.ts';
 import { type Scratch, scratch } from '../support/scratch.ts';
 
 type Rows = Record<string, unknown>[];

@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { DAY, type Micros } from '../../src/clock.ts';
+import { DAY, type Micros } from '../../src/base/clock.ts';
 import type { Role } from '../../src/db/schema.ts';
-import { BerthError, ValidationError } from '../../src/errors.ts';
+import { BerthError, ValidationError } from '../../src/base/errors.ts';
 import { newLink, ownerOfLink } from '../../src/users/links.ts';
-import { endSession, sessionOf } from '../../src/users/sessions.ts';
+import { endUserSession, sessionOf } from '../../src/users/sessions.ts';
 import { setPassword, setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, listUsers, removeUser, resetPassword, setDisabled, setRole } from '../../src/users/users.ts';
 import { scratch } from '../support/scratch.ts';
@@ -88,8 +88,8 @@ class World {
     person: Person | undefined,
   ): Promise<void> {
     const { kind } = taken;
-    const asker = operator(this.#account);
-    const change = 'byOperator' in taken && taken.byOperator ? { asker, mayLeaveNoAdmin: true as const } : { asker };
+    const actor = operator(this.#account);
+    const change = 'byOperator' in taken && taken.byOperator ? { actor, mayLeaveNoAdmin: true as const } : { actor };
     const id = person?.id ?? 'nobody';
     const made = (): Promise<unknown> => {
       if (kind === 'set-role') return setRole(this.#place, id, taken.role, change);
@@ -138,8 +138,8 @@ class World {
     const [email = ''] = [...this.#people].find(([, one]) => one === person) ?? [];
     const kept = goesOn ? person.sessions[0] : undefined;
     const asking = kept && (await this.#session(kept.token));
-    const asker = operator(this.#account);
-    const change = asking ? { asker, goesOn: asking.sessionId } : { asker };
+    const actor = operator(this.#account);
+    const change = asking ? { actor, goesOn: asking.sessionId } : { actor };
     const setting = setPassword(this.#place, { id: person.id, email }, password, change);
     if (password === 'short') return assert.rejects(setting, ValidationError);
     await setting;
@@ -160,7 +160,7 @@ class World {
   async #signOut(token: string | undefined): Promise<void> {
     const found = token === undefined ? undefined : await this.#session(token);
     if (!found) return;
-    await endSession(this.#place.database.db, found.userId, found.sessionId);
+    await endUserSession(this.#place.database.db, found.userId, found.sessionId);
     for (const person of this.#people.values())
       person.sessions = person.sessions.filter((session) => session.token !== token);
   }

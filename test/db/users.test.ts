@@ -1,4 +1,4 @@
-/** Users: what one account may do to another's, what is left when they go, and what ends by itself. */
+/** Users: what one account may do to another's, what is left when they go, and what expires. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -6,16 +6,16 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { markDeleted } from '../../src/accounts/accounts.ts';
 import { adaptRestored } from '../../src/backup/restored-rows.ts';
-import { DAY } from '../../src/clock.ts';
-import { confirmClock, createClockLead } from '../../src/clock-lead.ts';
+import { DAY } from '../../src/base/clock.ts';
+import { confirmClock, createClockLead } from '../../src/db/clock-lead.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { BerthError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { BerthError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
 import { removeExpired } from '../../src/users/expired.ts';
 import { newLink, ownerOfLink } from '../../src/users/links.ts';
-import { openSession, sessionOf } from '../../src/users/sessions.ts';
+import { openUserSession, sessionOf } from '../../src/users/sessions.ts';
 import { setPassword, setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/users/users.ts';
 import { recordingHost } from '../support/recording-host.ts';
@@ -39,7 +39,7 @@ async function userOf(place: UsersPlace, accountId: string, email = 'ann@example
   const now = place.clock.now();
   const session = await place.database.db
     .transaction()
-    .execute((tx) => openSession(tx, user.id, { now, visit: VISIT, awaitsCode: false }));
+    .execute((tx) => openUserSession(tx, user.id, { now, visit: VISIT, awaitsCode: false }));
   return { ...user, session };
 }
 
@@ -55,7 +55,7 @@ test("to another account's admin a user does not exist, and nothing of the user 
   const [mine, theirs] = [await place.account(), await place.account()];
   const user = await userOf(place, theirs);
   const before = await place.database.db.selectFrom('users').selectAll().execute();
-  const change = { asker: operator(mine), mayLeaveNoAdmin: true } as const;
+  const change = { actor: operator(mine), mayLeaveNoAdmin: true } as const;
   const attempts = [
     () => setRole(place, user.id, 'member', change),
     () => setDisabled(place, user.id, true, change),
@@ -73,15 +73,15 @@ test("to another account's admin a user does not exist, and nothing of the user 
 test('the audit has each change with its user, and no secret', async () => {
   using files = scratch();
   await using place = await placeIn(files);
-  const asker = operator(await place.account());
-  const other = await createUser(place, { email: 'bob@example.com', role: 'admin' }, asker);
-  const user = await createUser(place, { email: 'ann@example.com', role: 'member' }, asker);
+  const actor = operator(await place.account());
+  const other = await createUser(place, { email: 'bob@example.com', role: 'admin' }, actor);
+  const user = await createUser(place, { email: 'ann@example.com', role: 'member' }, actor);
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
-  await setRole(place, user.id, 'admin', { asker });
-  await setRole(place, user.id, 'admin', { asker });
-  await setDisabled(place, user.id, true, { asker });
-  const token = await resetPassword(place, other.id, { asker });
-  await removeUser(place, user.id, { asker });
+  await setRole(place, user.id, 'admin', { actor });
+  await setRole(place, user.id, 'admin', { actor });
+  await setDisabled(place, user.id, true, { actor });
+  const token = await resetPassword(place, other.id, { actor });
+  await removeUser(place, user.id, { actor });
   const rows = await place.database.db.selectFrom('audit').selectAll().orderBy('id').execute();
   const who = { from: 'ann@example.com', to: 'ann@example.com' };
   assert.deepEqual(
@@ -118,7 +118,7 @@ test('the database knows no link, session or password, only their hashes', async
   await using place = await placeIn(files);
   const user = await userOf(place, await place.account());
   const entered = await setPasswordByLink(place, { token: user.token, password: PASSWORD }, REQUEST);
-  const token = await resetPassword(place, user.id, { asker: operator(await accountOf(place)), mayLeaveNoAdmin: true });
+  const token = await resetPassword(place, user.id, { actor: operator(await accountOf(place)), mayLeaveNoAdmin: true });
   const rows = await Promise.all(TABLES.map((table) => place.database.db.selectFrom(table).selectAll().execute()));
   for (const secret of [PASSWORD, user.token, token, entered?.token ?? '-']) {
     assert.ok(!JSON.stringify(rows).includes(secret));
@@ -174,7 +174,8 @@ test('what has ended is removed in bounded batches, and a clock that jumps makes
   const user = await userOf(place, await place.account());
   await database.db.transaction().execute(async (tx) => {
     const now = clock.now();
-    for (let i = 0; i < 1200; i += 1) await openSession(tx, user.id, { now, visit: VISIT, awaitsCode: i % 2 === 0 });
+    for (let i = 0; i < 1200; i += 1)
+      await openUserSession(tx, user.id, { now, visit: VISIT, awaitsCode: i % 2 === 0 });
   });
   const clockLead = createClockLead({ database, clock, log: createLog('silent') });
   const remove = () => removeExpired({ database, clockLead }, stop);
@@ -191,7 +192,7 @@ test('what has ended is removed in bounded batches, and a clock that jumps makes
 
 function openSessionOf({ database, clock }: UsersPlace, id: string): Promise<string> {
   const now = clock.now();
-  return database.db.transaction().execute((tx) => openSession(tx, id, { now, visit: VISIT, awaitsCode: false }));
+  return database.db.transaction().execute((tx) => openUserSession(tx, id, { now, visit: VISIT, awaitsCode: false }));
 }
 
 test('a clock that jumps locks nobody out: not forward, not back', async () => {
@@ -203,7 +204,7 @@ test('a clock that jumps locks nobody out: not forward, not back', async () => {
     place.clock.advance(jump * DAY);
     const entered = await place.signIn({ email: user.email, password: PASSWORD }, VISIT);
     assert.ok(entered && 'token' in entered && (await sessionOf(place, entered.token, VISIT)));
-    const link = await resetPassword(place, user.id, { asker: operator(await accountOf(place)) });
+    const link = await resetPassword(place, user.id, { actor: operator(await accountOf(place)) });
     assert.ok(await setPasswordByLink(place, { token: link, password: PASSWORD }, REQUEST));
   }
   const before = await openSessionOf(place, user.id);
@@ -263,18 +264,18 @@ test('a session that ends while its new password is hashed sets none, and the li
   const asking = await sessionOf(place, user.session, VISIT);
   assert.ok(asking);
   const { credential } = asking.principal;
-  const asker = { ...operator(accountId), keyId: `user:${user.email}`, credential };
+  const actor = { ...operator(accountId), keyId: `user:${user.email}`, credential };
   let link = '';
   const passwords = {
     ...place.passwords,
     async hash(password: string, email: string) {
       const hash = await place.passwords.hash(password, email);
-      link = await resetPassword(place, user.id, { asker: operator(accountId) });
+      link = await resetPassword(place, user.id, { actor: operator(accountId) });
       return hash;
     },
   };
   await assert.rejects(
-    setPassword({ ...place, passwords }, user, PASSWORD, { asker, goesOn: asking.sessionId }),
+    setPassword({ ...place, passwords }, user, PASSWORD, { actor, goesOn: asking.sessionId }),
     ({ code }: BerthError) => code === 'not_authorized',
   );
   assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);

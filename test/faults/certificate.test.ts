@@ -5,12 +5,12 @@ import { once } from 'node:events';
 import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { checkCertificate } from '../../src/doctor/checks/certificate.ts';
 import { checkServe } from '../../src/doctor/checks/running.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 import { until } from '../support/poll.ts';
 import { receiver } from '../support/receiver.ts';
 import { scratch } from '../support/scratch.ts';
@@ -29,7 +29,7 @@ async function shown(port: number): Promise<string> {
   }
 }
 
-test('a key of another certificate: the last good pair serves; without one all but the API starts, until it is mended', async () => {
+test('a key of another certificate: the last good pair serves; without one all but the API starts, until it is repaired', async () => {
   await using hook = await receiver();
   await using place = await crashPlace(hook.url);
   using other = scratch();
@@ -50,7 +50,7 @@ test('a key of another certificate: the last good pair serves; without one all b
   {
     await using service = await start();
     assert.equal(await shown(service.port), good.cert);
-    assert.ok(says('the last good one stays until it is mended'));
+    assert.ok(says('the last good one stays until it is repaired'));
     const [finding] = await checkCertificate(place.config, systemClock());
     assert.equal(finding?.verdict, 'fail');
     assert.match(finding.remedy ?? '', /belong together; the last good pair stays in use/);

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Clock, DAY, type Micros, SECOND, systemClock } from '../../src/clock.ts';
-import { type ClockLead, confirmClock, createClockLead } from '../../src/clock-lead.ts';
-import { BerthError } from '../../src/errors.ts';
+import { type Clock, DAY, type Micros, SECOND, systemClock } from '../../src/base/clock.ts';
+import { type ClockLead, confirmClock, createClockLead } from '../../src/db/clock-lead.ts';
+import { BerthError } from '../../src/base/errors.ts';
 import { pruneHistory } from '../../src/history/prune.ts';
-import { createRateLimit } from '../../src/http/rate-limits.ts';
-import { createLog } from '../../src/log.ts';
+import { createRateLimit } from '../../src/web/rate-limits.ts';
+import { createLog } from '../../src/base/log.ts';
 import { applyRetention } from '../../src/uploads/retention.ts';
 import { movedClock } from '../support/moved-clock.ts';
 import { setClock } from '../support/set-clock.ts';
@@ -54,7 +54,7 @@ async function retaining(place: CrashPlace, clock: Clock) {
   };
 }
 
-/** One run of berth: a machine that is off between two of them has a monotonic clock that begins anew. */
+/** One run of berth: a machine that is off between two of them has a monotonic clock that starts again. */
 function boot({ database }: Pick<CrashPlace, 'database'>, clock: Clock, lines: string[] = []): ClockLead {
   const log = createLog('info', { write: (line) => void lines.push((JSON.parse(line) as { msg: string }).msg) });
   return createClockLead({ database, clock, log });
@@ -131,7 +131,7 @@ test('what was uploaded while the clock was ahead counts from when it is right a
   await check(clockLead);
   assert.deepEqual(await times(), [at]);
 
-  // Set far back, it says nothing about what lies ahead.
+  // Set far back, it says nothing about the future.
   clock.offset = -3650 * DAY;
   await check(clockLead);
   assert.deepEqual(await times(), [at]);

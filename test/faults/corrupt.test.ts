@@ -16,12 +16,12 @@ import {
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { issueKey } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
-import { PATIENCE } from '../support/poll.ts';
+import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { sqliteOnly } from '../support/postgres.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
 import { clientOf, startServe } from '../support/serve-process.ts';
@@ -29,13 +29,13 @@ import { directory, hostOf } from '../support/sftp-user.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** Runs a command of berth to its end, which has to come by itself. */
+/** Runs a command of berth, which has to end on its own. */
 function berth(place: Scratch, ...words: string[]): { status: number | null; lines: string[] } {
   const env = { PATH: process.env['PATH'], ...place.environment };
   const { status, stderr } = spawnSync(process.execPath, [MAIN, ...words], {
     env,
     encoding: 'utf8',
-    timeout: PATIENCE * 1000,
+    timeout: TIMEOUT_SECONDS * 1000,
   });
   return { status, lines: stderr.trim().split('\n') };
 }
@@ -101,7 +101,7 @@ for (const [name, lose] of [
   ['empty', (file: string) => truncateSync(file, 0)],
 ] as const) {
   test(
-    `a database that is ${name} beside SFTP users is not made anew, and they keep what they have`,
+    `a database that is ${name} beside SFTP users is not created again, and they keep what they have`,
     sqliteOnly,
     async () => {
       using place = scratch();
@@ -112,7 +112,7 @@ for (const [name, lose] of [
         await using host = hostOf(paths);
         await host.apply(user);
         lose(file);
-        for (const words of [['serve'], ['account', 'create', 'Anew', '--plan', 'pro']]) {
+        for (const words of [['serve'], ['account', 'create', 'Again', '--plan', 'pro']]) {
           const { status, lines } = berth(place, ...words);
           assert.equal(status, 1);
           assert.equal(lines.length, 1, lines.join('\n'));
@@ -139,7 +139,7 @@ test(
     using client = clientOf(config, key);
     const create = () => client.send('POST', '/directories', { json: { directory: { name: 'Acme' } } });
     assert.equal((await create()).status, 201);
-    // What was read before is kept in memory: a change by another process makes serve read anew.
+    // What was read before is kept in memory: a change by another process makes serve read again.
     const damaged = damageTables(file);
     const answers = await Promise.all([client.send('GET', '/directories'), create(), client.send('GET', '//healthz')]);
     const failed = answers.filter(({ status }) => status >= 500);

@@ -5,8 +5,8 @@
  */
 import { dieAfter, took } from './dying.ts';
 import { join } from 'node:path';
-import { type Clock, DAY, systemClock } from '../../src/clock.ts';
-import { readConfig } from '../../src/config.ts';
+import { type Clock, DAY, systemClock } from '../../src/base/clock.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { updateAccess } from '../../src/directories/access.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
@@ -24,7 +24,7 @@ import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/directori
 import { updateAuth } from '../../src/directories/update.ts';
 import { markDeleted } from '../../src/accounts/accounts.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 
@@ -75,19 +75,19 @@ async function uploads() {
 const target = () => ({
   accountId: account,
   id: directory,
-  asker: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
+  actor: { accountId: account, keyId: 'key', requestId: 'request', route: 'route' },
 });
 
 async function filesByApi() {
-  const { directoryFiles } = await import('../../src/uploads/directory-files.ts');
-  const { Durable } = await import('../../src/uploads/disk/durable.ts');
-  const { createTransit } = await import('../../src/uploads/transit.ts');
+  const { directoryFiles } = await import('../../src/files/directory-files.ts');
+  const { FileSyncer } = await import('../../src/uploads/disk/file-syncer.ts');
+  const { createTransit } = await import('../../src/files/transit.ts');
   const { recorder, close } = await uploads();
   const files = directoryFiles({
     database,
     filesRoot,
     clock: systemClock(),
-    durable: new Durable({ isOn: true }),
+    syncer: new FileSyncer({ isOn: true }),
     transit: createTransit(paths.transit),
     isHeld: async () => false,
     isHeldNow: () => false,
@@ -105,9 +105,9 @@ async function checks() {
   const { decisions } = await import('../../src/checks/decisions.ts');
   const { createQuarantine, quarantinedOf } = await import('../../src/checks/quarantine.ts');
   const { placesIn } = await import('../../src/checks/start.ts');
-  const { currentTag } = await import('../../src/uploads/content.ts');
-  const { Durable } = await import('../../src/uploads/disk/durable.ts');
-  const { createTransit } = await import('../../src/uploads/transit.ts');
+  const { currentTag } = await import('../../src/files/content.ts');
+  const { FileSyncer } = await import('../../src/uploads/disk/file-syncer.ts');
+  const { createTransit } = await import('../../src/files/transit.ts');
   const clock = systemClock();
   const options = {
     database,
@@ -118,7 +118,7 @@ async function checks() {
     hands: {
       filesRoot,
       transit: createTransit(paths.transit),
-      durable: new Durable({ isOn: true }),
+      syncer: new FileSyncer({ isOn: true }),
       caughtUp: async () => undefined,
       isHeld: async () => false,
       isHeldNow: () => false,
@@ -168,71 +168,71 @@ async function onlyFile(): Promise<string> {
 
 const operations: Record<string, () => Promise<void>> = {
   async create() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await createDirectory(deps, account, { name: 'd' });
+    await createDirectory(options, account, { name: 'd' });
   },
   async auth() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await updateAuth(deps, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
-    await applyUnapplied({ ...deps, log });
+    await updateAuth(options, account, directory, { auth_mode: 'public_key', public_key: parameters.key });
+    await applyUnapplied({ ...options, log });
   },
   async password() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await renewPassword(deps, account, directory);
-    await applyUnapplied({ ...deps, log });
+    await renewPassword(options, account, directory);
+    await applyUnapplied({ ...options, log });
   },
   async 'add key'() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await addPublicKey(deps, account, directory, { public_key: parameters.key });
-    await applyUnapplied({ ...deps, log });
+    await addPublicKey(options, account, directory, { public_key: parameters.key });
+    await applyUnapplied({ ...options, log });
   },
   async 'remove key'() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     const [newest] = await publicKeysOf(database.reads, directory);
     dieAfter(Number(step));
-    await removePublicKey(deps, account, directory, newest?.fingerprint ?? '');
-    await applyUnapplied({ ...deps, log });
+    await removePublicKey(options, account, directory, newest?.fingerprint ?? '');
+    await applyUnapplied({ ...options, log });
   },
   async access() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await updateAccess(deps, account, directory, JSON.parse(parameters.key) as object as Fields);
-    await applyUnapplied({ ...deps, log });
+    await updateAccess(options, account, directory, JSON.parse(parameters.key) as object as Fields);
+    await applyUnapplied({ ...options, log });
   },
   /** How a deletion begins when the disk is full. */
   async 'shut out'() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     const row = await hostedById(database.reads, account, directory);
     dieAfter(Number(step));
-    if (row) await deps.host.shutOut(row);
-    deps.database.reserve.release();
+    if (row) await options.host.shutOut(row);
+    options.database.reserve.release();
   },
   async delete() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await deleteDirectory(deps, account, directory);
-    await deps.removal.idle();
-    await deps.host.settled();
+    await deleteDirectory(options, account, directory);
+    await options.removal.idle();
+    await options.host.drained();
   },
   /** Of the directory's account. */
   async 'delete account'() {
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     const row = await database.db
       .selectFrom('directories')
       .select('account_id')
       .where('id', '=', directory)
       .executeTakeFirst();
     dieAfter(Number(step));
-    await markDeleted(deps, row?.account_id ?? '', 'operator:alice');
+    await markDeleted(options, row?.account_id ?? '', 'operator:alice');
     const { signal } = new AbortController();
-    await finishDeletions({ ...deps, log }, signal);
-    await deps.removal.idle();
-    await deps.host.settled();
-    await finishDeletions({ ...deps, log }, signal);
+    await finishDeletions({ ...options, log }, signal);
+    await options.removal.idle();
+    await options.host.drained();
+    await finishDeletions({ ...options, log }, signal);
   },
   async record() {
     const { say, place, drained, close } = await uploads();
@@ -243,10 +243,10 @@ const operations: Record<string, () => Promise<void>> = {
   },
   async 'webhook secret'() {
     const { renewWebhookSecret } = await import('../../src/directories/webhook-secret.ts');
-    const deps = rules(systemClock());
+    const options = rules(systemClock());
     dieAfter(Number(step));
-    await renewWebhookSecret(deps, target(), { secret: parameters.key });
-    await renewWebhookSecret(deps, target(), { activate: true });
+    await renewWebhookSecret(options, target(), { secret: parameters.key });
+    await renewWebhookSecret(options, target(), { activate: true });
   },
   async 'replay failed'() {
     const { replayFailed } = await import('../../src/webhooks/replay.ts');

@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { beginRotation, cancelRotation, finishRotation, hostKeyFiles } from '../../src/sftp/host-key-rotation.ts';
 import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { publicKeysOf } from '../../src/directories/public-keys.ts';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { onPostgres } from '../support/postgres.ts';
 import { scratch } from '../support/scratch.ts';
 import { keyPair } from '../support/sftp-user.ts';

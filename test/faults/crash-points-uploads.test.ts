@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { DAY, systemClock } from '../../src/clock.ts';
+import { DAY, systemClock } from '../../src/base/clock.ts';
 import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { receiver } from '../support/receiver.ts';
 import { crashPlace, type CrashPlace } from './crash-place.ts';

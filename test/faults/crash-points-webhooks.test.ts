@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import type { DirectoriesTable } from '../../src/db/schema.ts';
 import { deliveryFor } from '../../src/webhooks/outbox.ts';
 import { type Received, receiver } from '../support/receiver.ts';

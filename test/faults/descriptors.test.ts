@@ -1,4 +1,4 @@
-/** `berth serve` runs out of file descriptors: it stays, and when there are some again it goes on by itself. */
+/** `berth serve` runs out of file descriptors: it keeps running, and goes on as soon as there are some again. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

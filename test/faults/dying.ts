@@ -66,7 +66,7 @@ syncBuiltinESMExports();
 
 const WRITES = /(?<!\b(?:key|for|do) )\b(insert into|update|delete from) "?(\w+)"?/g;
 
-/** A statement has ended. Whoever commits something takes a step. */
+/** A statement has ended. Each commit is a step. */
 function ended(sql: string, isInTransaction: boolean): void {
   for (const [, verb = '', table = ''] of sql.matchAll(WRITES)) tables.add(`${verb.split(' ')[0] ?? ''} ${table}`);
   if (isInTransaction || tables.size === 0) return;

@@ -4,9 +4,9 @@
  *   node few-watches-child.ts WATCHES
  */
 import { writeFileSync } from 'node:fs';
-import { readConfig } from '../../src/config.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { readConfig } from '../../src/base/config.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 
 // As root of this namespace; the machine's own limit stays as it is (sysctl in Documentation/admin-guide/sysctl/user.rst).
 writeFileSync('/proc/sys/user/max_inotify_watches', process.argv[2] ?? '');

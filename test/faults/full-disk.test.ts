@@ -68,7 +68,7 @@ test('a full disk: 507 and nothing left behind; uploads fail in the client and a
   await goesOn(berth);
   await session.put('whole', 'data');
   assert.equal(webhookOf(await berth.receiver.next()).filename, 'whole');
-  await wait(2500); // longer than a file at rest takes to be found
+  await wait(2500); // longer than a stable file takes to be found
   assert.deepEqual(
     (await berth.uploads(directory)).map(({ filename }) => filename),
     ['whole'],

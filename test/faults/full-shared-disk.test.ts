@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { checkDisk } from '../../src/doctor/checks/disk.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { until } from '../support/poll.ts';

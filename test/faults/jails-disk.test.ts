@@ -7,10 +7,10 @@ import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { checkFolders } from '../../src/doctor/checks/folders.ts';
-import { systemClock } from '../../src/clock.ts';
-import { OperatorError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
-import { prepare } from '../../src/prepare.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { OperatorError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
+import { prepare } from '../../src/service/prepare.ts';
 import { claimJailDisk, isJailDiskThere } from '../../src/sftp/jail-disk.ts';
 import { pathsOf, prepareFolders } from '../../src/sftp/paths.ts';
 import { startBerth, type TestBerth } from '../support/berth.ts';
@@ -71,7 +71,7 @@ test('without the disk neither prepare nor serve starts, and nothing is made on 
   assert.equal(berth.receiver.requests.length, 1, 'announced again');
 });
 
-test('a mount point that berth once used is told from the disk that was mounted over it', async () => {
+test('berth distinguishes a mount point that it once used from the disk that was mounted over it', async () => {
   using place = scratch();
   using disk = diskOf(place);
   await using berth = await startBerth(place); // the package started it before the disk was mounted
@@ -85,7 +85,7 @@ test('a mount point that berth once used is told from the disk that was mounted 
   await assert.rejects(berth.start(), refuses);
 });
 
-test('a copy of the jails on another disk is taken without a word, and the old one is not from then on', async () => {
+test('a copy of the jails on another disk is taken silently, and the old one is not from then on', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   await withFile(berth);
@@ -160,7 +160,7 @@ async function health(berth: TestBerth): Promise<number> {
   return (await berth.send('GET', '//healthz')).status;
 }
 
-test('sockets that outlive serve are made on the disk of the jails only, and made anew where a copy of it is', async () => {
+test('sockets that outlive serve are made on the disk of the jails only, and made again where a copy of it is', async () => {
   using place = scratch();
   using disk = diskOf(place);
   const { jailDir, stateDir } = place.config;

@@ -133,7 +133,7 @@ test('the power goes right after the first start: host keys and certificate are 
   assert.deepEqual((await loadTlsPair(config.tls)).cert, cert);
 });
 
-test('a host key that a power cut has emptied is made anew, with a line that says so; the others stay', async () => {
+test('a host key that a power cut has emptied is made again, with a line that says so; the others stay', async () => {
   using place = scratch({ BERTH_SFTP_PORT: '2222' });
   const { hostKeys } = pathsOf(place.config);
   assert.equal((await runCommand(place.environment, 'prepare')).status, 0);
@@ -144,7 +144,7 @@ test('a host key that a power cut has emptied is made anew, with a line that say
   await issueKey(place.config);
   const { status, stderr } = await runCommand({ ...place.environment, BERTH_LOG_LEVEL: 'warn' }, 'prepare');
   assert.equal(status, 0);
-  assert.match(stderr, /"host_keys":\["ed25519"\].*made anew/);
+  assert.match(stderr, /"host_keys":\["ed25519"\].*made again/);
   assert.match(readFileSync(key('ed25519'), 'utf8'), /PRIVATE KEY/);
   assert.match(readFileSync(`${key('ed25519')}.pub`, 'utf8'), /^ssh-ed25519 /);
   assert.equal(readFileSync(key('rsa'), 'utf8'), other);

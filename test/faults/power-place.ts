@@ -1,4 +1,4 @@
-/** A berth on a disk of its own, with clients that keep it busy until its power is cut, and who remember what they were told. */
+/** A berth on a disk of its own, with clients that keep it busy until its power is cut, and who remember the answers. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -99,7 +99,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     }
   };
 
-  /** One client, until it is told no more: what it was told last counts. */
+  /** One client, until it gets no more answers: the last one counts. */
   async function work(send: Send, known: Known[]): Promise<void> {
     const own: Known[] = [];
     for (;;) {
@@ -131,7 +131,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     }
   }
 
-  /** Puts new files and replaces them, in folders that are new as well, until it is told no more. */
+  /** Puts new files and replaces them, in folders that are new as well, until it gets no more answers. */
   async function putFiles(send: Send, round: string, files: Map<string, Contents>): Promise<void> {
     for (let count = 1; ; count += 1) {
       const names = [...files.keys()];
@@ -189,7 +189,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
     await sshd?.kill();
   }
 
-  function mendDisk(): void {
+  function repairDisk(): void {
     boot += 1;
     rmSync(run, { recursive: true });
     disk.mountAgain();
@@ -221,7 +221,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
       if (random() < 0.5) await standStill();
       await cut();
       await ended;
-      mendDisk();
+      repairDisk();
       return known;
     },
     /** As before, for files by the API: a client for each of `put`, which goes on from round to round, and one that removes. */
@@ -236,7 +236,7 @@ export async function powerPlace(seed: number, { of = 'all' }: { of?: 'all' | 'j
       await wait(random() * 1500);
       await cut();
       await ended;
-      mendDisk();
+      repairDisk();
       return removable;
     },
     listed,

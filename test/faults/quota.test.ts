@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, statSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { checkQuotas } from '../../src/doctor/checks/quotas.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { startBerth, type TestBerth, type TestDirectory } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';

@@ -5,9 +5,9 @@
  */
 import { dieAfter } from './dying.ts';
 import { readFileSync } from 'node:fs';
-import { readConfig } from '../../src/config.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { readConfig } from '../../src/base/config.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 import { apiClient } from '../support/api-client.ts';
 
 /** A path, an Idempotency-Key and a body. */

@@ -5,7 +5,7 @@
  */
 import { dieAfter } from './dying.ts';
 import { restore } from '../../src/backup/restore.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 
 const [step = '', file = ''] = process.argv.slice(2);
 const config = readConfig(process.env);

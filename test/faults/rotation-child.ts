@@ -1,10 +1,10 @@
 /**
- * One step of a rotation of host keys, in a process that dies after so many durable steps.
+ * One step of a rotation of host keys, in a process that dies after STEP durable steps.
  *
  *   node rotation-child.ts begin|finish|cancel STEP
  */
 import { dieAfter } from './dying.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { beginRotation, cancelRotation, finishRotation } from '../../src/sftp/host-key-rotation.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 

@@ -1,5 +1,5 @@
 /** Uploads with a spool, in a process that can be killed (test/support/spooling.ts). */
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { startSpooling } from '../support/spooling.ts';
 

@@ -4,7 +4,7 @@
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { openTransferLog } from '../../src/uploads/log/transfer-log.ts';
 
 const folder = process.argv[2] ?? '';

@@ -29,7 +29,7 @@ const STUMP = 'x'.repeat(30_000);
 /** A number that no process has. */
 const NO_PROCESS = 5_000_000;
 
-/** Longer than a file rests before it is found, and a sweep of dead sessions takes, in ms. */
+/** Longer than a file has to be stable before it is found, and a sweep of dead sessions takes, in ms. */
 const LONG = 9000;
 
 async function stumpPlace() {

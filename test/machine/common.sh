@@ -11,6 +11,11 @@ api_port=$first_port sftp_port=$((first_port + 1)) metrics_port=$((first_port + 
 settings="BERTH_API_PORT=$api_port BERTH_SFTP_PORT=$sftp_port BERTH_METRICS_PORT=$metrics_port BERTH_SFTP_HOST=127.0.0.1 BERTH_WEBHOOK_ALLOW=127.0.0.0/8"
 api=https://localhost:$api_port
 
+# With control groups of version 1, a machine in a machine finds them read-only, also after it has booted again.
+make_cgroups_writable() {
+  awk '$3 == "cgroup" && $4 ~ /^ro/ { print $2 }' /proc/mounts | xargs -r -n 1 mount -o remount,bind,rw
+}
+
 check() { printf '  %s\n' "$*"; }
 fail() {
   printf 'FAILED: %s\n' "$*" >&2

@@ -70,6 +70,10 @@ long_trials() {
   step "$third" 9-container
   step "$third" 9a-examples rootless
   step "$third" long/image-upgrade
+  step "$third" 9a-examples packages
+  end_machine "$third"
+  boot_machine "$third" --network-veth
+  step "$third" 9a-examples published
   end_machine "$third"
 
   say 'machine: unattended-upgrades'

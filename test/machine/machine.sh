@@ -21,7 +21,7 @@ can_boot() {
   [[ -w /sys/fs/cgroup ]] || { echo 'control groups are read-only here' && return 1; }
 }
 
-# free_ports COUNT: the first of so many in a row on which nothing listens, below those that the kernel gives out. Found by
+# free_ports COUNT: the first of COUNT ports in a row on which nothing listens, below those that the kernel gives out. Found by
 # chance, so that another run that begins now hardly takes the same.
 free_ports() {
   local first port
@@ -116,7 +116,7 @@ end_machines() {
   for folder in "${!nspawn_pid[@]}"; do end_machine "$folder"; done
 }
 
-# machine_ends FOLDER: returns once it has, by itself or after two minutes by force.
+# machine_ends FOLDER: returns once it has, on its own or after two minutes by force.
 machine_ends() {
   local until=$((SECONDS + 120))
   while kill -0 "${nspawn_pid[$1]}" 2>/dev/null; do

@@ -1,5 +1,5 @@
 /**
- * The API's own files on the model's disk, with the rows of a real database: what `uploads/placing.ts` and `uploads/removal.ts` write,
+ * The API's own files on the model's disk, with the rows of a real database: what `files/placing.ts` and `files/removal.ts` write,
  * in their order. (Those work on a real disk.)
  */
 import type { Database } from '../../src/db/open.ts';

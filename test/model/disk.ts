@@ -9,6 +9,7 @@ export interface Inode {
   /** µs. */
   mtime: number;
   ctime: number;
+  readonly born: number;
   /** Handles that may write it. */
   writers: number;
   /** When a writer was closed last. */
@@ -29,7 +30,7 @@ export class ModelDisk {
   /** Free inode numbers are used again at once, as ext4 does. */
   readonly #free: number[] = [];
   #last = 100;
-  /** Whether somebody was told. */
+  /** Whether somebody was notified. */
   changed: (path: string) => void = () => undefined;
   /** The names after each change since the last sync: a power cut leaves one of these. */
   #commits: Map<string, Inode>[] = [new Map()];
@@ -46,8 +47,8 @@ export class ModelDisk {
   lstat(path: string): Found | undefined {
     const inode = this.#names.get(path);
     if (!inode) return undefined;
-    const { ino, size, mtime, ctime, isFolder } = inode;
-    const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000 };
+    const { ino, size, mtime, ctime, born, isFolder } = inode;
+    const times = { mtimeMs: mtime / 1000, ctimeMs: ctime / 1000, birthtimeMs: born / 1000 };
     return { ino, size, ...times, isFile: () => !isFolder, isDirectory: () => isFolder };
   }
 
@@ -167,6 +168,7 @@ export class ModelDisk {
       size: 0,
       mtime: now,
       ctime: now,
+      born: now,
       writers: 0,
       closedAt: 0,
       links: 1,

@@ -18,7 +18,7 @@ export interface HandsOptions {
   readonly mayBePartial: (copy: Inode) => boolean;
 }
 
-/** How long a copy takes: less than a file has to rest before it counts as whole, in µs. */
+/** How long a copy takes: less than a file has to be stable before it counts as whole, in µs. */
 const COPYING = 20_000;
 
 export class Hands {
@@ -56,12 +56,14 @@ export class Hands {
     const size = nextSize();
     const isDoubtful = mayBePartial(inode);
     time.in(COPYING, () => {
-      if (disk.files().every(([, each]) => each !== inode) || inode.writers === 0) return;
+      // A session may have renamed it meanwhile.
+      const name = disk.files().find(([, each]) => each === inode)?.[0];
+      if (name === undefined || inode.writers === 0) return;
       disk.write(inode, size, time.now);
       disk.close(inode);
-      if (inode.writers === 0 && !truth.isUnclear(inode)) truth.copied(inode, path);
+      if (inode.writers === 0 && !truth.isUnclear(inode)) truth.copied(inode, name);
       if (isDoubtful) truth.disturbed(inode);
-      disk.changed(path);
+      disk.changed(name);
     });
   }
 

@@ -22,7 +22,7 @@ export interface SessionOptions {
   /** A size that nothing else has. */
   readonly nextSize: () => number;
   readonly log: (text: string) => void;
-  /** The process is gone. One that died without a word is over when somebody notices. */
+  /** The process is gone. One that died without a line is over when somebody notices. */
   readonly ended: (noticed: (() => void) | undefined) => void;
 }
 

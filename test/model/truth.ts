@@ -38,7 +38,7 @@ export class Truth {
     else this.promised.set(inode.size, path);
   }
 
-  /** An administrator has copied it there: it is announced when it has been at rest. */
+  /** An administrator has copied it there: it is announced once it is stable. */
   copied(inode: Inode, path: string): void {
     this.names.set(inode.size, new Set([path]));
     this.promised.set(inode.size, path);

@@ -50,7 +50,7 @@ const KINDS = [
 function stepsIn(place: Place, random: Random): Step[] {
   const { base, prefix } = place;
   const drawn = KINDS[random(KINDS.length)] ?? 'put';
-  // After a rename its refusal cannot be told from that of the rename, and no client asks so.
+  // After a rename its refusal looks like the refusal of the rename, and no client asks in this order.
   const kind = drawn === 'badHandle' && base + prefix !== '' ? 'stat' : drawn;
   const path = pathIn(place, random);
   const hold = random(3) === 0 ? random(20_000) : random(200);
@@ -115,7 +115,7 @@ function endsIn(random: Random): Story['ends'] {
 
 /**
  * An open that a refusal follows looks refused, also when it was another request's, which is not logged. While the session lives, the
- * kernel knows better; when it dies without a word, nobody knows that it was writing. So in orderly stories none asks so.
+ * kernel knows better; when it dies without a line, nobody knows that it was writing. So in orderly stories none asks so.
  */
 function isTold(step: Step, index: number, steps: readonly Step[]): boolean {
   return step.kind !== 'stat' || steps[index - 1]?.kind !== 'drop';

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../src/db/open.ts';
 import type { Transfer } from '../../src/history/transfers.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { type FilePath, pathOf, temporaryNames } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import type { Sighting } from '../../src/uploads/log/journal-record.ts';
@@ -25,7 +25,7 @@ import { Truth } from './truth.ts';
 const BEGINNING = 1_790_000_000_000_000;
 /** Longer than anything may take to be settled, in µs. */
 const SETTLING = 40_000_000;
-/** Of ten changes, so many are seen by the watcher. */
+/** How many of ten changes the watcher sees. */
 const SEEN_OF_TEN = 1;
 
 export interface Story {
@@ -317,7 +317,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       time.in(away, start);
     });
   }
-  // A round finds what no hint has told.
+  // A round finds changes without a hint.
   const rounds = [...story.byHand, ...story.byApi].map(({ at }) => at);
   if (rounds.length > 0) {
     time.in(Math.max(...rounds) + 4_000_000, () => {

@@ -191,7 +191,7 @@ test(
   },
 );
 
-test('a file that is written anew while files are copied arrives as it became', postgresOnly, async () => {
+test('a file that is overwritten while files are copied arrives with its new content', postgresOnly, async () => {
   await using place = await nodesPlace('a', 'b');
   const [a, b] = [place.node('a'), place.node('b')];
   using ssh = sshTo(b);

@@ -37,15 +37,20 @@ export interface NodesPlace extends AsyncDisposable {
   readonly db: Database['db'];
 }
 
-export async function nodesPlace(...names: readonly string[]): Promise<NodesPlace> {
+/** A node's name, or its settings with it as `BERTH_NODE`. */
+type Wanted = string | (Record<string, string> & { readonly BERTH_NODE: string });
+
+export async function nodesPlace(...wanted: readonly Wanted[]): Promise<NodesPlace> {
   await using parts = new AsyncDisposableStack();
   const database = freshDatabase();
   parts.defer(() => database.drop());
   const { db } = parts.adopt(await openDatabase(database.url), (opened) => opened.close());
   const nodes: TestNode[] = [];
-  for (const name of names) {
+  for (const one of wanted) {
+    const settings = typeof one === 'string' ? { BERTH_NODE: one } : one;
+    const name = settings.BERTH_NODE;
     const url = name === 'b' ? { BERTH_API_URL: URL_OF_B } : {};
-    const place = parts.use(scratch({ BERTH_DATABASE_URL: database.url, BERTH_NODE: name, ...url }));
+    const place = parts.use(scratch({ BERTH_DATABASE_URL: database.url, ...settings, ...url }));
     const berth = parts.use(await startBerth(place));
     const send: Send = async (...request) => {
       const { key } = nodes[0]?.berth ?? berth;
@@ -59,9 +64,9 @@ export async function nodesPlace(...names: readonly string[]): Promise<NodesPlac
     url: database.url,
     db,
     nodes,
-    node(wanted) {
-      const found = nodes.find(({ name }) => name === wanted);
-      if (!found) throw new Error(`no node is called ${wanted}`);
+    node(called) {
+      const found = nodes.find(({ name }) => name === called);
+      if (!found) throw new Error(`no node is called ${called}`);
       return found;
     },
     async directoryOn(home, through) {

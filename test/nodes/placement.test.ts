@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
-import { openSession } from '../../src/db/session.ts';
+import { openDatabaseSession } from '../../src/db/session.ts';
 import { serverTime } from '../../src/db/shared.ts';
 import { chooseHome, lockOf } from '../../src/nodes/live.ts';
 import { freshDatabase, postgresOnly } from '../support/postgres.ts';
@@ -20,7 +20,7 @@ test(
 
     async function node(name: string, free_bytes: number): Promise<void> {
       const options = { name, lock: lockOf(name), channels: [], heard: () => undefined, lost: () => undefined };
-      const session = await openSession(made.url, options);
+      const session = await openDatabaseSession(made.url, options);
       assert.ok(session);
       parts.adopt(session, (opened) => opened.close());
       const row = { name, free_bytes, sftp_host: name, sftp_port: 22, drained_at: null };

@@ -10,10 +10,10 @@ import { finishDeletions } from '../../src/directories/delete-accounts.ts';
 import { lockedAccount, markDeleted } from '../../src/accounts/accounts.ts';
 import { addPublicKey, removePublicKey } from '../../src/directories/public-keys.ts';
 import { updateAuth, updateBasics } from '../../src/directories/update.ts';
-import { BerthError, OperatorError, ValidationError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { BerthError, OperatorError, ValidationError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
 import { newSecret, setUpSecondFactor, signInWithCode } from '../../src/users/second-factor.ts';
-import { openSession, sessionOf } from '../../src/users/sessions.ts';
+import { openUserSession, sessionOf } from '../../src/users/sessions.ts';
 import { setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, listUsers, removeUser, setDisabled, setRole } from '../../src/users/users.ts';
 import { assertWithin } from '../support/long.ts';
@@ -35,7 +35,7 @@ const isValidation = (error: unknown): boolean => error instanceof ValidationErr
 async function awaiting({ database, clock }: Writer, userId: string) {
   const token = await database.db
     .transaction()
-    .execute((tx) => openSession(tx, userId, { now: clock.now(), visit: VISIT, awaitsCode: true }));
+    .execute((tx) => openUserSession(tx, userId, { now: clock.now(), visit: VISIT, awaitsCode: true }));
   const session = await sessionOf({ database, clock }, token);
   assert.ok(session);
   return session;
@@ -78,23 +78,23 @@ test('creates of two accounts on two nodes never take the same UID, and none is 
 test('two admins who take away each other’s role on two nodes leave one', async () => {
   await using nodes = await twoWriters();
   const account = await nodes.account();
-  const asker = operator(account);
+  const actor = operator(account);
   const people = [];
   for (const email of ['ann@example.com', 'bob@example.com'])
-    people.push(await createUser(nodes.one, { email, role: 'admin' }, asker));
+    people.push(await createUser(nodes.one, { email, role: 'admin' }, actor));
   const [ann, bob] = people;
   assert.ok(ann && bob);
   for (let round = 0; round < 8; round += 1) {
     const changes: Promise<void>[] = [
-      setRole(nodes.one, ann.id, 'member', { asker }),
-      setDisabled(nodes.other, bob.id, true, { asker }),
+      setRole(nodes.one, ann.id, 'member', { actor }),
+      setDisabled(nodes.other, bob.id, true, { actor }),
     ];
     assert.equal(await succeeded(changes, hasCode('last_admin')), 1);
     assert.equal((await admins(nodes, account)).length, 1);
-    await setRole(nodes.one, ann.id, 'admin', { asker });
-    await setDisabled(nodes.other, bob.id, false, { asker });
+    await setRole(nodes.one, ann.id, 'admin', { actor });
+    await setDisabled(nodes.other, bob.id, false, { actor });
   }
-  const removals = [removeUser(nodes.one, ann.id, { asker }), removeUser(nodes.other, bob.id, { asker })];
+  const removals = [removeUser(nodes.one, ann.id, { actor }), removeUser(nodes.other, bob.id, { actor })];
   assert.equal(await succeeded(removals, hasCode('last_admin')), 1);
 });
 
@@ -116,9 +116,9 @@ test('a code of the second factor, a recovery code and a link are each taken by 
   await using nodes = await twoWriters();
   const { one, other } = nodes;
   const account = await nodes.account();
-  const asker = operator(account);
+  const actor = operator(account);
   for (let round = 0; round < 5; round += 1) {
-    const user = await createUser(one, { email: `ann${round}@example.com`, role: 'admin' }, asker);
+    const user = await createUser(one, { email: `ann${round}@example.com`, role: 'admin' }, actor);
     const byLink = [one, other].map((node) =>
       setPasswordByLink(node, { token: user.token, password: WORD }, { visit: VISIT, requestId: 'r', route: 'r' }),
     );
@@ -128,7 +128,7 @@ test('a code of the second factor, a recovery code and a link are each taken by 
     const secret = newSecret();
     const code = (at: number): string => new TOTP({ secret }).generate({ timestamp: at / 1000 });
     const now = one.clock.now();
-    const change = { asker };
+    const change = { actor };
     const earlier = code(now - 30_000_000);
     const recovery = await setUpSecondFactor(one, user.id, { secret, code: earlier }, change);
     // By the same clock, so that both know the code.
@@ -173,10 +173,10 @@ test('a key that two nodes revoke at once is revoked once', async () => {
   await using nodes = await twoWriters();
   const { one, other, reads } = nodes;
   const account = await nodes.account();
-  const asker = operator(account);
+  const actor = operator(account);
   for (let round = 0; round < 5; round += 1) {
     const key = await createKey({ ...one, environment: 'live' }, { accountId: account, role: 'admin', name: 'A' });
-    const times = await Promise.all([one, other].map((node) => revokeKey(node, key.id, asker)));
+    const times = await Promise.all([one, other].map((node) => revokeKey(node, key.id, actor)));
     assert.equal(times[0]?.revoked_at, times[1]?.revoked_at);
   }
   const audit = await reads.selectFrom('audit').select('id').where('action', '=', 'revoke-key').execute();
@@ -188,13 +188,13 @@ test('an account that is deleted on both nodes goes, whatever is made in it mean
   const { one, other, reads } = nodes;
   const [log, { signal }] = [createLog('silent'), new AbortController()];
   const account = await nodes.account();
-  const asker = operator(account);
+  const actor = operator(account);
   await Promise.all(Array.from({ length: 6 }, (_, i) => createDirectory(one, account, { name: `Orders ${i}` })));
   const isGone = (error: unknown): boolean => error instanceof OperatorError || hasCode('unauthenticated')(error);
   const busy = Array.from({ length: 12 }, async (_, i) => {
     const node = i % 2 === 0 ? one : other;
     await createDirectory(node, account, { name: `Late ${i}` });
-    await createUser(node, { email: `late${i}@example.com`, role: 'member' }, asker);
+    await createUser(node, { email: `late${i}@example.com`, role: 'member' }, actor);
     await createKey({ ...node, environment: 'live' }, { accountId: account, role: 'admin', name: 'A' });
   });
   const made = succeeded(busy, isGone);

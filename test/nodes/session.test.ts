@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { DatabaseAway } from '../../src/db/away.ts';
-import { openSession } from '../../src/db/session.ts';
+import { DatabaseUnavailable } from '../../src/db/away.ts';
+import { openDatabaseSession } from '../../src/db/session.ts';
 import { lockOf } from '../../src/nodes/live.ts';
 import { startBerth } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
@@ -26,9 +26,9 @@ test('a node that lost its power takes its name back, whatever the server still 
   await using place = await nodesPlace('a');
   const a = place.node('a');
   await a.berth.stop();
-  // The connection of a machine that has gone without a word.
+  // The connection of a machine that has gone without notice.
   const options = { name: 'gone', lock: lockOf('a'), channels: [], heard: () => undefined, lost: () => undefined };
-  const gone = await openSession(place.url, options);
+  const gone = await openDatabaseSession(place.url, options);
   assert.ok(gone);
   await a.berth.start();
   created(await a.send('POST', '/directories', { json: { directory: { name: 'Acme' } } }));
@@ -59,10 +59,16 @@ test('a session whose connection ended makes no other one, which nobody would cl
     const connections = `from pg_stat_activity where datname = current_database() and application_name = '${name}'`;
     let losses = 0;
     const lost = (): void => void (losses += 1);
-    const session = await openSession(database.url, { name, lock: name, channels: [], heard: () => undefined, lost });
+    const session = await openDatabaseSession(database.url, {
+      name,
+      lock: name,
+      channels: [],
+      heard: () => undefined,
+      lost,
+    });
     assert.ok(session);
     const statements = [sql`select pg_sleep(60)`.execute(session.db), session.say('channel', 'waits for its turn')];
-    const refused = Promise.all(statements.map((statement) => assert.rejects(statement, DatabaseAway)));
+    const refused = Promise.all(statements.map((statement) => assert.rejects(statement, DatabaseUnavailable)));
     await until('the first one runs', () => psql(database.url, `select query ${connections}`).includes('pg_sleep'));
     psql(database.url, `select pg_terminate_backend(pid) ${connections}`);
     await refused;

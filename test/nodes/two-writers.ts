@@ -1,14 +1,14 @@
 /** Two nodes' rules on one database, without their machines. The second one's clock is five minutes ahead. */
 import { mkdirSync } from 'node:fs';
 import { createAccount } from '../../src/accounts/accounts.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan } from '../../src/db/schema.ts';
 import { isShared } from '../../src/db/shared.ts';
-import type { CreateDependencies } from '../../src/directories/create.ts';
+import type { CreateOptions } from '../../src/directories/create.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { createPasswordHashing } from '../../src/users/password-hashing.ts';
 import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
 import { createTries, type Tries } from '../../src/users/tries.ts';
@@ -18,7 +18,7 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 
 const APART = 300_000_000;
 
-export interface Writer extends CreateDependencies {
+export interface Writer extends CreateOptions {
   readonly clock: Clock;
   readonly passwords: Passwords;
   readonly tries: Tries;

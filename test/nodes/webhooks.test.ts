@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { createBackground } from '../../src/background.ts';
+import { createBackground } from '../../src/base/background.ts';
 import { createDirectory } from '../../src/directories/create.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
 import { enqueue, type UploadEvent } from '../../src/webhooks/outbox.ts';

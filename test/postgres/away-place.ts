@@ -21,8 +21,8 @@ export interface AwayPlace extends AsyncDisposable {
   serving(): Promise<ServeProcess>;
   /** What is in the spool. */
   spooled(): string;
-  /** What was told so far, in order of time. */
-  told(): { readonly filename: string; readonly size_bytes: number }[];
+  /** The webhooks so far, in order of time. */
+  announced(): { readonly filename: string; readonly size_bytes: number }[];
   /** How many deliveries the database has. */
   deliveries(): number;
 }
@@ -66,7 +66,7 @@ export async function awayPlace(): Promise<AwayPlace> {
       return started;
     },
     spooled: () => readJournal(spool),
-    told: () => berth.receiver.requests.map(webhookOf),
+    announced: () => berth.receiver.requests.map(webhookOf),
     deliveries: () => Number(psql(database.url, 'select count(*) from deliveries')),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -14,7 +14,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const first = await place.serving();
     const old = await sftpSession(await berth.connect(directory));
     await old.put('before', 'before');
-    await until('it is told', () => place.told().length === 1);
+    await until('it is announced', () => place.announced().length === 1);
 
     way.cut();
     await old.put('old-session', 'x');
@@ -45,7 +45,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     await newer.put('of-a-new-session', '123456789');
     await newer.remove('of-a-new-session');
     await until('that is, too', () => place.spooled().includes('remove name \\"of-a-new-session\\"'));
-    await way.mend();
+    await way.repair();
     const told = [
       { filename: 'appended', size_bytes: 3 },
       { filename: 'before', size_bytes: 6 },
@@ -59,9 +59,9 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
       { filename: 'refused', size_bytes: 1 },
       { filename: 'renamed-removed', size_bytes: 4 },
     ];
-    await until('all is told', () => place.told().length >= told.length);
+    await until('all is announced', () => place.announced().length >= told.length);
     await until('no upload is left to be decided', () => !/close|remove/.test(place.spooled()), 150);
-    const found = place.told().map(({ filename, size_bytes }) => ({ filename, size_bytes }));
+    const found = place.announced().map(({ filename, size_bytes }) => ({ filename, size_bytes }));
     const order = (one: { filename: string; size_bytes: number }) => `${one.filename} ${one.size_bytes}`;
     assert.deepEqual(found.map(order).toSorted(), told.map(order).toSorted());
     assert.equal(place.deliveries(), told.length);
@@ -74,7 +74,7 @@ test('a database that goes while berth starts is waited for', postgresOnly, asyn
   place.way.cutAt('berth node ');
   const serve = place.serve();
   await until('it says that it waits', () => serve.output().includes('berth waits for it'));
-  await place.way.mend();
+  await place.way.repair();
   await until('it serves', () => serve.output().includes('berth serves'));
   assert.equal(await serve.kill('SIGTERM'), 0);
 });

@@ -18,7 +18,7 @@ export interface Gateway extends Disposable {
   /** Passes nothing on, and says nothing. */
   freeze(): void;
   /** As at first. Connections that were frozen stay so. */
-  mend(): Promise<void>;
+  repair(): Promise<void>;
 }
 
 export async function gateway(dir: string): Promise<Gateway> {
@@ -59,7 +59,7 @@ export async function gateway(dir: string): Promise<Gateway> {
       isFrozen = true;
       for (const each of open) each.unpipe().pause();
     },
-    async mend() {
+    async repair() {
       isFrozen = false;
       fatal = undefined;
       await listen();

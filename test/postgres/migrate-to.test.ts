@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Tables } from '../../src/db/schema.ts';
 import { dataOf } from '../support/field-sets.ts';

@@ -78,7 +78,7 @@ test('a database that knows nothing of the users on this machine, who keep what 
   await host.apply(user);
   await refused(
     place,
-    /has no directory of the node one, but .*userdb holds SFTP users.*mend BERTH_DATABASE_URL or BERTH_NODE/,
+    /has no directory of the node one, but .*userdb holds SFTP users.*repair BERTH_DATABASE_URL or BERTH_NODE/,
   );
   assert.ok(host.isApplied(user));
 });

@@ -35,7 +35,7 @@ test('an account goes with all that it has, and nothing else does', async () => 
   // Nobody is at a terminal here.
   const asked = await berthAccount('delete', id);
   assert.deepEqual([asked.status, asked.stdout], [1, '']);
-  assert.match(asked.stderr, /nobody can be asked: add --yes\n$/);
+  assert.match(asked.stderr, /there is no terminal to ask on: add --yes\n$/);
   assert.equal((await berth.send('GET', '/directories')).status, 200);
   assert.match((await berthAccount('delete', 'nobody', '--yes')).stderr, /^berth: there is no account "nobody"/);
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { KEYS_ID, pathsOf } from '../../src/sftp/paths.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { scratch, type Scratch } from '../support/scratch.ts';
@@ -65,7 +65,7 @@ test('each fingerprint that is offered is noted with the connection that offers 
 
   writeFileSync(join(offered, 'acme-1'), 'x'.repeat(16_000));
   for (let i = 0; i < 20; i += 1) ask('acme-1', 'SHA256:AAAA');
-  assert.match(String(noted()[0]?.[1]), /^(\d+ \d+ SHA256:AAAA\n){1,19}$/, 'a full file begins anew');
+  assert.match(String(noted()[0]?.[1]), /^(\d+ \d+ SHA256:AAAA\n){1,19}$/, 'a full file starts again');
 });
 
 test('a hostile name, and a file that is not there, whole or readable, get nothing and no failure', () => {

@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathsOf } from '../../src/sftp/paths.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { allSessions, liveSessions } from '../../src/sftp/sessions.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { ssh } from '../support/openssh-client.ts';

@@ -32,7 +32,7 @@ test('a delete ends live uploads at once, and nothing of the directory is left',
   await Promise.all([idle.closed, busy.closed, writing]);
   assert.equal((await sftp(place.dir, login(doomed), ['pwd'])).code, 255);
 
-  await host.settled();
+  await host.drained();
   assert.deepEqual(readdirSync(sshd.paths.trash), []);
   assert.equal(existsSync(join(sshd.paths.sessions, doomed.sftp_username)), false);
   await openHandle(await other.sftp(), 'undisturbed');

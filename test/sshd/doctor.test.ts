@@ -17,11 +17,11 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { type Clock, DAY, systemClock } from '../../src/clock.ts';
-import type { Config } from '../../src/config.ts';
+import { type Clock, DAY, systemClock } from '../../src/base/clock.ts';
+import type { Config } from '../../src/base/config.ts';
 import { sharedAccount } from '../../src/doctor/checks/users.ts';
 import { runDoctor } from '../../src/doctor/run.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { sshdCheck } from '../../src/sftp/sshd-listener.ts';
 import { startBerth } from '../support/berth.ts';
@@ -79,7 +79,7 @@ function countsIn(config: Config): string {
   return tables.map((table) => numberByHand(config, `select count(*) from ${table}`)).join();
 }
 
-/** Whether changes of directories are still to be confirmed: until then serve mends what the test breaks. */
+/** Whether changes of directories are still to be confirmed: until then serve repairs what the test breaks. */
 function isSettled(config: Config): boolean {
   return numberByHand(config, 'select count(*) from unapplied') === 0;
 }
@@ -130,7 +130,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   const delivery = `(id, directory_id, account_id, url, destination, body, state, attempts, inserted_at, due_at)
     values ('x', 'd', 'a', 'http://192.0.2.1', 'z', '', 'running', 4, 0, 0)`;
   const shortKey = makeShortKey(place.dir);
-  type Breakage = readonly [breakIt: () => void, mend: () => void, says: RegExp];
+  type Breakage = readonly [breakIt: () => void, repair: () => void, says: RegExp];
   const ofTheFile: Breakage = [
     () => chmodSync(config.databaseFile, 0o644),
     () => chmodSync(config.databaseFile, 0o600),
@@ -193,11 +193,11 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   ];
   const isSshdUp = sshdCheck(paths, config.sftp.port);
   assert.equal(isSshdUp(), true);
-  // A running one would mend the delivery.
+  // A running one would repair the delivery.
   await berth.stop();
   for (const [breakIt] of breakages) breakIt();
   const broken = await ask(config);
-  for (const [, mend] of breakages) mend();
+  for (const [, repair] of breakages) repair();
   const shown = problems(broken.lines).map(({ verdict, check, text }) => `${verdict} ${check}: ${text}`);
   for (const [, , says] of breakages)
     assert.ok(
@@ -229,7 +229,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
   assert.match(said, /^sshd: no sshd answers on port \d+/m);
   assert.match(said, /^certificate: .*expired/m);
   assert.match(said, /^backups: there is no backup$/m);
-  // Whoever shares the database sees it, too.
+  // The nodes that share the database see it, too.
   if (onPostgres) assert.match(said, /^nodes: the node \S+ is away: /m);
   assert.equal(problems(down.lines).length, onPostgres ? 5 : 4, said);
 

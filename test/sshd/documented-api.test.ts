@@ -14,7 +14,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/api-keys.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Role } from '../../src/db/schema.ts';
 import { issueKey, startBerth, type TestBerth } from '../support/berth.ts';
@@ -28,7 +28,7 @@ const IS_WRITING = process.env['BERTH_WRITE'] !== undefined;
 const HOOK = 'https://example.com/hooks/berth';
 
 /** How long a documented answer may take to come true, in s: an upload is recorded a moment after its client has left. */
-const PATIENCE = 90;
+const TIMEOUT_SECONDS = 90;
 
 test('each request of docs/api.md has the answer that is shown', async () => {
   using place = scratch({
@@ -81,7 +81,7 @@ async function asked(shell: Shell, { commands, answer, kept, only }: Documented)
     output = await shell.run(commands);
     return isRight();
   };
-  if (isRead) await until(commands, again, PATIENCE).catch(() => undefined);
+  if (isRead) await until(commands, again, TIMEOUT_SECONDS).catch(() => undefined);
   assert.equal(statusOf(output), statusOf(answer), commands);
   if (!IS_WRITING) assert.equal(masked(shown(output, only)), masked(answer), commands);
   for (const [name, path] of kept) shell.keep(name, valueAt(output, path));

@@ -106,10 +106,10 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   const { run } = explaining(place, berth);
   const unknown = await run('no\u001bbody');
   assert.deepEqual([unknown.status, unknown.stdout], [1, '']);
-  assert.match(unknown.stderr, /^berth: nothing is known of a directory "no\\u001bbody": see berth directories\n$/);
+  assert.match(unknown.stderr, /^berth: berth knows no directory "no\\u001bbody": see berth directories\n$/);
   const { username } = await berth.directory({ name: 'Twin' });
   await berth.directory({ name: 'Twin' });
-  assert.match((await run()).stderr, /^berth: name a directory or give --address IP/);
+  assert.match((await run()).stderr, /^berth: name either a directory or --address IP/);
   assert.match((await run('--address', 'nowhere')).stderr, /It must be an IP address/);
   await assert.rejects(connect({ port: berth.sshd.port, username: 'acme', password: 'x' }));
   const mistyped = await run('acme');

@@ -27,7 +27,7 @@ async function upload(berth: TestBerth, directory: TestDirectory, files: Record<
   await until('all are recorded', async () => (await berth.uploads(directory)).length === count);
 }
 
-test('files are listed, fetched in whole or part, and removed by their paths, whoever made them', async () => {
+test('files are listed, fetched in whole or part, and removed by their paths, however they got there', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

@@ -75,7 +75,7 @@ test('what the customer makes of it is an upload: overwritten, appended to, or w
     'over 10',
   ]);
 
-  // The rename wins, whoever writes: the old file loses its name, and nothing is torn.
+  // The rename wins over a writer: the old file loses its name, and nothing is torn.
   const writing = await session.open('both', 'w');
   await session.write(writing, 'customer');
   const answer = await put(berth, directory, 'both', 'service');

@@ -18,7 +18,7 @@ import { type Scratch, scratch } from '../support/scratch.ts';
 
 const FOREIGN = fileURLToPath(new URL('../foreign/', import.meta.url));
 const FILES = 20;
-/** Longer than a file at rest takes to be found. */
+/** Longer than a stable file takes to be found. */
 const REST = 4000;
 /** A new machine downloads and compiles, in ms. */
 const TIMEOUT = 900_000;
@@ -65,7 +65,7 @@ async function uploadTwice(place: Scratch, [program, ...args]: Client): Promise<
 test('rclone copy: one webhook and one row for each file', { ...longOnly, timeout: TIMEOUT }, async (t) => {
   using place = scratch();
   const source = join(FOREIGN, 'rclone');
-  if (!(await reach(t, 'go', ['list', '-deps', '.'], source))) return;
+  if (!(await reach(t, 'go', ['list', '-options', '.'], source))) return;
   const program = join(place.dir, 'rclone-copy');
   await run('go', ['build', '-o', program, '.'], { cwd: source });
   await uploadTwice(place, [program]);

@@ -1,4 +1,4 @@
-/** New host keys: OpenSSH clients learn them while they are offered, and log in without a word after the old ones have gone. */
+/** New host keys: OpenSSH clients learn them while they are offered, and log in without a prompt after the old ones have gone. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
@@ -95,7 +95,7 @@ test('a client that logs in between learns the new keys and forgets the old; one
   });
   assert.deepEqual(known(regular), shown(both));
   assert.equal(await berth.proved(), old[0]?.known_hosts, 'sshd proves itself with the old one');
-  assert.deepEqual(await berth.keys('rotate'), both, 'asked again, it makes none anew');
+  assert.deepEqual(await berth.keys('rotate'), both, 'a second rotate makes no further keys');
 
   const early = await berth.berth('rotate', '--finish');
   assert.equal(early.status, 1);
@@ -146,7 +146,7 @@ test('one type alone, taken back again, and finished at once with --yes', async 
   assert.equal(status, 0);
   assert.match(
     stdout,
-    /^The new keys have taken the place .*\. sshd \(process \d+\) reads its keys anew; sessions go on\.\n/,
+    /^The new keys have taken the place .*\. sshd \(process \d+\) reads its keys again; sessions go on\.\n/,
   );
   const now = await berth.keys('list');
   assert.deepEqual(shown(now.slice(0, 2)), shown(old.slice(0, 2)));

@@ -9,7 +9,7 @@ import { startSshd } from '../support/sshd.ts';
 
 const MOST = 1024 * 1024;
 
-test('the count of denied logins grows up to 1 MiB and then begins anew', async () => {
+test('the count of denied logins grows up to 1 MiB and then starts again', async () => {
   using place = scratch();
   await using sshd = await startSshd(place);
   await using host = hostOf(sshd.paths);

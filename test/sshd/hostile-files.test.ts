@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileStat } from '../../src/uploads/record/file-stat.ts';
 import { hosted } from '../support/hosted.ts';
-import { PATIENCE } from '../support/poll.ts';
+import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 
-/** `d` is a folder, then nothing, then a link to the outside, over and over; says how often when it is told to end. */
+/** `d` is a folder, then nothing, then a link to the outside, over and over; says how often when it is stopped. */
 const SWAPPER = `
 const fs = require('node:fs');
 const [inside, outside] = process.argv.slice(1);
@@ -43,7 +43,7 @@ test('PUT, GET and DELETE stay inside while a folder and a link to the outside c
   writeFileSync(join(outside, 'secret'), 'secret');
   writeFileSync(join(inside, 'd', 'own'), 'own');
   const before = statSync(join(outside, 'secret'));
-  // The database claims that what lies outside has been uploaded.
+  // The database claims that a file outside has been uploaded.
   const upload = { directory_id: id, state: 'uploaded', uploaded_at: 1, source: 'log', session_pid: null } as const;
   const claimed = randomUUID();
   const row = { ...upload, id: claimed, path: Buffer.from('d/secret'), ...fileStat(before) };
@@ -55,7 +55,7 @@ test('PUT, GET and DELETE stay inside while a folder and a link to the outside c
   const note = (what: string): void => void seen.set(what, (seen.get(what) ?? 0) + 1);
   const placed = (): number => (seen.get('put 200') ?? 0) + (seen.get('put 201') ?? 0);
   // A busy machine needs longer for as much.
-  for (const end = Date.now() + PATIENCE * 1000; Date.now() < end && placed() < 20;) {
+  for (const end = Date.now() + TIMEOUT_SECONDS * 1000; Date.now() < end && placed() < 20;) {
     const put = await api.send('PUT', `/directories/${id}/files/d/new/deep/file`, { body: 'x' });
     const over = await api.send('PUT', `/directories/${id}/files/d/secret`, { body: 'x' });
     const get = await api.send('GET', `/directories/${id}/uploads/${claimed}/content`);

@@ -103,7 +103,7 @@ test('every request on every path outside is refused, and nothing there changes'
     for (const [index, { status }] of answers.entries())
       assert.ok(status !== undefined && status > 0, `${index} of ${path}`);
   }
-  // The neighbour's own file is announced as soon as it rests.
+  // The neighbour's own file is announced as soon as it is stable.
   const own = berth.receiver.requests.map(webhookOf).filter(({ directory_id: id }) => id === directory.id);
   assert.deepEqual(
     own.map(({ filename }) => filename),

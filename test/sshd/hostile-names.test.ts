@@ -70,7 +70,7 @@ test('names that imitate log lines, escape, end lines or are no text at all', as
   assert.equal(await berth.storage(victim), 0);
 });
 
-test('one file by many spellings is one file; what lies outside is refused and not spoken of', async () => {
+test('one file by many spellings is one file; a path outside is refused and never mentioned', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

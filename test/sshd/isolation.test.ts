@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { sftp } from '../support/openssh-client.ts';
-import { PATIENCE } from '../support/poll.ts';
+import { TIMEOUT_SECONDS } from '../support/poll.ts';
 import { scratch } from '../support/scratch.ts';
 import { directory, hostOf, keyPair, PASSWORD } from '../support/sftp-user.ts';
 import { startSshd } from '../support/sshd.ts';
@@ -82,7 +82,7 @@ test('a file of /etc that the machine replaces stays covered', () => {
     wait`;
   const { stdout, stderr } = spawnSync('sh', [IN_NAMESPACE, machine, 'sh', '-c', steps], {
     encoding: 'utf8',
-    timeout: PATIENCE * 1000,
+    timeout: TIMEOUT_SECONDS * 1000,
   });
   assert.equal(stdout, 'ours', stderr);
   assert.equal(readFileSync(join(machine, 'etc/passwd'), 'utf8'), 'replaced\n');

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { DAY, systemClock } from '../../src/clock.ts';
+import { DAY, systemClock } from '../../src/base/clock.ts';
 import { startBerth, type TestBerth, type TestDirectory, webhookOf } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';
 import { until } from '../support/poll.ts';

@@ -55,7 +55,7 @@ test('no port, socket, agent or display is forwarded, in either direction', asyn
   assert.equal(reached, 0);
 });
 
-test('a session holds at most some thousand files open, each session of a connection by itself', async () => {
+test('a session holds at most some thousand files open, counted for each session of a connection', async () => {
   using place = scratch();
   await using at = await sshdWithUser(place);
   const { login } = at;

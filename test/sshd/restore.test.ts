@@ -16,11 +16,11 @@ import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { backUp } from '../../src/backup/backup.ts';
 import { restore } from '../../src/backup/restore.ts';
-import { systemClock } from '../../src/clock.ts';
-import type { Config } from '../../src/config.ts';
-import { OperatorError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Config } from '../../src/base/config.ts';
+import { OperatorError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { issueKey, startBerth, webhookOf } from '../support/berth.ts';
 import { freePort } from '../support/free-port.ts';
@@ -213,7 +213,10 @@ test(
     const at = bytes.indexOf('SQLite format 3') + 5000;
     bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
     writeFileSync(damaged, bytes);
-    await assert.rejects(restore(config, { ...options, file: damaged }), refusal(/damaged: berth\.db is not what/));
+    await assert.rejects(
+      restore(config, { ...options, file: damaged }),
+      refusal(/damaged: berth\.db differs from what/),
+    );
     writeFileSync(damaged, 'no tar');
     await assert.rejects(restore(config, { ...options, file: damaged }), refusal(/cannot be unpacked/));
     assert.equal(readFileSync(config.databaseFile).length, before.length);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Clock, DAY, systemClock } from '../../src/clock.ts';
+import { type Clock, DAY, systemClock } from '../../src/base/clock.ts';
 import { checkClock } from '../../src/doctor/checks/clock.ts';
 import { startBerth } from '../support/berth.ts';
 import { runCommand } from '../support/command-line.ts';

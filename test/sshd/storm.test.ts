@@ -26,7 +26,7 @@ const TOGETHER = 8;
 const SESSIONS = 3;
 const OPERATIONS = 40;
 /** How long after a storm all may take to agree, in s: less than 5 on a machine that has nothing else to do. */
-const PATIENCE = Number(process.env['PATIENCE'] ?? 120);
+const TIMEOUT_SECONDS = Number(process.env['PATIENCE'] ?? 120);
 
 const FOLDERS = ['d', 'e', 'f', 'd/g', 'e/g'];
 const NAMES = ['a', 'b', 'c', 'x.part', 'y.tmp'];
@@ -194,7 +194,7 @@ test(`${ROUNDS} storms: list, bytes and webhooks come to agree with the disk`, {
       );
       await Promise.all(raging);
       const left = (): Promise<string[]> => faults(berth, directory, model);
-      await until('all agrees', async () => (await left()).length === 0, PATIENCE).catch(() => undefined);
+      await until('all agrees', async () => (await left()).length === 0, TIMEOUT_SECONDS).catch(() => undefined);
       for (const fault of await left()) {
         const isKnown = isWild && fault.includes(`${TWICE} 2 times`);
         (isKnown ? wildTwice : problems).push(`round ${round} ${directory.id.slice(0, 8)}: ${fault}`);

@@ -17,10 +17,10 @@ import { scratch } from '../support/scratch.ts';
 /** How long the list may stay as it is while files are missing from it. The whole takes as long as the machine lets it. */
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Creates and closes of so many files are more than the kernel's queue of events holds. */
+/** Creating and closing this many files causes more events than the kernel's queue holds. */
 const OVERFLOWING = 9000;
 
-/** Writes files 0 to `count` into a folder that is there, so many into each folder below it when there are several. */
+/** Writes files 0 to `count` into a folder that is there, a share into each folder below it when there are several. */
 const WRITE = `
   const fs = require('node:fs');
   const [folder, count, each] = [process.argv[1], Number(process.argv[2]), Number(process.argv[3])];

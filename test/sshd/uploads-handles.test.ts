@@ -22,7 +22,7 @@ test('an upload that pauses for 5 s is announced once, complete, and not before 
   await session.write(handle, 'second half', 11);
   await session.close(handle);
   assert.equal(webhookOf(await berth.receiver.next()).size_bytes, 22);
-  await wait(3000); // longer than a rested file would take to be found
+  await wait(3000); // longer than a stable file would take to be found
   assert.equal(berth.receiver.requests.length, 1);
 });
 

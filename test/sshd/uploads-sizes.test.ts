@@ -37,7 +37,7 @@ test('a file that is overwritten at once, again and again, is announced with eac
   const plain = sizesOf('plain');
   const final = sizesOf('final');
   assert.deepEqual([plain.length, new Set(plain).size], [UPLOADS, UPLOADS]);
-  // What is replaced between the look at its temporary name and the one at its final name is told by what replaced it.
+  // When a file is replaced between the looks at its temporary and its final name, the replacement is what is announced.
   assert.equal(new Set(final).size, final.length);
   for (const size of [...plain, ...final]) assert.ok(size >= 1 && size <= UPLOADS);
   await until('the last of each counts', async () => (await berth.storage(directory)) === 2 * UPLOADS);
@@ -66,7 +66,7 @@ test('bytes that were written twice count once, and gaps count: the size is the 
       ['gap', 1100],
     ]),
   );
-  await wait(3000); // longer than a file at rest takes to be found
+  await wait(3000); // longer than a stable file takes to be found
   assert.equal(berth.receiver.requests.length, 2);
   assert.equal(await berth.storage(directory), 1200);
 });

@@ -15,7 +15,7 @@ const FILES = 40;
 /** Access and modification time (draft-ietf-secsh-filexfer-02, section 5). */
 const TIMES = [8, 1_700_000_000, 1_700_000_000] as const;
 
-/** Longer than a file at rest takes to be found. */
+/** Longer than a stable file takes to be found. */
 const REST = 4000;
 
 /** `a 5` for each upload in the list, by name. */

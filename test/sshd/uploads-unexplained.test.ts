@@ -47,7 +47,7 @@ test('an upload under way while berth restarts is announced at its close, not wh
   await berth.stop();
   await session.write(handle, ' during', 6);
   await berth.start();
-  await wait(3500); // the scan sees it at rest, and that somebody holds it open
+  await wait(3500); // the scan sees it stable, and that somebody holds it open
   assert.equal(berth.receiver.requests.length, 0);
   await session.write(handle, ' after', 13);
   await session.close(handle);
@@ -70,7 +70,7 @@ test('an empty upload that was not heard is not taken for a like one that was he
   assert.deepEqual(told.toSorted(), ['heard 0', 'heard 1', 'unheard 0']);
 });
 
-test('what an administrator copies in is an upload once it rests; moving and removing it is seen', async () => {
+test('what an administrator copies in is an upload once it is stable; moving and removing it is seen', async () => {
   using place = scratch();
   await using berth = await startBerth(place);
   const directory = await berth.directory();

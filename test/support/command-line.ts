@@ -14,7 +14,7 @@ interface Outcome {
 
 type Environment = Readonly<Record<string, string>>;
 
-/** Starts it, for commands that go on until they are told to stop. */
+/** Starts it, for commands that run until they are stopped. */
 export function startCommand(
   environment: Environment,
   args: readonly string[],

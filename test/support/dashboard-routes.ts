@@ -1,5 +1,5 @@
 /** Every route of the dashboard, as it is registered, those of the company's login too. */
-import { createDashboard, type DashboardDependencies } from '../../src/dashboard/start.tsx';
+import { createDashboard, type DashboardOptions } from '../../src/dashboard/start.tsx';
 
 export interface DashboardRoute {
   readonly method: string;
@@ -15,8 +15,8 @@ export function dashboardRoutes(): DashboardRoute[] {
     rules: { database: anything, clock: anything },
     settings: { hasPasswordLogin: true, companyLogin: anything },
   };
-  const deps = new Proxy(parts, { get: (known, name) => Reflect.get(known, name) ?? anything });
-  const { routes } = createDashboard(deps as unknown as DashboardDependencies);
+  const options = new Proxy(parts, { get: (known, name) => Reflect.get(known, name) ?? anything });
+  const { routes } = createDashboard(options as unknown as DashboardOptions);
   const known = routes.filter(({ path }) => path.startsWith('/dashboard') && !path.endsWith('*'));
   const unique = new Map(known.map(({ method, path }) => [`${method} ${path}`, { method, path }]));
   return [...unique.values()];

@@ -5,11 +5,11 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { text } from 'node:stream/consumers';
-import { systemClock } from '../../src/clock.ts';
-import type { Config } from '../../src/config.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { Role } from '../../src/db/schema.ts';
-import { openSession } from '../../src/users/sessions.ts';
+import { openUserSession } from '../../src/users/sessions.ts';
 
 export interface PageAnswer {
   readonly status: number;
@@ -46,7 +46,7 @@ export async function signedIn(
       .values({ ...user, totp_step: 0, inserted_at: now })
       .execute();
     const visit = { address: '127.0.0.1', agent: 'test' };
-    return openSession(tx, user.id, { now, visit, awaitsCode: false });
+    return openUserSession(tx, user.id, { now, visit, awaitsCode: false });
   });
   await database.close();
   const visitor = visitorOf({ config, port });
@@ -90,7 +90,7 @@ export function visitorOf({ config, port }: { config: Config; port: number }): V
 /** As a form of its session has it. */
 async function tokenOf(get: Visitor['get']): Promise<string> {
   const wanted = await get('/dashboard/directories');
-  // Whoever has to enter a code first finds the form there.
+  // A user who has to enter a code first finds the form there.
   const page = wanted.headers.location === undefined ? wanted : await get(wanted.headers.location);
   return /name="_csrf" value="([^"]*)"/.exec(page.text)?.[1] ?? '';
 }

@@ -4,10 +4,10 @@ import { createHash, randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import { DAY, type Micros, SECOND, systemClock } from '../../src/clock.ts';
+import { DAY, type Micros, SECOND, systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import type { DeliveryState, Tables } from '../../src/db/schema.ts';
-import { openSession } from '../../src/users/sessions.ts';
+import { openUserSession } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
 import type { TestBerth, TestDirectory } from './berth.ts';
 import { sftp } from './openssh-client.ts';
@@ -92,13 +92,13 @@ export async function fillDemo(berth: TestBerth, dir: string): Promise<Demo> {
     .values({ id: heldId, ...where, ...rejected, released_at: null })
     .execute();
   const key = await database.reads.selectFrom('api_keys').select('id').executeTakeFirstOrThrow();
-  const asker = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
+  const actor = { accountId: berth.accountId, keyId: 'operator', requestId: 'demo', route: 'demo' };
   const invited = { email: 'robin@northwind.example', role: 'member' };
-  const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, invited, asker);
+  const { id: userId, token: linkToken } = await createUser({ database, clock: systemClock() }, invited, actor);
   const halfToken = await database.db
     .transaction()
     .execute((tx) =>
-      openSession(tx, userId, { now, visit: { address: '192.0.2.7', agent: 'demo' }, awaitsCode: true }),
+      openUserSession(tx, userId, { now, visit: { address: '192.0.2.7', agent: 'demo' }, awaitsCode: true }),
     );
   await database.close();
   const [newest] = await berth.uploads(directory);

@@ -4,7 +4,7 @@
  */
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/base/config.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { onPostgres } from './postgres.ts';
 

@@ -1,5 +1,5 @@
 /**
- * A TCP port on loopback that is free now, and that no other test process gets while this one lives. It lies outside the range
+ * A TCP port on loopback that is free now, and that no other test process gets while this one lives. It is outside the range
  * that the kernel draws clients' ports from, so no outgoing connection takes it before the server does.
  */
 import { randomInt } from 'node:crypto';

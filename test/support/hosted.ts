@@ -6,32 +6,32 @@ import { createKey, USED_API_KEYS } from '../../src/accounts/api-keys.ts';
 import { createAuthenticate } from '../../src/accounts/authenticate.ts';
 import { linkUses } from '../../src/links/use.ts';
 import { linkPages } from '../../src/http/link-page.ts';
-import { createLastUsed, type LastUsed } from '../../src/last-used.ts';
-import { createBackground } from '../../src/background.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
-import { createClockLead } from '../../src/clock-lead.ts';
+import { createLastUsed, type LastUsed } from '../../src/accounts/last-used.ts';
+import { createBackground } from '../../src/base/background.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { createClockLead } from '../../src/db/clock-lead.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Plan, Role, Tables } from '../../src/db/schema.ts';
-import type { CreateDependencies } from '../../src/directories/create.ts';
+import type { CreateOptions } from '../../src/directories/create.ts';
 import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { byApiKey } from '../../src/http/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { OPENAPI } from '../../src/http/endpoints/openapi.ts';
-import { clientAddress, fromProxy } from '../../src/http/client-address.ts';
-import { type AnsweredRequest, observed, requestNames } from '../../src/http/observe.ts';
+import { clientAddress, fromProxy } from '../../src/web/client-address.ts';
+import { type AnsweredRequest, observed, requestNames } from '../../src/web/observe.ts';
 import type { HealthCheck } from '../../src/http/health.ts';
-import { createAddressLimit, createRateLimit } from '../../src/http/rate-limits.ts';
+import { createAddressLimit, createRateLimit } from '../../src/web/rate-limits.ts';
 import { type HttpServer, startHttpServer, type Waits } from '../../src/http/server.ts';
-import { turns } from '../../src/http/turns.ts';
+import { turns } from '../../src/web/turns.ts';
 import { loadTlsPair } from '../../src/http/certificate.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { publicHostKeys } from '../../src/sftp/public-host-keys.ts';
-import { directoryFiles } from '../../src/uploads/directory-files.ts';
+import { directoryFiles } from '../../src/files/directory-files.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
-import { Durable } from '../../src/uploads/disk/durable.ts';
-import { createTransit } from '../../src/uploads/transit.ts';
+import { FileSyncer } from '../../src/uploads/disk/file-syncer.ts';
+import { createTransit } from '../../src/files/transit.ts';
 import { uploadList } from '../../src/uploads/upload-list.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
@@ -79,7 +79,7 @@ export interface Hosted extends AsyncDisposable {
   /** The API's routes that need a key, as hono writes them: `GET /api/v1/directories/:id`. */
   readonly routes: readonly string[];
   readonly database: Database;
-  readonly rules: CreateDependencies;
+  readonly rules: CreateOptions;
   readonly host: RecordingHost;
   readonly lastUsed: LastUsed;
   readonly log: string[];
@@ -87,7 +87,7 @@ export interface Hosted extends AsyncDisposable {
   readonly requestLines: readonly string[];
   /** The lines of the log that tell of a failure. */
   errors(): string[];
-  /** What the observer of requests was told. */
+  /** The requests that the observer has seen. */
   readonly requests: readonly AnsweredRequest[];
   readonly client: ApiClient;
   readonly send: Send;
@@ -145,7 +145,7 @@ export async function hosted(place: Scratch, options: HostedOptions = {}): Promi
     files: directoryFiles({
       database,
       clock,
-      durable: new Durable({ isOn: true }),
+      syncer: new FileSyncer({ isOn: true }),
       filesRoot: jailFiles(config.jailDir),
       transit: createTransit(pathsOf(config).transit),
       isHeld: options.isHeld ?? (async () => false),

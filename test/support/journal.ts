@@ -1,6 +1,6 @@
 /**
  * A `journalctl` for machines without systemd: it prints what sshd has written in the form of the journal, whatever it is
- * asked for. sshd has a process for each connection, which is told here by the client's port.
+ * asked for. sshd has a process for each connection, which is identified here by the client's port.
  */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

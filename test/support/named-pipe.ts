@@ -1,4 +1,4 @@
-/** A pipe for a child's output that can be opened anew through /proc, as a container's can. Those of Node are sockets. */
+/** A pipe for a child's output that can be opened again through /proc, as a container's can. Those of Node are sockets. */
 import { execFileSync } from 'node:child_process';
 import { constants, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { Socket } from 'node:net';

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { type AppDependencies, described, routesOf } from '../../src/http/app.ts';
+import { type AppOptions, described, routesOf } from '../../src/http/app.ts';
 import { openapi } from '../../src/http/openapi/document.ts';
 
 /** Routes use what they are made with only when they are asked. */
 const unused: unknown = new Proxy(() => undefined, { get: () => unused, apply: () => unused });
 
-export const routes = described(routesOf(unused as AppDependencies));
+export const routes = described(routesOf(unused as AppOptions));
 
 export interface Media {
   readonly schema?: object;

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { PATIENCE } from './poll.ts';
+import { TIMEOUT_SECONDS } from './poll.ts';
 
 /** Prints the password, from the environment, when ssh asks for it. */
 const ASKPASS = fileURLToPath(new URL('askpass', import.meta.url));
@@ -33,7 +33,7 @@ const BASE = [
   '-oIdentitiesOnly=yes',
   '-oIdentityAgent=none',
   '-oNumberOfPasswordPrompts=1',
-  `-oConnectTimeout=${PATIENCE}`,
+  `-oConnectTimeout=${TIMEOUT_SECONDS}`,
 ];
 
 /** Runs `sftp` with these commands, one a line; stops at the first that fails, but for one with a leading `-`. */

@@ -5,9 +5,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
 /** In s. Only a test that fails waits so long: a busy machine is no reason to fail. */
-export const PATIENCE = 60;
+export const TIMEOUT_SECONDS = 60;
 
-export async function until(what: string, isSo: () => boolean | Promise<boolean>, seconds = PATIENCE): Promise<void> {
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  seconds = TIMEOUT_SECONDS,
+): Promise<void> {
   const began = performance.now();
   while (!(await isSo())) {
     const waited = performance.now() - began;

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 
-/** What a process is told that runs tests or benches on PostgreSQL. */
+/** The environment of a process that runs tests or benches on PostgreSQL. */
 export const ON_POSTGRES = { BERTH_TEST_DATABASE: 'postgres' } as const;
 
 /** Whether this run is on PostgreSQL. */
@@ -16,7 +16,7 @@ export const SOCKET = 'BERTH_TEST_POSTGRES_SOCKET';
 
 export const TEMPLATE = 'berth_template';
 
-/** The user who needs a password. Whoever wants one makes it. */
+/** The user who needs a password. A test that wants one creates it. */
 export const GUARDED = 'guarded';
 
 /** For a test of what only SQLite has: its file, its lock, its log, its plans of queries. */

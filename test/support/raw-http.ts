@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
-import { PATIENCE } from './poll.ts';
+import { TIMEOUT_SECONDS } from './poll.ts';
 
 export interface RawAnswer {
   readonly status: number;
@@ -44,7 +44,7 @@ export async function rawExchange(
 ): Promise<{ answers: RawAnswer[]; isEnded: boolean }> {
   using connection = await rawConnection(server);
   connection.write(bytes);
-  const patience = wait(PATIENCE * 1000, false, { ref: false });
+  const patience = wait(TIMEOUT_SECONDS * 1000, false, { ref: false });
   const isEnded = await Promise.race([connection.ended.then(() => true), patience]);
   return { answers: answersIn(connection.received()), isEnded };
 }

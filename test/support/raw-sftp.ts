@@ -55,7 +55,7 @@ export interface RawSftp {
   extended(name: string, ...fields: Field[]): Promise<Answer>;
   /** The handle, or undefined when the server refuses. */
   open(name: string | Buffer, flags: number): Promise<Buffer | undefined>;
-  /** Open anew, write, close. False when the open was refused. */
+  /** Opens with truncation, writes, closes. False when the open was refused. */
   put(name: string | Buffer, data: string | Buffer): Promise<boolean>;
   rename(from: string | Buffer, to: string | Buffer): Promise<Answer>;
   /** posix-rename@openssh.com, which replaces what is there. */

@@ -7,7 +7,7 @@ import { createServer, type IncomingHttpHeaders, type RequestListener, type Serv
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { PATIENCE } from './poll.ts';
+import { TIMEOUT_SECONDS } from './poll.ts';
 
 export interface Received {
   readonly method: string;
@@ -85,7 +85,7 @@ export async function receiver({
     requests,
     connections: () => connections,
     async next() {
-      const signal = AbortSignal.timeout(PATIENCE * 1000);
+      const signal = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
       const index = taken;
       taken += 1;
       for (;;) {
@@ -106,6 +106,6 @@ async function arrival(arrivals: EventTarget, signal: AbortSignal, index: number
   try {
     await once(arrivals, 'arrival', { signal });
   } catch (error) {
-    throw new Error(`no request number ${index + 1} within ${PATIENCE} s`, { cause: error });
+    throw new Error(`no request number ${index + 1} within ${TIMEOUT_SECONDS} s`, { cause: error });
   }
 }

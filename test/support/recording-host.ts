@@ -36,7 +36,7 @@ export function recordingHost(): RecordingHost {
     isApplied: (directory) => isDeepStrictEqual(served.get(directory.sftp_username), directory),
     endSessions: async ({ sftp_username }) => void calls.push(`end sessions ${sftp_username}`),
     shutOut: async ({ sftp_username }) => void calls.push(`shut out ${sftp_username}`),
-    settle: async () => undefined,
+    makeDurable: async () => undefined,
     async remove({ sftp_username }) {
       calls.push(`remove ${sftp_username}`);
       served.delete(sftp_username);

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { SECOND } from '../../src/clock.ts';
+import { SECOND } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
 import { JailQueries } from '../../src/uploads/jails.ts';
@@ -17,7 +17,7 @@ import { scratch } from './scratch.ts';
 
 export interface RecordingPlaceOptions extends Pick<
   RecordingOptions,
-  'durable' | 'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
+  'syncer' | 'isTemporary' | 'isHeld' | 'lag' | 'beforeCommit' | 'committed'
 > {
   /** How wrong the clock is. */
   readonly hoursAhead?: number;
@@ -26,7 +26,7 @@ export interface RecordingPlaceOptions extends Pick<
 /** As the log says that a client opens a file to upload it. */
 export const WRITE = 'flags WRITE,CREATE,TRUNCATE mode 0644';
 
-/** Longer than a file has to rest, and a session to be asked about, in ms. */
+/** Longer than a file has to be stable, and a session to be asked about, in ms. */
 const LONG = 6000;
 
 /** @returns besides, the folder `files`, and what was announced and recorded, as short texts. */
@@ -79,7 +79,7 @@ export async function recordingPlace(options: RecordingPlaceOptions = {}) {
     announced,
     rows,
     comes,
-    /** When all that was told has been looked at. */
+    /** When all lines so far have been looked at. */
     async comesTo(webhooks: string[], recorded: string[]): Promise<void> {
       await parting.drained();
       assert.deepEqual([await announced(), await rows()], [webhooks, recorded]);

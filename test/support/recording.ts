@@ -1,10 +1,10 @@
 /** The recorder on a database and a folder, without sshd: lines of the log are given by the test. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { lstatBeneath } from '../../src/beneath.ts';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { lstatBeneath } from '../../src/base/beneath.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/db/open.ts';
-import { createLog } from '../../src/log.ts';
-import { Durable } from '../../src/uploads/disk/durable.ts';
+import { createLog } from '../../src/base/log.ts';
+import { FileSyncer } from '../../src/uploads/disk/file-syncer.ts';
 import { bytesOf, type FilesRoot, type IsTemporary } from '../../src/uploads/file-path.ts';
 import type { Jail } from '../../src/uploads/jails.ts';
 import { Doubts } from '../../src/uploads/record/doubts.ts';
@@ -17,7 +17,7 @@ export interface RecordingOptions {
   readonly node?: string;
   readonly filesRoot: FilesRoot;
   readonly clock?: Clock;
-  readonly durable?: Durable;
+  readonly syncer?: FileSyncer;
   readonly isTemporary?: IsTemporary;
   /** Whether a process holds the file open, by the kernel's word. */
   readonly isHeld?: () => boolean;
@@ -30,7 +30,7 @@ export interface RecordingOptions {
 }
 
 export function recording(options: RecordingOptions) {
-  const { database, filesRoot, clock = systemClock(), durable = new Durable({ isOn: true }) } = options;
+  const { database, filesRoot, clock = systemClock(), syncer = new FileSyncer({ isOn: true }) } = options;
   const { node = '', isTemporary = () => false, isHeld = () => false, lag = 0, beforeCommit } = options;
   const log = createLog('silent');
   const compared: string[] = [];
@@ -40,7 +40,7 @@ export function recording(options: RecordingOptions) {
       lstat: ({ sftp_username }, path) => lstatBeneath(filesRoot(sftp_username), bytesOf(path)),
       isHeldBy: isHeld,
       isHeldByAny: async () => isHeld(),
-      sync: ({ sftp_username }, path) => durable.sync(filesRoot(sftp_username), path),
+      sync: ({ sftp_username }, path) => syncer.sync(filesRoot(sftp_username), path),
       heard: () => wait(lag),
       isDiskThere: () => true,
       monotonic: () => performance.now(),
@@ -75,7 +75,7 @@ export function recording(options: RecordingOptions) {
       }
       for (const text of texts) recorder.add(jail, { pid, text, at: clock.now(), isFresh: true });
     },
-    /** The process has gone without a word. */
+    /** The process has gone without a line. */
     gone(jail: Jail, pid: number): void {
       void recorder.read(jail.id).then(() => recorder.known(jail.id)?.end(pid, clock.now(), 'died'));
     },

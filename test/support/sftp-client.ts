@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { promisify } from 'node:util';
 import ssh2, { type SFTPWrapper } from 'ssh2';
-import { PATIENCE } from './poll.ts';
+import { TIMEOUT_SECONDS } from './poll.ts';
 
 export interface Credentials {
   /** 127.0.0.1 when it is left out. */
@@ -37,7 +37,7 @@ export async function connect(credentials: Credentials): Promise<Connection> {
       resolve();
     });
   });
-  client.connect({ host: '127.0.0.1', readyTimeout: PATIENCE * 1000, ...credentials });
+  client.connect({ host: '127.0.0.1', readyTimeout: TIMEOUT_SECONDS * 1000, ...credentials });
   const refused = closed.then(() => {
     // A server that hangs up during the login is no error to ssh2.
     throw new Error('the server closed the connection');

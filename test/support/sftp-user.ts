@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { encrypt } from 'unixcrypt';
 import type { HostedDirectory } from '../../src/directories/host.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { createDirectoryHost, type LocalHost } from '../../src/sftp/host.ts';
 import type { LogSockets } from '../../src/sftp/log-socket.ts';
 import type { Paths } from '../../src/sftp/paths.ts';
@@ -59,7 +59,7 @@ export function keyPair(dir: string, name = 'id'): KeyPair {
   return { file, privateKey: readFileSync(file, 'utf8'), publicKey };
 }
 
-/** A listener with so many sockets that takes the transfer log's messages and keeps none. */
+/** A listener with `count` sockets that takes the transfer log's messages and keeps none. */
 export async function openSockets(paths: Paths, count = 1): Promise<LogSockets & AsyncDisposable> {
   const servers: ReturnType<typeof createServer>[] = [];
   const opened: string[] = [];

@@ -3,18 +3,18 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createBackground } from '../../src/background.ts';
-import { systemClock } from '../../src/clock.ts';
-import { createClockLead } from '../../src/clock-lead.ts';
-import type { Config } from '../../src/config.ts';
-import { DatabaseAway } from '../../src/db/away.ts';
+import { createBackground } from '../../src/base/background.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { createClockLead } from '../../src/db/clock-lead.ts';
+import type { Config } from '../../src/base/config.ts';
+import { DatabaseUnavailable } from '../../src/db/away.ts';
 import type { Database } from '../../src/db/open.ts';
 import { isUsername } from '../../src/directories/host.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { linkLog } from '../../src/sftp/log-socket.ts';
 import { pathsOf } from '../../src/sftp/paths.ts';
 import { startUploads, type Uploads } from '../../src/uploads/start.ts';
-import { LogKeeper } from '../../src/while-away.ts';
+import { LogKeeper } from '../../src/service/while-away.ts';
 
 /** Its presence says that the database is away. */
 export function awayFile(config: Config): string {
@@ -48,7 +48,7 @@ export async function startSpooling(config: Config, database: Database): Promise
     addressOf: () => undefined,
     recorded: () => undefined,
     async transact(work) {
-      if (existsSync(awayFile(config))) throw new DatabaseAway(new Error('a test has cut it off'));
+      if (existsSync(awayFile(config))) throw new DatabaseUnavailable(new Error('a test has cut it off'));
       return database.db.transaction().execute(async (tx) => (await work(tx)).value);
     },
     isAway: () => existsSync(awayFile(config)),
@@ -79,7 +79,7 @@ export async function say(config: Config, user: string, pid: number, texts: read
   }
 }
 
-/** A session that uploads so many files, counted from the first, each of which it removes at once. */
+/** The lines of a session that uploads `count` files, numbered from `first`, and removes each at once. */
 export function passingUploads(username: string, count: number, first = 0): string[] {
   const names = Array.from({ length: count }, (_, index) => `${username}-${first + index}`);
   return [

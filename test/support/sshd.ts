@@ -18,10 +18,10 @@ import {
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/base/config.ts';
 import { ensureHostKeys } from '../../src/sftp/host-keys.ts';
 import { type Paths, pathsOf } from '../../src/sftp/paths.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { freePort } from './free-port.ts';
 import { namedPipe } from './named-pipe.ts';

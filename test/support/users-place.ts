@@ -1,10 +1,10 @@
 /** The rules of users on a database of their own, with a clock that the test sets and hashes that cost next to nothing. */
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
-import { clientNetwork, clientSite } from '../../src/http/client-address.ts';
+import { clientNetwork, clientSite } from '../../src/web/client-address.ts';
 import { createPasswordHashing, type PasswordHashing } from '../../src/users/password-hashing.ts';
 import { createPasswords, type Passwords } from '../../src/users/passwords.ts';
-import { createSignIn, type SignIn, type SignInDependencies } from '../../src/users/sign-in.ts';
+import { createSignIn, type SignIn, type SignInOptions } from '../../src/users/sign-in.ts';
 import type { Scratch } from './scratch.ts';
 import { type SetClock, setClock } from './set-clock.ts';
 
@@ -24,7 +24,7 @@ export async function usersPlace(
   {
     hashing = createPasswordHashing({ ln: 4, r: 8, p: 1 }),
     limits = { byAddress: UNLIMITED, byUser: UNLIMITED },
-  }: { hashing?: PasswordHashing; limits?: SignInDependencies['limits'] } = {},
+  }: { hashing?: PasswordHashing; limits?: SignInOptions['limits'] } = {},
 ): Promise<UsersPlace> {
   const database = await openDatabase(config.database);
   const clock = setClock();

@@ -1,18 +1,18 @@
 /** Users of the dashboard, made by its rules. */
 import { randomUUID } from 'node:crypto';
 import { TOTP } from 'otpauth';
-import { systemClock } from '../../src/clock.ts';
-import type { Config } from '../../src/config.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Config } from '../../src/base/config.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { Role } from '../../src/db/schema.ts';
-import type { Asker } from '../../src/history/audit.ts';
+import type { Actor } from '../../src/history/audit.ts';
 import { createUser } from '../../src/users/users.ts';
 import { type Visitor, visitorOf } from './dashboard.ts';
 
 export const PASSWORD = 'correct horse battery staple';
 
 /** A change by the command line. */
-export function operator(accountId: string): Asker {
+export function operator(accountId: string): Actor {
   return { accountId, keyId: 'operator:root', requestId: 'test', route: 'test' };
 }
 

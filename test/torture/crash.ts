@@ -76,7 +76,7 @@ process.stderr.write('\nall uploaded; waiting until everything is announced\n');
 
 const database = await openDatabase(config.database);
 await until('the outbox is empty and every file is recorded', isSettled, SETTLE_SECONDS).catch(() => undefined);
-await wait(12_000); // files at rest are found now, if they were missed, and sessions that died without a word
+await wait(12_000); // stable files are found now, if they were missed, and sessions that died without a line
 await until('the outbox is empty', isSettled, SETTLE_SECONDS).catch(() => undefined);
 
 const result = await judge();
@@ -129,7 +129,7 @@ async function judge() {
     if (seen.has(version) && !seen.has(id)) announcedAnew.push(version);
     seen.add(version).add(id);
   }
-  if (announcedAnew.length > 0) process.stderr.write(`announced anew: ${announcedAnew.join(', ')}\n`);
+  if (announcedAnew.length > 0) process.stderr.write(`announced twice: ${announcedAnew.join(', ')}\n`);
   const known = versionsOf(({ sizes }) => sizes);
   const whole = versionsOf(({ begun }) => begun);
   const incomplete = [...versions].filter((version) => !whole.has(version));

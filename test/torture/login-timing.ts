@@ -25,7 +25,7 @@ const { values } = parseArgs({
     passwords: { type: 'string', default: '16' },
   },
 });
-/** How much more than by stock sshd a known name may be told, in chance, beyond what names that never exist are "told" by noise. */
+/** How much likelier than with stock sshd a known name may be recognized, beyond how often noise "recognizes" names that never exist. */
 const SLACK = 0.1;
 
 type Request = 'none' | 'publickey' | 'password';

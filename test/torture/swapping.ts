@@ -4,7 +4,7 @@
  * what of the outside was touched or listed.
  *
  * chokidar knows paths only: a link in a folder's place leads it outside, and it lists what it finds there. Nothing comes
- * of that, since whoever hears of a change looks for himself; so this is counted on its own.
+ * of that, since berth checks each path that a change names; so this is counted on its own.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -13,9 +13,9 @@ import { once } from 'node:events';
 import { chownSync, lstatSync, lutimesSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { DAY, systemClock } from '../../src/clock.ts';
+import { DAY, systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import { scanDirectory } from '../../src/uploads/disk/scan.ts';
 import { jailFiles } from '../../src/uploads/file-path.ts';
 import { filesAfter } from '../../src/uploads/record/files.ts';
@@ -30,8 +30,8 @@ const BAIT = 20;
 
 /**
  * Run as the user's UID in the machine's own tree: folders, links and files change places some thousand times a second.
- * In perl, which that UID may always run; Node may lie below /root. It rests after any step, so also while a link is in a folder's
- * place. (Without rests, chokidar's work on the events leaves the service's event loop no time at all.) Ends with its parent.
+ * In perl, which that UID may always run; Node may be below /root. It pauses after any step, so also while a link is in a folder's
+ * place. (Without pauses, chokidar's work on the events leaves the service's event loop no time at all.) Ends with its parent.
  */
 const SWAPPER = `
   use strict;
@@ -81,7 +81,7 @@ export async function swapFor(seconds: number): Promise<Swapped> {
   const directory = await berth.directory({ retention_days: 1 });
   const outside = join(place.dir, 'outside');
   mkdirSync(join(outside, 'e'), { recursive: true });
-  // The same names outside as inside: whoever follows a link finds what it looks for.
+  // The same names outside as inside: code that follows a link finds what it looks for.
   const bait = new Map<string, FileStat>();
   for (const name of Array.from({ length: BAIT }, (_, index) => [`${index}`, `e/${index}`]).flat()) {
     writeFileSync(join(outside, name), 'out');
@@ -152,7 +152,7 @@ export async function swapFor(seconds: number): Promise<Swapped> {
   };
 }
 
-/** @throws an AssertionError when anything outside was touched, told of, or listed by housekeeping. */
+/** @throws an AssertionError when anything outside was touched, reported, or listed by housekeeping. */
 export function expectUntouched(result: Swapped): void {
   const { outside_missing, outside_changed, outside_listed, outside_told } = result;
   assert.deepEqual(

@@ -68,7 +68,7 @@ async function uploadOne(
   const name = kind === 3 ? base.replace('/', '/sub/') : base;
   const versions = kind === 2 ? 2 : 1;
   for (let version = 0; version < versions; version++) {
-    // Versions are told apart by their size.
+    // Versions differ in size.
     let size = randomSize();
     const file = finished.get(name) ?? { sizes: [], begun: [] };
     finished.set(name, file);

@@ -42,7 +42,7 @@ test('the Python snippet accepts a right signature and no other', () => {
 });
 
 test('every variable of the configuration is in the table, and no other', () => {
-  const source = read('src/config.ts');
+  const source = read('src/base/config.ts');
   const known = new Set([...source.matchAll(/^ {2}(BERTH_\w+):/gm)].map((match) => match[1]));
   const listed = new Set(
     [...read('docs/operations.md').matchAll(/^\| (`BERTH_.*?) \|/gm)].flatMap(

@@ -7,35 +7,15 @@ import { fileURLToPath } from 'node:url';
 
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 
-/** The ground: may be imported by everyone and imports no feature. */
-const GROUND = [
-  'background.ts',
-  'beneath.ts',
-  'boot.ts',
-  'clock.ts',
-  'clock-lead.ts',
-  'clock-steps.ts',
-  'config.ts',
-  'db',
-  'errors.ts',
-  'event-loop.ts',
-  'journal.ts',
-  'last-backup.ts',
-  'last-used.ts',
-  'log.ts',
-  'operator-socket.ts',
-  'random-text.ts',
-  'sync.ts',
-  'terminal.ts',
-  'validation.ts',
-  'version.ts',
-];
+/** The ground: may be imported by everyone and imports no feature. `db` builds on `base`. */
+const GROUND = ['base', 'db'];
 
 /** For each feature, what it may import beside itself and the ground: a folder, or single files of one. */
 const ALLOWED: Record<string, readonly string[]> = {
-  accounts: ['history/audit.ts', 'history/kept-answers.ts'],
+  accounts: ['history/audit.ts', 'history/stored-responses.ts'],
   checks: [
-    'accounts/asker.ts',
+    'files',
+    'accounts/actor.ts',
     'directories/target.ts',
     'history/audit.ts',
     'history/transfers.ts',
@@ -46,57 +26,67 @@ const ALLOWED: Record<string, readonly string[]> = {
   doctor: [
     'accounts',
     'checks/checker.ts',
+    'checks/exchange.ts',
     'directories/host.ts',
     'directories/public-key.ts',
     'nodes/list.ts',
     'sftp',
   ],
   backup: ['directories/create.ts', 'history/events.ts', 'sftp/paths.ts'],
-  directories: ['accounts', 'history/audit.ts', 'history/kept-answers.ts'],
-  history: ['accounts/asker.ts', 'accounts/scope.ts'],
+  directories: ['accounts', 'history/audit.ts', 'history/stored-responses.ts'],
+  files: [
+    'accounts/actor.ts',
+    'directories/storage-full.ts',
+    'directories/target.ts',
+    'history/audit.ts',
+    'uploads',
+    'webhooks/dispatcher.ts',
+    'webhooks/outbox.ts',
+  ],
+  history: ['accounts/actor.ts', 'accounts/scope.ts'],
   links: [
     'accounts',
     'directories',
     'history/audit.ts',
-    'history/kept-answers.ts',
+    'history/stored-responses.ts',
     'uploads/file-path.ts',
     'uploads/record/history.ts',
   ],
   metrics: ['nodes/list.ts'],
   nodes: [
+    'files/directory-files.ts',
     'directories/homes.ts',
     'directories/host.ts',
     'directories/unapplied.ts',
     'history/audit.ts',
     'sftp/files.ts',
     'sftp/paths.ts',
-    'uploads/directory-files.ts',
-    'uploads/settling.ts',
+    'uploads/draining.ts',
   ],
   reports: [
+    'files/partial.ts',
     'history/audit-in-words.ts',
     'history/audit-sentences.ts',
     'uploads/file-path.ts',
-    'uploads/partial.ts',
     'webhooks/further-events.ts',
     'webhooks/outbox.ts',
   ],
   sftp: ['directories/end-session.ts', 'directories/host.ts'],
   users: ['accounts', 'history/audit.ts', 'history/batches.ts'],
   webhooks: [
-    'accounts/asker.ts',
+    'accounts/actor.ts',
     'directories/target.ts',
     'history/audit.ts',
     'history/events.ts',
-    'history/kept-answers.ts',
+    'history/stored-responses.ts',
   ],
   uploads: [
-    'accounts/asker.ts',
+    'files',
+    'accounts/actor.ts',
     'directories/host.ts',
-    'directories/storage-full.ts',
     'directories/target.ts',
     'history/audit.ts',
-    'history/kept-answers.ts',
+    'history/stored-responses.ts',
     'history/transfers.ts',
     'webhooks/delivery-list.ts',
     'webhooks/dispatcher.ts',
@@ -104,56 +94,52 @@ const ALLOWED: Record<string, readonly string[]> = {
     'webhooks/outbox.ts',
     'webhooks/receiver-of.ts',
   ],
+  web: [
+    'accounts/authenticate.ts',
+    'directories/fields.ts',
+    'directories/view.ts',
+    'files',
+    'uploads/file-path.ts',
+    'uploads/upload-list.ts',
+  ],
   http: [
+    'files',
+    'web',
     'accounts',
     'checks/held.ts',
     'directories',
     'history/audit.ts',
     'history/events.ts',
-    'history/kept-answers.ts',
+    'history/stored-responses.ts',
     'links',
     'nodes/move/departure.ts',
     'uploads/announce.ts',
-    'uploads/complete-files.ts',
-    'uploads/content.ts',
-    'uploads/directory-files.ts',
     'uploads/file-path.ts',
-    'uploads/precondition.ts',
     'uploads/upload-list.ts',
     'webhooks',
   ],
   dashboard: [
+    'files',
+    'web',
     'accounts',
     'checks/held.ts',
     'directories',
     'history',
-    'http/access.ts',
-    'http/client-address.ts',
-    'http/file-answer.ts',
-    'http/observe.ts',
-    'http/rate-limits.ts',
-    'http/raw-path.ts',
-    'http/received-bytes.ts',
-    'http/requested-path.ts',
-    'http/turns.ts',
-    'http/warnings.ts',
+    'links/links.ts',
     'reports/activity.ts',
     'reports/login-log.ts',
     'reports/sshd-log.ts',
     'sftp/public-host-keys.ts',
     'uploads/announce.ts',
-    'uploads/content.ts',
-    'uploads/directory-files.ts',
     'uploads/file-changes.ts',
     'uploads/file-path.ts',
-    'uploads/folders.ts',
-    'uploads/partial.ts',
     'uploads/upload-list.ts',
     'users',
     'webhooks',
   ],
   listen: ['webhooks/signature.ts'],
   cli: [
+    'files/partial.ts',
     'accounts',
     'backup',
     'checks/held.ts',
@@ -163,43 +149,33 @@ const ALLOWED: Record<string, readonly string[]> = {
     'history/erase.ts',
     'listen',
     'nodes',
-    'prepare.ts',
+    'service/prepare.ts',
     'reports',
-    'serve.ts',
+    'service/serve.ts',
     'sftp',
     'uploads/file-path.ts',
-    'uploads/partial.ts',
     'users',
     'webhooks/replay.ts',
   ],
 };
 
-/** The files that put the parts together. */
-const ROOTS = [
-  'dashboard-app.ts',
-  'main.ts',
-  'prepare.ts',
-  'serve.ts',
-  'service.ts',
-  'systemd.ts',
-  'upkeep.ts',
-  'while-away.ts',
-];
+/** What puts the parts together. */
+const ROOTS = ['main.ts', 'service'];
 
 /** Packages that one place alone may know. */
 const PACKAGES: Record<string, readonly string[]> = {
   'better-sqlite3': ['db'],
   chokidar: ['uploads/disk/jail-watcher.ts'],
   got: ['webhooks'],
-  hono: ['http', 'dashboard'],
+  hono: ['http', 'dashboard', 'web'],
   'openid-client': ['users/openid-provider.ts'],
   otpauth: ['users'],
   uqr: ['dashboard'],
   '@valibot/to-json-schema': ['http/openapi/json-schema.ts'],
-  '@hono/node-server': ['http'],
+  '@hono/node-server': ['http', 'web'],
   sshpk: ['directories/public-key.ts'],
   commander: ['cli'],
-  pino: ['log.ts'],
+  pino: ['base/log.ts'],
   'prom-client': ['metrics'],
   pg: ['db'],
   'pg-copy-streams': ['db'],
@@ -228,7 +204,7 @@ const within = (file: string, places: readonly string[]): boolean =>
 
 test('every arrow between folders is one that the map allows', () => {
   const wrong = files
-    .filter((file) => !ROOTS.includes(file))
+    .filter((file) => !within(file, ROOTS))
     .flatMap(importsOf)
     .filter(({ to }) => files.includes(to))
     .filter(({ from, to }) => {
@@ -237,6 +213,24 @@ test('every arrow between folders is one that the map allows', () => {
       return !within(to, allowed);
     });
   assert.deepEqual(wrong, []);
+});
+
+test('base imports nothing but itself', () => {
+  const wrong = files
+    .filter((file) => within(file, ['base']))
+    .flatMap(importsOf)
+    .filter(({ to }) => files.includes(to) && !within(to, ['base']));
+  assert.deepEqual(wrong, []);
+});
+
+test('the map has no arrow that nothing uses', () => {
+  const unused = Object.entries(ALLOWED).flatMap(([feature, places]) => {
+    const imported = files.filter((file) => within(file, [feature])).flatMap(importsOf);
+    return places
+      .filter((place) => !imported.some(({ to }) => within(to, [place])))
+      .map((to) => ({ from: feature, to }));
+  });
+  assert.deepEqual(unused, []);
 });
 
 test('every file has its place on the map', () => {

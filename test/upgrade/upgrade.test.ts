@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import Sqlite from 'better-sqlite3';
-import { OperatorError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
-import { startService } from '../../src/service.ts';
+import { OperatorError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
+import { startService } from '../../src/service/service.ts';
 import { prepareSshd } from '../../src/sftp/sshd.ts';
 import { apiClient } from '../support/api-client.ts';
 import { type Upload, webhookOf } from '../support/berth.ts';
@@ -23,7 +23,7 @@ import { scratch } from '../support/scratch.ts';
 import { runSshd } from '../support/sshd.ts';
 import { COMMITS, unpack } from './unpack.ts';
 
-/** Longer than a file at rest takes to be found. */
+/** Longer than a stable file takes to be found. */
 const REST = 4000;
 
 for (const commit of COMMITS) {

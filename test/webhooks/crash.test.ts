@@ -62,7 +62,7 @@ test('while the lease runs a new start leaves it alone; when it has ended it rep
   assert.partialDeepStrictEqual(second, { number: 2, status: 204 });
 });
 
-test('a lease that ends by itself is noticed without a wake', async () => {
+test('a lease that expires is noticed without a wake', async () => {
   await using place = await outboxPlace();
   await using target = await receiver();
   const id = await place.put(target.url);

@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { OperatorError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { OperatorError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
 import { addressRule } from '../../src/webhooks/address-rule.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
 import { resolver, type ResolveName } from '../../src/webhooks/names.ts';
@@ -171,7 +171,7 @@ test('a tenant learns nothing of names inside: a name that is there and one that
   ]);
 });
 
-test('a failed connection is told without its address', async () => {
+test('a failed connection is reported without its address', async () => {
   const [answer] = await sendTo(['http://inside.test:1/'], {
     allow: ['127.0.0.0/8'],
     resolve: async () => ['127.3.4.5'],

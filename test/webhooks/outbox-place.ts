@@ -1,9 +1,9 @@
 /** An outbox of its own with a dispatcher that retries fast, for the tests in this folder. Each URL is that of a directory. */
 import { createHash } from 'node:crypto';
-import { type Clock, systemClock } from '../../src/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { type Database, openDatabase } from '../../src/db/open.ts';
 import type { AttemptsTable, DeliveriesTable } from '../../src/db/schema.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/base/log.ts';
 import type { RetryDelays } from '../../src/webhooks/outcome.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';

@@ -1,8 +1,8 @@
 /** Sending a delivery again, and what the log and the observer hear of attempts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ValidationError } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { ValidationError } from '../../src/base/errors.ts';
+import { createLog } from '../../src/base/log.ts';
 import { logHistory } from '../../src/uploads/record/history.ts';
 import { Dispatcher } from '../../src/webhooks/dispatcher.ts';
 import { guardedAgents } from '../../src/webhooks/destination-guard.ts';
@@ -63,7 +63,7 @@ test('a failed delivery is sent again as a new one, the same bytes; lines name d
   );
 });
 
-test('transfers are lines with directory and external_id: what was cut off at info, the rest at debug', () => {
+test('transfers are lines with directory and external_id: what was cut off at info, all others at debug', () => {
   const row = {
     at: 1,
     directory_id: 'd',

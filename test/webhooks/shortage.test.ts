@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { DAY, systemClock } from '../../src/clock.ts';
+import { DAY, systemClock } from '../../src/base/clock.ts';
 import { resolver } from '../../src/webhooks/names.ts';
 import { isShortage } from '../../src/webhooks/shortage.ts';
 import { until } from '../support/poll.ts';

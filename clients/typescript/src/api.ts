@@ -343,7 +343,7 @@ export interface paths {
         put?: never;
         /**
          * Make a link to download or upload one file
-         * @description Whoever has the link needs no key and no SFTP client. A download link hands out the file at `path` whenever there is one. An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.
+         * @description A link works without a key and without an SFTP client. A download link hands out the file at `path` whenever there is one. An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.
          */
         post: operations["createLink"];
         /**
@@ -911,7 +911,7 @@ export interface components {
              */
             max_connections?: number;
             /**
-             * @description Files older than so many days are deleted. 0 keeps them.
+             * @description Files are deleted after this number of days. 0 keeps them.
              * @default 0
              */
             retention_days?: number;
@@ -1302,7 +1302,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such thing in the account of the key; others’ are not told from unknown ones. */
+        /** @description The account of the key has nothing by that id. The answer does not say whether another account has. */
         NotFound: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];

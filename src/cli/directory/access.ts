@@ -27,7 +27,7 @@ function switchCommand(invocation: Invocation, name: string, suspended: boolean)
 
 export function passwordCommand(invocation: Invocation): Command {
   return irrevocable(
-    onDirectory(new Command('password').description('Replace the password by a new one, and show it, this once')),
+    onDirectory(new Command('password').description('Replace the password by a new one, which is shown only now')),
   )
     .addHelpText('after', '\nExample:\n  berth directory password acme-corp --yes')
     .action(async (text: string, options: CommonOptions) => {

@@ -11,9 +11,9 @@ import { setCommand } from './set.ts';
 import { replayCommand, webhookCommand } from './webhook.ts';
 
 const HELP = `
-A directory is named by its id, SFTP username, external id, slug or name. When several are called that, they are listed.
-All but list are done by the service that runs here, by the rules of the API; berth audit names who did it.
-What cannot be undone is asked for at the terminal, or needs --yes.
+Name a directory by its id, SFTP username, external id, slug or name. If several match, they are listed.
+All commands but list go to the service that runs here, and follow the rules of the API; berth audit shows who ran them.
+Commands that cannot be undone ask at the terminal, or need --yes.
 
 Examples:
   berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --webhook https://example.com/hook
@@ -23,7 +23,7 @@ Examples:
 
 export function directoryCommand(invocation: Invocation): Command {
   return new Command('directory')
-    .description('Directories: create, look at, change and delete them')
+    .description('Directories: create, show, change and delete them')
     .addHelpText('after', HELP)
     .addCommand(createCommand(invocation))
     .addCommand(showCommand(invocation))

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { accountNamed, listAccounts, requireAccount } from '../../accounts/accounts.ts';
 import type { Database } from '../../db/open.ts';
-import { OperatorError } from '../../errors.ts';
+import { OperatorError } from '../../base/errors.ts';
 import { withDatabase } from '../database.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer } from '../options.ts';
@@ -11,7 +11,7 @@ import { type Answer, type Ask, asking } from './service.ts';
 import { type CommonOptions, show } from './which.ts';
 
 const HELP = `
-The password is shown this once. With --public-key its user gets in by the key or by the password.
+This is the only time the password is shown. With --public-key its user can log in with the key or the password.
 
 Examples:
   berth directory create 'Acme Corp' --account 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10
@@ -25,11 +25,13 @@ interface Options extends CommonOptions, FieldOptions {
 }
 
 export function createCommand(invocation: Invocation): Command {
-  return withFields(new Command('create').description('Create a directory, live at once, and show its password'))
-    .argument('<name>', 'what it is called')
-    .option('--account <account>', 'whose it is: the id or name of an account; may be left out when there is one')
-    .option('--retention-days <days>', 'remove files after so many days; 0 keeps them', integer(0, 36_500))
-    .option('--webhook <url>', 'where its uploads are announced')
+  return withFields(
+    new Command('create').description('Create a directory, which accepts logins at once, and show its password'),
+  )
+    .argument('<name>', 'the name of the directory')
+    .option('--account <account>', 'its account, by id or name; may be left out when there is only one')
+    .option('--retention-days <days>', 'delete files after this number of days; 0 keeps them', integer(0, 36_500))
+    .option('--webhook <url>', 'the URL to which its uploads are announced')
     .option('--public-key <file>', 'an OpenSSH public key that may log in; - is standard input')
     .option('--json', 'print JSON: the data of the API')
     .addHelpText('after', HELP)
@@ -59,14 +61,14 @@ async function accountOf({ reads }: Pick<Database, 'reads'>, given: string | und
   }
   const [only, ...others] = await listAccounts({ reads });
   if (only && others.length === 0) return only.id;
-  throw new OperatorError('say whose it is with --account: see berth account list');
+  throw new OperatorError('name its account with --account: see berth account list');
 }
 
 function retention({ retentionDays }: Options): object {
   return retentionDays === undefined ? {} : { retention_days: retentionDays };
 }
 
-/** Nothing may hide the password any more: what fails now is told beside it. */
+/** From here on the password has to be shown: a failure is printed beside it. */
 async function changed(ask: Ask, created: Answer<ShownDirectory>, changes: readonly object[]) {
   const { id, sftp_password } = created.data;
   let answer = created;

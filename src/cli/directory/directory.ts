@@ -1,7 +1,7 @@
 /** `berth directory show`, `uploads` and `delete`. */
 import { Command } from 'commander';
-import { formatMicros, type Micros } from '../../clock.ts';
-import { columns } from '../../terminal.ts';
+import { formatMicros, type Micros } from '../../base/clock.ts';
+import { columns } from '../../base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { integer, since } from '../options.ts';
 import { type ShownDirectory, summaryOf } from './fields.ts';
@@ -46,9 +46,9 @@ interface Upload {
 
 export function uploadsCommand(invocation: Invocation): Command {
   return onDirectory(new Command('uploads').description('List the files in a directory, newest first'))
-    .option('--limit <count>', 'at most so many', integer(1, 1000), 50)
-    .option('--prefix <text>', 'only those whose name begins with it')
-    .option('--since <time>', 'only those from then on: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
+    .option('--limit <count>', 'how many to list', integer(1, 1000), 50)
+    .option('--prefix <text>', 'only files whose name begins with it')
+    .option('--since <time>', 'only files since then: 30m, 12h, 7d, or a time such as 2026-11-20T08:00Z', (text) =>
       since(text, invocation.clock.now()),
     )
     .addHelpText('after', '\nExample:\n  berth directory uploads acme-corp --since 1d --prefix in/')

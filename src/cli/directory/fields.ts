@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseJson } from '../../directories/json-text.ts';
-import { errorMessage, OperatorError } from '../../errors.ts';
-import { type Cell, columns } from '../../terminal.ts';
+import { errorMessage, OperatorError } from '../../base/errors.ts';
+import { type Cell, columns } from '../../base/terminal.ts';
 import { integer } from '../options.ts';
 
 export interface FieldOptions {
@@ -13,7 +13,7 @@ export interface FieldOptions {
   readonly maxConnections?: number;
 }
 
-/** As the API shows a directory. */
+/** A directory in the API's answer. */
 export interface ShownDirectory {
   readonly id: string;
   readonly sftp_host: string;
@@ -28,9 +28,9 @@ export interface ShownDirectory {
 
 export function withFields(command: Command): Command {
   return command
-    .option('--description <text>', 'what it is for')
-    .option('--external-id <id>', 'what your own systems call it')
-    .option('--metadata <json>', 'a JSON object that the API gives back', (text): unknown => {
+    .option('--description <text>', 'its purpose, for people')
+    .option('--external-id <id>', 'its id in your own systems')
+    .option('--metadata <json>', 'a JSON object that the API returns as it is', (text): unknown => {
       try {
         return parseJson(text);
       } catch {
@@ -76,7 +76,7 @@ export function summaryOf(directory: ShownDirectory): string[] {
   return table({ ...Object.fromEntries(fields), connect: sftpCommand(directory) });
 }
 
-/** One field a line. */
+/** Prints one field per line. */
 export function table(fields: Readonly<Record<string, unknown>>): string[] {
   return columns()(Object.entries(fields).map(([name, value]) => [name, cellOf(value)]));
 }

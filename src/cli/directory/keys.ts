@@ -1,6 +1,6 @@
 /** `berth directory key …`: the public keys by which a directory's user may log in. */
 import { Command } from 'commander';
-import { columns } from '../../terminal.ts';
+import { columns } from '../../base/terminal.ts';
 import type { Invocation } from '../invocation.ts';
 import { readKey } from './fields.ts';
 import { type CommonOptions, confirm, irrevocable, named, onDirectory, show } from './which.ts';
@@ -14,7 +14,7 @@ interface PublicKey {
 }
 
 const HELP = `
-A key counts while auth_mode is public_key or both: see berth directory set.
+Keys work while auth_mode is public_key or both: see berth directory set.
 
 Examples:
   berth directory key list acme-corp

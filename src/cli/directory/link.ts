@@ -1,6 +1,6 @@
 /** `berth directory link …`: links for people without an SFTP client. */
 import { Command, InvalidArgumentError } from 'commander';
-import { formatMicros, type Micros, SECOND } from '../../clock.ts';
+import { formatMicros, type Micros, SECOND } from '../../base/clock.ts';
 import type { Invocation } from '../invocation.ts';
 import { moment } from '../options.ts';
 import { table } from './fields.ts';
@@ -19,7 +19,7 @@ interface Link {
 }
 
 const HELP = `
-Whoever has a link needs no key and no SFTP client. It is printed this once.
+Anyone with the link can use it, without a key or an SFTP client. This is the only time it is printed.
 
 Examples:
   berth directory link download acme-corp out/report.pdf --until 7d
@@ -34,13 +34,13 @@ export function linkCommand(invocation: Invocation): Command {
     .addHelpText('after', HELP);
   const make = (kind: 'download' | 'upload', description: string): Command =>
     onDirectory(command.command(kind).description(description))
-      .argument('<path>', 'of the file in the directory')
+      .argument('<path>', 'the path of the file in the directory')
       .requiredOption(
         '--until <time>',
         'how long it works: 30m, 12h, 7d, or a time such as 2026-12-20T08:00Z',
         (text) => until(text, invocation.clock.now()),
       )
-      .option('--once', 'let it work once')
+      .option('--once', 'the link works once')
       .action(async (text: string, path: string, { until: at, once, ...options }: LinkOptions) => {
         const { ask } = await named(invocation, text, options);
         const most = kind === 'upload' ? { max_bytes: options.maxBytes } : {};
@@ -50,7 +50,7 @@ export function linkCommand(invocation: Invocation): Command {
         );
       });
 
-  make('download', 'Make a link that hands out the file at a path').addHelpText(
+  make('download', 'Make a link to download the file at a path').addHelpText(
     'after',
     '\nExample:\n  berth directory link download acme-corp out/report.pdf --until 7d',
   );

@@ -1,16 +1,16 @@
-/** What a command asks of the running service: the API, over the socket that is root's alone. */
+/** Sends a command's requests to the running service: the API, over a socket that only root can open. */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { errorCode, OperatorError } from '../../errors.ts';
-import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../operator-socket.ts';
+import { errorCode, OperatorError } from '../../base/errors.ts';
+import { ACCOUNT, OPERATOR, operatorLogin, operatorSocket } from '../../base/operator-socket.ts';
 import type { Invocation } from '../invocation.ts';
 
 export interface Answer<Data> {
   /** The answer's `data`, and its JSON text. */
   readonly data: Data;
   readonly json: string;
-  /** What the answer warns of, in words. */
+  /** The texts of the answer's `Warning` headers. */
   readonly warnings: readonly string[];
 }
 
@@ -20,7 +20,7 @@ type Refusal = { readonly error?: string; readonly errors?: Readonly<Record<stri
 
 /**
  * Asks for that account; paths are below `/api/v1`.
- * @throws {OperatorError} when the service does not run, or refuses: in its words.
+ * @throws {OperatorError} when the service does not run, or with the text of its refusal.
  */
 export function asking({ config, environment }: Invocation, account: string): Ask {
   const socketPath = operatorSocket(config());
@@ -49,7 +49,7 @@ export interface Question {
 
 /**
  * Sends a request to the service's socket. @param read what its answer is taken by.
- * @throws {OperatorError} when the service does not run, or refuses: in its words.
+ * @throws {OperatorError} when the service does not run, or with the text of its refusal.
  */
 export async function answered<T>(
   { body, socketPath, ...about }: Question,
@@ -64,7 +64,7 @@ export async function answered<T>(
       const words = inWords(await text(incoming), statusCode);
       const id = String(headers['x-request-id']);
       throw new OperatorError(
-        UNTOLD.has(words) ? `${words}: its log says why (journalctl -u berth, request_id ${id})` : words,
+        WITHOUT_REASON.has(words) ? `${words}: its log says why (journalctl -u berth, request_id ${id})` : words,
       );
     }
     return await read(incoming);
@@ -74,8 +74,8 @@ export async function answered<T>(
   }
 }
 
-/** What API clients are told of errors that are not theirs (`http/responses.ts`). */
-const UNTOLD: ReadonlySet<string> = new Set(['Service unavailable', 'Internal server error']);
+/** The messages for API clients about errors that are not theirs (`web/responses.ts`); the cause is in the log. */
+const WITHOUT_REASON: ReadonlySet<string> = new Set(['Service unavailable', 'Internal server error']);
 
 /** Why nobody answers on that socket, by the code of the error. */
 function unreachable(code: string | undefined, socket: string): string {

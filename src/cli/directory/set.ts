@@ -1,7 +1,7 @@
 /** `berth directory set`: fields, the way to log in, where from and how long, and the quota. */
 import { Command, InvalidArgumentError } from 'commander';
-import { formatMicros, parseMicros } from '../../clock.ts';
-import { OperatorError } from '../../errors.ts';
+import { formatMicros, parseMicros } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { moment } from '../options.ts';
 import { showAll } from './directory.ts';
@@ -9,8 +9,8 @@ import { authModeOption, type FieldOptions, fieldsOf, withFields } from './field
 import { type CommonOptions, named, onDirectory } from './which.ts';
 
 const HELP = `
-An empty --description or --external-id removes what is there. Options that do not go together in one request of the API
-are several requests: when one is refused, those before it are in force.
+An empty --description or --external-id removes the present one. Options that need several requests of the API are sent one
+after the other: if one is refused, those before it are in force.
 
 Examples:
   berth directory set acme-corp --max-connections 20
@@ -27,17 +27,17 @@ interface Options extends CommonOptions, FieldOptions {
 
 export function setCommand(invocation: Invocation): Command {
   return withFields(onDirectory(new Command('set').description('Change a directory')))
-    .option('--name <name>', 'what it is called; slug and username stay')
+    .option('--name <name>', 'a new name; slug and username stay')
     .addOption(authModeOption())
-    .option('--expires <time>', 'when it suspends itself; never takes that back', expiry)
-    .option('--allow-network <cidr...>', 'from where one may log in; everywhere takes that back')
-    .option('--quota <bytes>', 'how much it may hold; none takes that back', quota)
+    .option('--expires <time>', 'when it is suspended automatically; never removes the limit', expiry)
+    .option('--allow-network <cidr...>', 'allow logins from these networks only; everywhere removes the limit')
+    .option('--quota <bytes>', 'how much it may hold; none removes the limit', quota)
     .addHelpText('after', HELP)
     .action(async (text: string, options: Options) => {
       const found = await named(invocation, text, options);
       const warnings: string[] = [];
       const all = [...requests(options)];
-      if (all.length === 0) throw new OperatorError('nothing is to be set: see berth directory set --help');
+      if (all.length === 0) throw new OperatorError('there is nothing to set: see berth directory set --help');
       for (const [method, path, body] of all) warnings.push(...(await found.ask(method, path, body)).warnings);
       await showAll(invocation, options, found, warnings);
     });
@@ -55,7 +55,7 @@ function* requests({ name, authMode, expires, allowNetwork, quota: bytes, ...res
   if (bytes !== undefined) yield ['PUT', '/quota', { max_bytes: bytes === 'none' ? null : bytes }] as const;
 }
 
-/** As the API takes it, which wants seconds. */
+/** The time in the API's format, with seconds. */
 function expiry(text: string): string {
   if (text === 'never' || parseMicros(text) !== undefined) return text;
   return formatMicros(moment(text, 'a time such as 2026-12-31T23:00Z, or never'));

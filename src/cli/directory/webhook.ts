@@ -1,8 +1,8 @@
 /** `berth directory webhook …` and `berth directory replay`. */
 import { Command } from 'commander';
-import { formatMicros, type Micros } from '../../clock.ts';
+import { formatMicros, type Micros } from '../../base/clock.ts';
 import { EVENT_KINDS } from '../../db/schema.ts';
-import { OperatorError } from '../../errors.ts';
+import { OperatorError } from '../../base/errors.ts';
 import type { Invocation } from '../invocation.ts';
 import { since } from '../options.ts';
 import { type ShownDirectory, table } from './fields.ts';
@@ -41,7 +41,7 @@ export interface Asked {
   readonly inherited: boolean;
 }
 
-/** What the words of a command ask for. */
+/** The request's body for a command's arguments. */
 export function eventsBody(kinds: readonly string[]): { readonly events: readonly string[] | null } {
   const [word] = kinds;
   if (kinds.length === 1 && word === 'account') return { events: null };
@@ -53,7 +53,9 @@ export function eventLines({ events, inherited }: Asked): string[] {
 }
 
 export function webhookCommand(invocation: Invocation): Command {
-  const command = new Command('webhook').description('Where uploads are announced').addHelpText('after', HELP);
+  const command = new Command('webhook')
+    .description('The webhook to which uploads are announced')
+    .addHelpText('after', HELP);
   const url = ({ webhook_url, webhook_secret }: ShownDirectory): string[] => table({ webhook_url, webhook_secret });
   const change = async (text: string, options: CommonOptions, fields: Fields): Promise<void> => {
     const { ask } = await named(invocation, text, options);
@@ -90,17 +92,17 @@ export function webhookCommand(invocation: Invocation): Command {
       change(text, options, { webhook_url: null, uses_account_webhook: true }),
     );
 
-  onDirectory(command.command('test').description('Send a test webhook, and tell what the receiver said'))
+  onDirectory(command.command('test').description("Send a test webhook, and show the receiver's answer"))
     .addHelpText('after', '\nExample:\n  berth directory webhook test acme-corp')
     .action(async (text: string, options: CommonOptions) => {
       const { ask } = await named(invocation, text, options);
       const answer = await ask<Tested>('POST', '/webhook/test');
       show(invocation, options, answer, (tested) => table({ ...tested }));
-      if (!answer.data.delivered) throw new OperatorError('the receiver did not take it');
+      if (!answer.data.delivered) throw new OperatorError('the receiver did not accept it');
     });
 
   onDirectory(command.command('events').description('Show or choose the events beside file.uploaded'))
-    .argument('[event...]', `${FURTHER.join(', ')}; none for no more, account for those of the account`)
+    .argument('[event...]', `${FURTHER.join(', ')}; none for no others, account for those of the account`)
     .addHelpText(
       'after',
       '\nExamples:\n  berth directory webhook events acme-corp\n  berth directory webhook events acme-corp file.deleted upload.failed',
@@ -119,7 +121,7 @@ export function webhookCommand(invocation: Invocation): Command {
 function secretCommand(invocation: Invocation, command: Command): void {
   irrevocable(onDirectory(command.description('Change the secret in two steps: make the next one, then --activate it')))
     .option('--activate', 'sign with the next one alone from now on')
-    .option('--secret <text>', 'bring your own, 16 to 64 characters')
+    .option('--secret <text>', 'use this secret, 16 to 64 characters')
     .addHelpText(
       'after',
       '\nExamples:\n  berth directory webhook secret acme-corp\n  berth directory webhook secret acme-corp --activate --yes',
@@ -143,7 +145,7 @@ interface ReplayOptions extends CommonOptions {
 export function replayCommand(invocation: Invocation): Command {
   return onDirectory(new Command('replay').description('Send webhooks again'))
     .argument('[delivery]', 'the id of one, as berth deliveries shows it')
-    .option('--since <time>', 'all that failed from then on: 30m, 12h, 7d, or a time', (text) =>
+    .option('--since <time>', 'everything that failed since then: 30m, 12h, 7d, or a time', (text) =>
       since(text, invocation.clock.now()),
     )
     .addHelpText(
@@ -152,7 +154,7 @@ export function replayCommand(invocation: Invocation): Command {
     )
     .action(async (text: string, delivery: string | undefined, options: ReplayOptions) => {
       if ((delivery === undefined) === (options.since === undefined)) {
-        throw new OperatorError('name one delivery, or say --since when all that failed is to be sent again');
+        throw new OperatorError('name one delivery, or give --since to send everything again that failed since then');
       }
       const { ask } = await named(invocation, text, options);
       if (delivery !== undefined) {

@@ -2,9 +2,9 @@
 import { accountNamed } from '../../accounts/accounts.ts';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { OperatorError } from '../../errors.ts';
+import { OperatorError } from '../../base/errors.ts';
 import { directoriesNamed, type NamedDirectory } from '../../reports/named.ts';
-import { columns, escaped } from '../../terminal.ts';
+import { columns, escaped } from '../../base/terminal.ts';
 import { withDatabase } from '../database.ts';
 import { Interruption, type Invocation } from '../invocation.ts';
 import { type Answer, type Ask, asking } from './service.ts';
@@ -32,7 +32,7 @@ export function onDirectory(command: Command): Command {
 
 /** Adds `--yes`. */
 export function irrevocable(command: Command): Command {
-  return command.option('--yes', 'do not ask, although it cannot be undone');
+  return command.option('--yes', 'do not ask, even though it cannot be undone');
 }
 
 /** @throws {OperatorError} when none is called that, or several are: they are listed on standard error. */
@@ -60,7 +60,8 @@ export async function named(invocation: Invocation, text: string, { account }: C
  */
 export async function confirm({ stderr }: Invocation, { yes }: CommonOptions, question: string): Promise<void> {
   if (yes) return;
-  if (!process.stdin.isTTY) throw new OperatorError('this cannot be undone, and nobody can be asked: add --yes');
+  if (!process.stdin.isTTY)
+    throw new OperatorError('this cannot be undone, and there is no terminal to ask on: add --yes');
   stderr(`${escaped(question)} [y/N] `);
   const answer = await firstLine();
   if (!/^y(es)?$/i.test(answer.trim())) throw new Interruption('nothing has changed', 1);

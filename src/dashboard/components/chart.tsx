@@ -5,13 +5,13 @@ import type { FC } from 'hono/jsx';
 export interface Bar {
   readonly name: string;
   readonly value: number;
-  /** The value in words. */
+  /** The value as text. */
   readonly text: string;
   /** Below the bar; not every bar has one. */
   readonly mark?: string | undefined;
 }
 
-/** `title`: what is shown. `of`: what `name` is, such as Day. `most`: the highest value in words. */
+/** `title`: the subject. `of`: the kind of `name`, such as Day. `most`: the highest value as text. */
 interface ChartProps {
   readonly title: string;
   readonly of: string;
@@ -37,7 +37,7 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
             Math.round(index * step * 10) / 10,
             Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
           ];
-          // As text: four charts of 90 days are most of what the Overview would build of elements.
+          // A string is cheaper: as elements, four charts of 90 days would be most of the Overview.
           const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + 17}">${mark}</text>`;
           return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
         })}

@@ -1,6 +1,6 @@
 /** A chart of days, and the choice of how many. Days are those of UTC, as they are counted. */
 import type { FC } from 'hono/jsx';
-import { DAY, formatMicros, type Micros } from '../../clock.ts';
+import { DAY, formatMicros, type Micros } from '../../base/clock.ts';
 import { BarChart } from './chart.tsx';
 import { Links } from './section.tsx';
 
@@ -24,7 +24,7 @@ interface DayChartProps {
   readonly title: string;
   /** The start of each day in UTC; today is the last. */
   readonly days: readonly Micros[];
-  /** One for each day; undefined where nothing is known. */
+  /** A value for each day; undefined where none is known. */
   readonly values: readonly (number | undefined)[];
   inWords(value: number): string;
 }

@@ -1,11 +1,17 @@
-/** What lists and pages of directories have in common. */
+/** Components that lists and pages of directories share. */
 import type { FC } from 'hono/jsx';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import type { DirectoriesTable } from '../../db/schema.ts';
 import { hasExpired } from '../../directories/access.ts';
 import type { FormFields } from '../environment.ts';
 import { Field } from './form.tsx';
 import { Badge } from './values.tsx';
+
+export interface DirectoryProps {
+  readonly directory: DirectoriesTable;
+  /** The path of the directory's pages; forms post to paths below it. */
+  readonly path: string;
+}
 
 interface DirectoryStateProps {
   readonly of: Pick<DirectoriesTable, 'suspended' | 'expires_at'>;
@@ -13,7 +19,7 @@ interface DirectoryStateProps {
   readonly now: Micros;
 }
 
-/** Who gets in now, and whether the webhook gets through. */
+/** Shows whether users can log in now, and whether the webhook gets through. */
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
   const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);

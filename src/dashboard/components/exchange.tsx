@@ -1,6 +1,6 @@
-/** What was sent to a receiver, and what it said. Its answers are a stranger's text. */
+/** A request to a receiver, and its response. The response is untrusted text. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import type { AttemptsTable } from '../../db/schema.ts';
 import type { Delivery } from '../../webhooks/delivery-list.ts';
 import type { Trial } from '../../webhooks/try.ts';
@@ -10,7 +10,7 @@ import { number, Table } from './table.tsx';
 import { Bytes, clipped, Name, Text } from './text.tsx';
 import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
-/** About so many characters of a body and an answer; and in a list, of a file's name and an error. */
+/** How many characters of a body and a response are shown, roughly; EXCERPT in a list. */
 const [BODY, EXCERPT] = [4096, 1024];
 export const LISTED = 100;
 
@@ -40,7 +40,7 @@ export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   );
 };
 
-/** Node's errors of connections, in words; `HOST` is the receiver as the URL names it, never the address behind its name. */
+/** Explains Node's errors of connections; `HOST` is the receiver as the URL names it, never the address behind its name. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^connect ECONNREFUSED\b.*$/, 'connection refused by HOST'],
   [/^connect ETIMEDOUT\b.*$/, 'HOST did not answer in time'],

@@ -5,7 +5,7 @@
 import type { FC } from 'hono/jsx';
 import type { FileState } from '../../db/schema.ts';
 import { baseName, bytesOf, displayName, pathOf } from '../../uploads/file-path.ts';
-import type { Entry } from '../../uploads/folders.ts';
+import type { ListedEntry } from '../../files/folders.ts';
 import { type FilesView, queryOf } from '../files-view.ts';
 import { isPreviewable } from '../preview.ts';
 import { number, Table } from './table.tsx';
@@ -24,16 +24,16 @@ const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
 
 interface FileListProps {
   readonly caption: string;
-  readonly entries: readonly Entry[];
+  readonly entries: readonly ListedEntry[];
   readonly view: FilesView;
 }
 
-/** In a form: what is ticked goes with its buttons. */
+/** Inside a form: ticked files are sent with its buttons. */
 export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const back = queryOf(view);
   const nameOf = (path: Buffer): string =>
     view.kind === 'folder' ? clipped(displayName(baseName(pathOf(path))), NAME) : clipped(displayName(path), PATH);
-  const cellsOf = (entry: Entry) => {
+  const cellsOf = (entry: ListedEntry) => {
     if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
     const { id, path, size_bytes, uploaded_at, state } = entry.file;
     const name = nameOf(path);
@@ -56,7 +56,8 @@ export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
       <Time at={uploaded_at} />,
       isUpload && (
         <>
-          <a href={`files/${id}/content`}>Download</a> <a href={`files/${id}/delete${back}`}>Delete</a>
+          <a href={`files/${id}/content`}>Download</a> <a href={`links?file=${id}`}>Link</a>{' '}
+          <a href={`files/${id}/delete${back}`}>Delete</a>
         </>
       ),
     ];

@@ -9,7 +9,7 @@ interface FormProps {
   readonly action?: string;
   /** Asked before it is sent, where there is JavaScript. */
   readonly confirm?: string | undefined;
-  /** What the question is about, as the dialog's heading. */
+  /** The dialog's heading: the subject of the question. */
   readonly about?: string | undefined;
   readonly class?: string;
   /** Where the script puts the form's files. Without a script, the form is not shown. */
@@ -41,7 +41,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   );
 };
 
-/** What the fields of a form hold when it is made, so that only those that are changed in it are saved (`changed-fields.ts`). */
+/** The values of a form's fields when it is rendered, so that only changed ones are saved (`changed-fields.ts`). */
 export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   <>
     {Object.entries(of).map(([name, value]) => (
@@ -50,7 +50,7 @@ export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   </>
 );
 
-/** One button that does something at once. */
+/** A form with a single button. */
 export const ActionButton: FC<
   FormProps & { label: string; kind?: 'danger' | 'primary'; fields?: Record<string, string> }
 > = ({ label, kind, fields = {}, ...form }) => (
@@ -80,7 +80,7 @@ interface FieldProps extends NamedProps {
   readonly placeholder?: string;
 }
 
-/** What is entered anew each time. */
+/** A field that starts empty each time. */
 const NEVER_FILLED_IN = ['current-password', 'new-password', 'one-time-code'];
 
 /** After a refusal it shows what was given, and what is wrong with it. */
@@ -153,7 +153,7 @@ export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired' 
 );
 
 interface SelectProps extends NamedProps {
-  /** What each value is called. */
+  /** The label of each value. */
   readonly options: Readonly<Record<string, string>>;
   readonly value?: string;
 }
@@ -174,7 +174,7 @@ export const Select: FC<SelectProps> = ({ label, name, options, value }) => {
   );
 };
 
-/** What few need, folded up unless one of its fields is wrong. */
+/** Rarely used fields, folded up unless one of them is wrong. */
 export const Folded: FC<PropsWithChildren<{ summary: string; fields: readonly string[] }>> = ({
   summary,
   fields,

@@ -29,11 +29,11 @@ const NAVIGATION: readonly Place[] = [
 interface LayoutProps {
   /** May be a name that somebody has chosen. */
   readonly title: string;
-  /** What was done just before, by the word for it in the page's address. */
+  /** Confirmations of the last action, by the name for it in the page's address. */
   readonly done?: Readonly<Record<string, string>>;
-  /** What is wrong, by fields that no form of the page shows. */
+  /** Errors by field, for fields that no form of the page shows. */
   readonly problems?: Readonly<Record<string, string>>;
-  /** What is wrong at any rate. */
+  /** An error that belongs to no field. */
   readonly problem?: string | undefined;
 }
 
@@ -49,7 +49,7 @@ const Head: FC<{ title: string }> = ({ title }) => (
   </head>
 );
 
-/** What was done or refused just before: read out, too. */
+/** Confirms or refuses the last action; screen readers read it out. */
 const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
   const c = useRequestContext<DashboardEnv>();
   const refused = c.get('refused');
@@ -115,7 +115,7 @@ interface TitleProps {
   readonly heading?: string;
   /** Badges beside the title. */
   readonly state?: Child;
-  /** What people come here to do, at the end of the title's line. */
+  /** The page's main actions, at the end of the title's line. */
   readonly actions?: Child;
 }
 

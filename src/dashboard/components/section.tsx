@@ -1,4 +1,4 @@
-/** What pages are made of, and ways to others. */
+/** The parts of pages, and links between them. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import type { DashboardEnv } from '../environment.ts';
@@ -30,7 +30,7 @@ export const Folding: FC<PropsWithChildren<{ title: string; isOpen: boolean }>> 
   );
 };
 
-/** In place of a list that has nothing yet: says so, and what to do next. */
+/** Replaces an empty list: says that it is empty, and what to do next. */
 export const Empty: FC<PropsWithChildren<{ title: string }>> = ({ title, children }) => (
   <div class="empty">
     <p>
@@ -62,13 +62,13 @@ export const Links: FC<LinksProps> = ({ label, links, current, class: className 
   </nav>
 );
 
-/** As a tab is called: `failed` becomes `Failed`. */
+/** The name of a tab: `failed` becomes `Failed`. */
 export function capitalized(word: string): string {
   return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }
 
 interface PagerProps {
-  /** What is listed: `directories`. */
+  /** The name of the listed things: `directories`. */
   readonly of: string;
   /** Addresses; undefined where there is nothing more. */
   readonly first?: string | undefined;

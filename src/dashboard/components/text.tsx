@@ -48,7 +48,7 @@ function codePoints(characters: string): string {
 /** A hidden character takes more room in a page than it has bytes. */
 const HIDDEN_WEIGHT = 8;
 
-/** About so many characters of it, so that a page stays small whatever they are. */
+/** Cuts a text to about `most` characters, so that a page stays small whatever they are. */
 export function clipped(text: string, most: number): string {
   let [end, weight] = [0, 0];
   for (const character of text) {

@@ -1,9 +1,9 @@
 /** Times, sizes, states and things to copy, as all pages show them. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import { formatMicros, type Micros } from '../../clock.ts';
+import { formatMicros, type Micros } from '../../base/clock.ts';
 import type { ShownOnce } from '../shown-once.ts';
 
-/** In UTC; the script says how long ago it was, and has the exact time in the reader's zone at hand. */
+/** A time in UTC. The script shows how long ago it was, and the exact time in the reader's zone. */
 export const Time: FC<{ at: Micros | null }> = ({ at }) => {
   if (at === null) return <span class="quiet">never</span>;
   const text = formatMicros(at);

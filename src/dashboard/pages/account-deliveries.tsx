@@ -1,7 +1,7 @@
 /** Deliveries of all directories of the account, by what is asked for; and sending again those that failed. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { BerthError, ValidationError } from '../../errors.ts';
+import { BerthError, ValidationError } from '../../base/errors.ts';
 import { DELIVERY_STATES, type ShownState } from '../../webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replayThese } from '../../webhooks/replay.ts';
@@ -41,7 +41,7 @@ const EVERY_MS = 4000;
 const DONE = { replayed: 'Replaying {count} failed deliveries, oldest first.' };
 const PROBLEMS = { webhook_url: 'Their directories have no webhook URL. Set one first.' };
 
-/** What the address asks for. */
+/** The filters in the address. */
 const FIELDS = ['state', 'directory', 'file', 'since', 'until'] as const;
 type Query = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 
@@ -51,12 +51,12 @@ interface Asked {
   readonly candidates?: readonly ListedDirectory[];
 }
 
-interface AccountDeliveriesDependencies {
+interface AccountDeliveriesOptions {
   readonly rules: WebhookRules;
   readonly live: Live;
 }
 
-export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: AccountDeliveriesDependencies): void {
+export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: AccountDeliveriesOptions): void {
   const { reads } = rules.database;
 
   async function askedBy(c: PageContext, query: FormFields): Promise<Asked> {
@@ -190,7 +190,7 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
     }),
   );
 
-  /** Those of directories that have no webhook URL any more stay as they are, unless all are. */
+  /** Skips deliveries of directories without a webhook URL, unless all are of such directories. */
   async function replayAll(c: PageContext, filter: DeliveriesFilter): Promise<number> {
     let count = 0;
     let refused: ValidationError | undefined;

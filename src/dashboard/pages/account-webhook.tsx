@@ -5,7 +5,7 @@ import { type AccountWebhook, type AccountWebhookRules, setAccountWebhook } from
 import { Field, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Facts } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 
@@ -20,7 +20,7 @@ export function accountWebhookForm(
 ): void {
   app.post(`${PATH}/webhook`, adminOnly, (c) =>
     submitted(c, page, async ({ url = '' }) => {
-      await setAccountWebhook(rules, askerOf(c), { url: url.trim() === '' ? null : url.trim() });
+      await setAccountWebhook(rules, actorOf(c), { url: url.trim() === '' ? null : url.trim() });
       return `${PATH}?done=webhook`;
     }),
   );

@@ -1,7 +1,7 @@
 /** The account: its plan and what is used of it, whether it asks for a second factor, and its audit. */
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { changesInWords, changesOf } from '../../history/audit-in-words.ts';
 import { fingerprintsIn, type KeyNames, auditSentence } from '../../history/audit-sentences.ts';
@@ -14,7 +14,7 @@ import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, counted, Facts, Size, Time } from '../components/values.tsx';
 import { csvAnswer, timeCell } from '../csv.ts';
-import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { type AuditRow, auditOf, directoryMeant, isSecondFactorRequired, keyNames } from '../queries/account.ts';
@@ -33,13 +33,13 @@ const DONE = {
   no: 'A second factor is optional from now on.',
 };
 
-interface AccountDependencies {
+interface AccountOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly stored: (accountId: string) => Promise<Stored>;
 }
 
-export function accountPage(app: Hono<DashboardEnv>, rules: AccountDependencies): void {
+export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): void {
   const { reads } = rules.database;
 
   async function page(c: PageContext) {
@@ -107,7 +107,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountDependencies)
 
   app.post(`${PATH}/second-factor`, adminOnly, async (c) => {
     const required = (await formFields(c))['required'] === 'yes' ? 'yes' : 'no';
-    await requireSecondFactor(rules, required === 'yes', askerOf(c));
+    await requireSecondFactor(rules, required === 'yes', actorOf(c));
     return c.redirect(`${PATH}?done=${required}`, 303);
   });
 }

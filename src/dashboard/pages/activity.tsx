@@ -1,8 +1,8 @@
-/** What happened to a directory, newest first, and who is connected now. */
+/** A directory's history, newest first, and its live connections. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { DAY } from '../../clock.ts';
-import { endSession, type EndSessionDependencies, type LiveSession } from '../../directories/end-session.ts';
+import { DAY } from '../../base/clock.ts';
+import { endSession, type EndSessionOptions, type LiveSession } from '../../directories/end-session.ts';
 import { type ActivityPage, createActivity, type Place, type Topic, TOPICS } from '../../reports/activity.ts';
 import type { LoginLog } from '../../reports/login-log.ts';
 import type { SshdLog } from '../../reports/sshd-log.ts';
@@ -20,7 +20,7 @@ import type { Live } from '../live.ts';
 import { renderedIn } from '../rendered.tsx';
 
 const PAGE = 100;
-/** What is read at once for an export. */
+/** How many entries an export reads at once. */
 const CSV_LOT = 400;
 /** How often the page looks for changes that nobody reports, in ms. */
 const EVERY_MS = 5000;
@@ -32,10 +32,10 @@ const MOST = 600;
 
 export function activityPage(
   app: Hono<DashboardEnv>,
-  deps: EndSessionDependencies & { logins: LoginLog; sshdLog: SshdLog; live: Live },
+  options: EndSessionOptions & { logins: LoginLog; sshdLog: SshdLog; live: Live },
 ): void {
-  const { database, clock, sessions } = deps;
-  const activity = createActivity({ reads: database.reads, log: deps.sshdLog, loginLog: deps.logins });
+  const { database, clock, sessions } = options;
+  const activity = createActivity({ reads: database.reads, log: options.sshdLog, loginLog: options.logins });
 
   const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
 
@@ -46,7 +46,7 @@ export function activityPage(
   }
 
   app.get('/dashboard/directories/:id/activity/events', async (c) =>
-    deps.live(c, { directoryId: c.get('directory').id, every: EVERY_MS }, async () =>
+    options.live(c, { directoryId: c.get('directory').id, every: EVERY_MS }, async () =>
       renderedIn(c, <History page={await pageOf(c)} />),
     ),
   );
@@ -91,7 +91,7 @@ export function activityPage(
   app.post('/dashboard/directories/:id/activity/end-session', adminOnly, async (c) => {
     const id = c.req.param('id');
     const { session = '' } = await formFields(c);
-    await endSession(deps, targetOf(c, id), session);
+    await endSession(options, targetOf(c, id), session);
     return c.redirect(`/dashboard/directories/${id}/activity?done=ended`, 303);
   });
 }

@@ -5,7 +5,7 @@ import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../ac
 import type { Environment } from '../../accounts/key-format.ts';
 import { allowsApi } from '../../accounts/plans.ts';
 import { scopeOf } from '../../accounts/scope.ts';
-import type { Clock, Micros } from '../../clock.ts';
+import type { Clock, Micros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import type { Tables } from '../../db/schema.ts';
 import { Field, Folded, Form, Select } from '../components/form.tsx';
@@ -14,8 +14,8 @@ import { Empty, Pager, Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
-import { submitted } from '../form.ts';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
 
@@ -24,11 +24,11 @@ const PATH = '/dashboard/api-keys';
 const REVOKE = `${PATH}/:id/revoke`;
 const ROLES = { member: 'Member: everything except login settings', admin: 'Admin: everything' };
 const DONE = { revoked: 'The key is revoked.' };
-/** What a form's choice stands for. */
+/** The labels of the form's choices. */
 const ACCESS = { changes: 'Read and change', reads: 'Read only' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-export interface ApiKeysDependencies {
+export interface ApiKeysOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly environment: Environment;
@@ -36,7 +36,7 @@ export interface ApiKeysDependencies {
   readonly apiHost: string | undefined;
 }
 
-export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysDependencies): void {
+export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiKeysOptions): void {
   const { reads } = rules.database;
   const keyOf = (c: PageContext, id = '') => findKey(reads, c.get('user').principal.accountId, id);
 
@@ -81,7 +81,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
         ...(named.length > 0 && { directories: named }),
         ...(expires_at !== '' && { expires_at: isoTime(expires_at) }),
       };
-      const { key } = await createKey(rules, { accountId, name, role, ...limits }, askerOf(c));
+      const { key } = await createKey(rules, { accountId, name, role, ...limits }, actorOf(c));
       showOnce(c, { kind: 'api-key', value: key, page: PATH });
       return PATH;
     }),
@@ -106,7 +106,7 @@ export function apiKeysPage(app: Hono<DashboardEnv>, { apiHost, ...rules }: ApiK
   app.post(REVOKE, adminOnly, async (c) => {
     const key = await keyOf(c, c.req.param('id'));
     if (!key) return c.notFound();
-    await revokeKey(rules, key.id, askerOf(c));
+    await revokeKey(rules, key.id, actorOf(c));
     return c.redirect(`${PATH}?done=revoked`, 303);
   });
 }
@@ -116,9 +116,6 @@ function command(key: string, host: string): string {
 }
 
 const splitLines = (text: string): string[] => text.split(/[\n\r,]+/).flatMap((line) => line.trim() || []);
-
-/** A time as a browser sends it, with or without seconds, in UTC. */
-const isoTime = (text: string): string => `${text}${/T\d\d:\d\d$/.test(text) ? ':00' : ''}Z`;
 
 /** The usernames of the directories that keys are limited to, by id; those that are gone have none. */
 async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly ApiKey[]) {

@@ -15,11 +15,11 @@ const SIGN_IN = '/dashboard/sign-in';
 const PATH = `${SIGN_IN}/account`;
 const COOKIE = 'berth-choice';
 /** In seconds, as long as the choice itself. */
-const LIFE = 600;
+const MAX_AGE_SECONDS = 600;
 
 /** Carries the choice to the page that asks. @returns its address. */
 export function askForAccount(c: PageContext, choice: string, next: string): string {
-  setCookie(c, COOKIE, choice, { ...HOST_COOKIE, maxAge: LIFE });
+  setCookie(c, COOKIE, choice, { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
   return withNext(PATH, next);
 }
 

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { type Clock, type Micros, SECOND } from '../../clock.ts';
-import type { CompanyLogin } from '../../config.ts';
+import { type Clock, type Micros, SECOND } from '../../base/clock.ts';
+import type { CompanyLogin } from '../../base/config.ts';
 import type { Database } from '../../db/open.ts';
-import { errorMessage } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
 import { enterByCompanyLogin, type Refusal } from '../../users/company-login.ts';
 import { NarrowLayout } from '../components/layout.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
@@ -19,10 +19,10 @@ export const COMPANY_LOGIN = '/dashboard/oidc';
 const CALLBACK = `${COMPANY_LOGIN}/callback`;
 
 const COOKIE = 'berth-oidc';
-/** How long somebody may take at the provider, in seconds. */
-const LIFE = 600;
+/** How long somebody may take at the provider. */
+const MAX_AGE_SECONDS = 600;
 
-/** What goes with the browser to the provider and back. */
+/** The state that the browser carries to the provider and back. */
 interface Journey extends Begun {
   readonly next: string;
   readonly until: Micros;
@@ -52,8 +52,8 @@ export function companyLoginPages(
   app.get(COMPANY_LOGIN, async (c) => {
     try {
       const { url: there, ...begun } = await provider.begin(callbackOf(c, url).href);
-      const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + LIFE * SECOND };
-      setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: LIFE });
+      const journey: Journey = { ...begun, next: nextPage(c), until: clock.now() + MAX_AGE_SECONDS * SECOND };
+      setCookie(c, COOKIE, seal(key, JSON.stringify(journey)), { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
       return c.redirect(there, 303);
     } catch (error) {
       return failed(c, error, 503, 'Your company’s login does not answer. Try again soon.');
@@ -79,7 +79,10 @@ export function companyLoginPages(
     const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `GET ${CALLBACK}` };
     const entered = await enterByCompanyLogin({ database, clock }, { claims, settings }, request);
     if (typeof entered === 'object') return c.redirect(await startSession(c, database, entered, journey.next), 303);
-    log.warn({ request_id: c.env.notes.id, subject: claims.sub, reason: entered }, 'the company login lets nobody in');
+    log.warn(
+      { request_id: c.env.notes.id, subject: claims.sub, reason: entered },
+      'the company login refused somebody',
+    );
     return page(c, 403, REFUSALS[entered]);
   });
 

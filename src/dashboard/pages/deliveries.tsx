@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import * as v from 'valibot';
-import { checked, INVALID } from '../../validation.ts';
+import { checked, INVALID } from '../../base/validation.ts';
 import { DELIVERY_STATES, type ShownState } from '../../webhooks/delivery-list.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replayFailed } from '../../webhooks/replay.ts';

@@ -1,4 +1,4 @@
-/** One delivery: its exact body, what is known of its headers, each attempt; and sending it, or word of its file, again. */
+/** One delivery: its exact body, its known headers and each attempt; with buttons to send it or to announce its file again. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { announce } from '../../uploads/announce.ts';
@@ -31,7 +31,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
     wholeDelivery(rules.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
   const listOf = (c: PageContext) => `${pathOf(c)}/webhook/deliveries`;
 
-  /** What signs today: without a URL of the directory, the account's secret. */
+  /** The secret that signs today: the account's if the directory has no URL. */
   async function secretOf(c: PageContext): Promise<string> {
     const directory = c.get('directory');
     return (await receiverIfAny(rules.database.reads, directory))?.webhook_secret ?? directory.webhook_secret;

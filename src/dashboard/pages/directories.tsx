@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
-import { type CreateDependencies, createDirectory } from '../../directories/create.ts';
+import { type CreateOptions, createDirectory } from '../../directories/create.ts';
 import { DirectoryState, MoreFields, NameField } from '../components/directory.tsx';
 import { Field, Folded, Form } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
@@ -11,7 +11,7 @@ import { Table } from '../components/table.tsx';
 import { Name } from '../components/text.tsx';
 import { counted, Size, Time } from '../components/values.tsx';
 import { addressOf, columnOf, DIRECTORIES, listingIn, sortOf } from '../directories-view.ts';
-import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
@@ -20,7 +20,7 @@ import { showOnce } from '../shown-once.ts';
 
 const DONE = { deleted: 'The directory and its files are deleted.' };
 
-export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependencies): void {
+export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const { reads } = rules.database;
 
   async function page(c: PageContext) {
@@ -88,7 +88,7 @@ export function directoriesPage(app: Hono<DashboardEnv>, rules: CreateDependenci
         max_connections: numberIn(max_connections),
       };
       const { accountId } = c.get('user').principal;
-      const { directory, password } = await createDirectory(rules, accountId, fields, askerOf(c));
+      const { directory, password } = await createDirectory(rules, accountId, fields, actorOf(c));
       const made = `${DIRECTORIES}/${directory.id}/connect`;
       showOnce(c, { kind: 'sftp-password', value: password, page: made });
       return `${made}?done=created`;
@@ -125,7 +125,7 @@ const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
           name="retention_days"
           type="number"
           value="0"
-          hint="Files are deleted after so many days; 0 keeps them. It cannot be changed later."
+          hint="Files are deleted after this number of days; 0 keeps them. It cannot be changed later."
         />
       </Folded>
       <button>Create directory</button>

@@ -1,7 +1,7 @@
-/** A directory at a glance: what came in last, what it holds, whether its webhook gets through, who is connected, who was refused. */
+/** A directory at a glance: last uploads, storage, the webhook's health, live sessions and refused logins. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import type { Kysely } from 'kysely';
 import type { LiveSessions } from '../../directories/end-session.ts';
@@ -18,7 +18,7 @@ import { type DashboardEnv, pathOf } from '../environment.ts';
 import { directoryDays, lastDelivered, lastRefusal } from '../queries/directory.ts';
 import { type FailingWebhook, failingWebhooks } from '../queries/failing-webhooks.ts';
 
-export interface DirectoryDependencies {
+export interface DirectoryOptions {
   readonly reads: Kysely<Tables>;
   readonly clock: Clock;
   readonly uploads: UploadList;
@@ -26,8 +26,8 @@ export interface DirectoryDependencies {
   readonly logins: LoginLog;
 }
 
-export function directoryPage(app: Hono<DashboardEnv>, deps: DirectoryDependencies): void {
-  const { reads, clock, uploads, sessions, logins } = deps;
+export function directoryPage(app: Hono<DashboardEnv>, options: DirectoryOptions): void {
+  const { reads, clock, uploads, sessions, logins } = options;
 
   app.get('/dashboard/directories/:id', async (c) => {
     const directory = c.get('directory');

@@ -1,9 +1,8 @@
-/** What people read in place of a page that they cannot have. */
+/** The page in place of one that failed or is not available. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { isUnavailable } from '../../db/away.ts';
-import { BerthError, ValidationError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { BerthError, isUnavailable, ValidationError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
 import { Layout, NarrowLayout } from '../components/layout.tsx';
 import { type PageContext, visitorOf } from '../environment.ts';
 

@@ -1,13 +1,13 @@
-/** One file, or those that were selected: looked at, fetched, and deleted after a question that needs no script; and a new one. */
+/** Pages for one file or a selection: view, download, delete after a confirmation without a script; and upload a new one. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { type Micros } from '../../clock.ts';
-import { BerthError, errorMessage } from '../../errors.ts';
-import { fileAnswer } from '../../http/file-answer.ts';
-import { receivedBytes } from '../../http/received-bytes.ts';
-import { requestedPath } from '../../http/requested-path.ts';
-import type { Turn } from '../../http/turns.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import type { Micros } from '../../base/clock.ts';
+import { BerthError, errorMessage } from '../../base/errors.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import type { Turn } from '../../web/turns.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName, type RecordedUpload, type UploadList } from '../../uploads/upload-list.ts';
 import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
@@ -17,7 +17,7 @@ import { clipped, plainText, Text } from '../components/text.tsx';
 import { Facts, Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { queryOf, viewIn } from '../files-view.ts';
-import { isFormOf } from '../form-token.ts';
+import { isFormOf } from '../session-cookie.ts';
 import { previewKind, rowsIn, shownType, TEXT_BYTES } from '../preview.ts';
 import { MOST_ZIPPED, zipped } from '../zip.ts';
 
@@ -33,17 +33,17 @@ const [MOST_ROWS, MOST_CELL] = [100, 200];
 /** Bytes by which a kind of file is known. */
 const FIRST_BYTES = 16;
 
-export interface FileDependencies {
+export interface FileOptions {
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly fileTurn: Turn;
 }
 
-export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void {
-  const { uploads, files, fileTurn } = deps;
+export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
+  const { uploads, files, fileTurn } = options;
   /** The accounts whose files are on their way here. */
   const coming: string[] = [];
-  selectedPages(app, deps);
+  selectedPages(app, options);
 
   app.get(`${PATH}/content`, async (c) => {
     const directory = c.get('directory');
@@ -51,7 +51,7 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
     return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
   });
 
-  // As what it is, for a browser to show: an image within the preview, a PDF on its own.
+  // With its own type, so that a browser shows it: an image within the preview, a PDF on its own.
   app.get(`${PATH}/view`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
@@ -144,7 +144,7 @@ export function filePages(app: Hono<DashboardEnv>, deps: FileDependencies): void
 }
 
 /** Several files at once. */
-function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileDependencies): void {
+function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileOptions): void {
   async function selectedIn(c: PageContext): Promise<string[]> {
     const { file = [] } = await c.req.parseBody({ all: true });
     const ids = [file].flat().filter((id) => typeof id === 'string');

@@ -4,7 +4,7 @@ import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { displayName, pathOf as pathText } from '../../uploads/file-path.ts';
-import { folderPage } from '../../uploads/folders.ts';
+import { folderPage } from '../../files/folders.ts';
 import type { UploadList, UploadRow } from '../../uploads/upload-list.ts';
 import { csvAnswer, timeCell } from '../csv.ts';
 import { FileList, FolderPath } from '../components/file-list.tsx';
@@ -20,8 +20,8 @@ import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts'
 import { heldSection } from './held.tsx';
 import { partialSection } from './partial.tsx';
 
-/** As many as weigh less than 60 KB. */
-const PAGE = 75;
+/** A page of this many stays below 60 KB. */
+const PAGE = 70;
 
 const DONE = {
   deleted: 'The file has been deleted.',
@@ -30,20 +30,20 @@ const DONE = {
   released: 'The file is back in its place, and is announced.',
 };
 
-export interface FilesDependencies {
+export interface FilesOptions {
   readonly reads: Kysely<Tables>;
   readonly uploads: UploadList;
   readonly live: Live;
 }
 
-export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): void {
+export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void {
   app.get('/dashboard/directories/:id/files', async (c) => {
     const view = viewIn(c.req.query());
     const directory = c.get('directory');
-    const list = await listOf(deps, directory.id, view);
+    const list = await listOf(options, directory.id, view);
     const folder = view.kind === 'folder' ? view.folder : Buffer.alloc(0);
-    const held = await heldSection(deps.reads, directory.id, isAdmin(c));
-    const partial = await partialSection(deps.reads, directory.id);
+    const held = await heldSection(options.reads, directory.id, isAdmin(c));
+    const partial = await partialSection(options.reads, directory.id);
     return c.render(
       <DirectoryLayout tab="Files" done={DONE}>
         {held}
@@ -52,7 +52,10 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
         <form class="toolbar" role="search">
           <Field label="Search names" name="q" type="search" value={view.kind === 'search' ? view.text : ''} />
           <button class="plain">Search</button>
-          <Totals directory={directory} count={await fileCount(deps.reads, directory.id)} />
+          <a class="button plain" href={`links?for=upload&folder=${folder.toString('base64url')}`}>
+            Create a link
+          </a>
+          <Totals directory={directory} count={await fileCount(options.reads, directory.id)} />
         </form>
         {view.kind === 'folder' && <FolderPath folder={view.folder} />}
         <Form action={`${pathOf(c)}/files/selected${queryOf(view)}`}>
@@ -72,20 +75,20 @@ export function filesPage(app: Hono<DashboardEnv>, deps: FilesDependencies): voi
   });
 
   app.get('/dashboard/directories/:id/files/export.csv', (c) =>
-    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(deps, c.get('directory').id)),
+    csvAnswer('uploads', ['id', 'path', 'size_bytes', 'uploaded_at'], csvRows(options, c.get('directory').id)),
   );
 
   app.get('/dashboard/directories/:id/files/events', async (c) => {
     const { id } = c.get('directory');
     const view = viewIn(c.req.query());
-    return deps.live(c, { directoryId: id }, async () => (await listOf(deps, id, view)).toString());
+    return options.live(c, { directoryId: id }, async () => (await listOf(options, id, view)).toString());
   });
 }
 
 /** Uploads that are read at once for an export. */
 const CSV_LOT = 1000;
 
-async function* csvRows({ uploads }: FilesDependencies, directoryId: string) {
+async function* csvRows({ uploads }: FilesOptions, directoryId: string) {
   for (let after: UploadRow | undefined, hasMore = true; hasMore;) {
     const rows = await uploads.list(directoryId, { limit: CSV_LOT, after });
     for (const { id, path, size_bytes, uploaded_at } of rows)
@@ -133,9 +136,9 @@ function addressOf(folder: Buffer): string {
   return `${names.map((name) => name.replaceAll(/[^\w.-]/g, byte)).join('/')}/`;
 }
 
-/** What the page shows again whenever a file comes or goes. */
-async function listOf(deps: FilesDependencies, directoryId: string, view: FilesView) {
-  const { entries, next } = await pageOf(deps, directoryId, view);
+/** The part of the page that is rendered again whenever a file comes or goes. */
+async function listOf(options: FilesOptions, directoryId: string, view: FilesView) {
+  const { entries, next } = await pageOf(options, directoryId, view);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
   const caption = `${TITLES[view.kind]}. New files appear automatically.`;
   return (
@@ -147,7 +150,7 @@ async function listOf(deps: FilesDependencies, directoryId: string, view: FilesV
   );
 }
 
-async function pageOf({ reads, uploads }: FilesDependencies, directoryId: string, view: FilesView) {
+async function pageOf({ reads, uploads }: FilesOptions, directoryId: string, view: FilesView) {
   if (view.kind === 'newest') {
     const rows = await uploads.list(directoryId, { limit: PAGE + 1, after: placeIn(view.after) });
     const entries = rows.slice(0, PAGE).map((row) => ({ file: { ...row, state: 'uploaded' as const } }));

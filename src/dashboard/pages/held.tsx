@@ -4,7 +4,7 @@ import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import { type HeldFile, type HeldFiles, heldFiles } from '../../checks/held.ts';
 import type { Tables } from '../../db/schema.ts';
-import { BerthError } from '../../errors.ts';
+import { BerthError } from '../../base/errors.ts';
 import { displayName } from '../../uploads/file-path.ts';
 import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
@@ -22,7 +22,7 @@ const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/quarantine/:file';
 
-export interface HeldDependencies {
+export interface HeldOptions {
   readonly reads: Kysely<Tables>;
   readonly held: HeldFiles;
 }
@@ -71,7 +71,7 @@ const ACTIONS = {
   delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
 } as const;
 
-export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldDependencies): void {
+export function heldPages(app: Hono<DashboardEnv>, { reads, held }: HeldOptions): void {
   for (const [action, shown] of Object.entries(ACTIONS)) {
     app.get(`${PATH}/${action}`, adminOnly, async (c) => {
       const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');

@@ -1,9 +1,9 @@
 /** A link sets a password, once. Looking at it, as mail scanners do, does not use it up. */
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
-import { ValidationError } from '../../errors.ts';
+import { ValidationError } from '../../base/errors.ts';
 import { ownerOfLink } from '../../users/links.ts';
-import { type PasswordDependencies, setPasswordByLink } from '../../users/set-password.ts';
+import { type PasswordOptions, setPasswordByLink } from '../../users/set-password.ts';
 import { Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
 import { Text } from '../components/text.tsx';
@@ -19,8 +19,8 @@ export const hidingLink: MiddlewareHandler<DashboardEnv> = async (c, next) => {
   c.header('referrer-policy', 'strict-origin');
 };
 
-export function linkPage(app: Hono<DashboardEnv>, deps: PasswordDependencies): void {
-  const { database, clock } = deps;
+export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): void {
+  const { database, clock } = options;
 
   const ownerOf = (token: string) => ownerOfLink(database.reads, token, clock.now());
 
@@ -37,7 +37,7 @@ export function linkPage(app: Hono<DashboardEnv>, deps: PasswordDependencies): v
     return submitted(c, page, async ({ password = '', repeated = '' }) => {
       if (password !== repeated) throw new ValidationError({ repeated: ['The passwords don’t match.'] });
       const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `POST ${PATH}` };
-      const entered = await setPasswordByLink(deps, { token, password }, request);
+      const entered = await setPasswordByLink(options, { token, password }, request);
       // Used just now by somebody else: its page says so.
       return entered ? startSession(c, database, entered) : c.req.path;
     });

@@ -1,8 +1,8 @@
-/** How the account is doing: what came in, what is stored, who was refused, whose webhooks fail; and the first steps until they are done. */
+/** The account at a glance: uploads, storage, refused logins and failing webhooks; and the first steps until they are done. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { allowsApi } from '../../accounts/plans.ts';
-import { type Clock, type Micros, SECOND } from '../../clock.ts';
+import { type Clock, type Micros, SECOND } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
 import { FailingTable } from '../components/failing-webhooks.tsx';
@@ -28,16 +28,13 @@ const UNREAD = 1200 * SECOND;
 /** Directories with failing webhooks that are named. */
 const NAMED = 5;
 
-interface OverviewDependencies {
+interface OverviewOptions {
   readonly database: Pick<Database, 'reads'>;
   readonly clock: Clock;
   readonly stored: (accountId: string) => Promise<Stored>;
 }
 
-export function overviewPage(
-  app: Hono<DashboardEnv>,
-  { database: { reads }, clock, stored }: OverviewDependencies,
-): void {
+export function overviewPage(app: Hono<DashboardEnv>, { database: { reads }, clock, stored }: OverviewOptions): void {
   app.get('/dashboard', async (c) => {
     const { accountId, plan } = c.get('user').principal;
     const span = { now: clock.now(), days: daysIn(c.req.query('days')) };

@@ -3,9 +3,9 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
-import { BerthError } from '../../errors.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
-import { type PartialFile, partialFiles, reasonOf } from '../../uploads/partial.ts';
+import { BerthError } from '../../base/errors.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
+import { type PartialFile, partialFiles, reasonOf } from '../../files/partial.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import { Form } from '../components/form.tsx';
 import { DirectoryLayout } from '../components/layout.tsx';
@@ -22,7 +22,7 @@ const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/partial/:file';
 
-export interface PartialDependencies {
+export interface PartialOptions {
   readonly reads: Kysely<Tables>;
   readonly files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>;
 }
@@ -72,7 +72,7 @@ const ACTIONS = {
   delete: { title: 'Delete this file?', about: 'It cannot be brought back.', label: 'Delete file', kind: 'danger' },
 } as const satisfies Record<string, Action>;
 
-export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialDependencies): void {
+export function partialPages(app: Hono<DashboardEnv>, { reads, files }: PartialOptions): void {
   for (const [action, shown] of Object.entries(ACTIONS)) {
     app.get(`${PATH}/${action}`, async (c) => {
       const file = await fileOf(reads, c.get('directory').id, c.req.param('file') ?? '');

@@ -1,10 +1,10 @@
 /** One's own password, second factor and sessions. */
 import type { Hono } from 'hono';
 import type { Transaction } from 'kysely';
-import { verifyAsker } from '../../accounts/asker.ts';
+import { verifyActor } from '../../accounts/actor.ts';
 import type { Tables } from '../../db/schema.ts';
-import { prove, secondFactorOf, type SecondFactorDependencies } from '../../users/second-factor.ts';
-import { endSession, endSessions, sessionsOf } from '../../users/sessions.ts';
+import { prove, secondFactorOf, type SecondFactorOptions } from '../../users/second-factor.ts';
+import { endUserSession, endUserSessions, sessionsOf } from '../../users/sessions.ts';
 import { setPassword } from '../../users/set-password.ts';
 import { browserName } from '../browser-name.ts';
 import { ActionButton, Form, PasswordField } from '../components/form.tsx';
@@ -13,7 +13,7 @@ import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { Text } from '../components/text.tsx';
 import { Badge, Time } from '../components/values.tsx';
-import { askerOf, changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { actorOf, changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 
 const PATH = '/dashboard/profile';
@@ -25,8 +25,8 @@ const DONE = {
   'others-ended': 'All other sessions have ended.',
 };
 
-export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependencies): void {
-  const { database, clock } = deps;
+export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
+  const { database, clock } = options;
 
   async function page(c: PageContext) {
     const { userId, sessionId } = c.get('user');
@@ -41,10 +41,10 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
     );
   }
 
-  /** In one transaction, in which the session that asks still holds. */
-  const byAsker = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
+  /** Runs in one transaction, which verifies that the asking session is still valid. */
+  const byActor = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
     database.db.transaction().execute(async (tx) => {
-      await verifyAsker(tx, askerOf(c));
+      await verifyActor(tx, actorOf(c));
       return work(tx);
     });
 
@@ -53,21 +53,21 @@ export function profilePage(app: Hono<DashboardEnv>, deps: SecondFactorDependenc
   app.post(`${PATH}/password`, (c) =>
     submitted(c, page, async ({ current_password = '', password = '' }) => {
       const { userId: id, email } = c.get('user');
-      await prove(deps, { userId: id, ...c.get('user').principal }, { code: '', current_password });
-      await setPassword(deps, { id, email }, password, changeOf(c));
+      await prove(options, { userId: id, ...c.get('user').principal }, { code: '', current_password });
+      await setPassword(options, { id, email }, password, changeOf(c));
       return `${PATH}?done=password`;
     }),
   );
 
   app.post(`${PATH}/sessions/:id/end`, async (c) => {
     const { userId } = c.get('user');
-    const isMine = await byAsker(c, (tx) => endSession(tx, userId, c.req.param('id')));
+    const isMine = await byActor(c, (tx) => endUserSession(tx, userId, c.req.param('id')));
     return isMine ? c.redirect(`${PATH}?done=ended`, 303) : c.notFound();
   });
 
   app.post(`${PATH}/sessions/end-others`, async (c) => {
     const { userId, sessionId } = c.get('user');
-    await byAsker(c, (tx) => endSessions(tx, userId, sessionId));
+    await byActor(c, (tx) => endUserSessions(tx, userId, sessionId));
     return c.redirect(`${PATH}?done=others-ended`, 303);
   });
 }

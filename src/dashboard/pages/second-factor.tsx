@@ -15,12 +15,12 @@ const PATH = '/dashboard/profile/second-factor';
 /** The secret that is being set up stands in its form, so that nothing is kept until a code of it was right. */
 const SEALED = 'berth second factor';
 
-export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFactorDependencies): void {
+export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.SecondFactorOptions): void {
   async function page(c: PageContext) {
     const { userId, email, needsSecondFactor } = c.get('user');
-    const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(deps.database.reads, userId);
+    const { isOn, recoveryCodes, hasPassword } = await factor.secondFactorOf(options.database.reads, userId);
     const secret = unsealed(c, SEALED, c.get('refused')?.given['secret'] ?? '') ?? factor.newSecret();
-    const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), deps.clock.now());
+    const asksPassword = hasPassword && !factor.hasSignedInJustNow(c.get('user'), options.clock.now());
     return c.render(
       <Layout title="Second factor" problem={needsSecondFactor ? 'Your account requires a second factor.' : undefined}>
         <Secret of={takeShownOnce(c)} label="Recovery codes">
@@ -52,21 +52,21 @@ export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFac
     submitted(c, page, async ({ code = '', secret: kept = '', current_password = '' }) => {
       const secret = unsealed(c, SEALED, kept);
       if (secret === undefined) return PATH;
-      await factor.confirmOwner(deps, c.get('user'), current_password);
-      return shown(c, await factor.setUpSecondFactor(deps, c.get('user').userId, { secret, code }, changeOf(c)));
+      await factor.confirmOwner(options, c.get('user'), current_password);
+      return shown(c, await factor.setUpSecondFactor(options, c.get('user').userId, { secret, code }, changeOf(c)));
     }),
   );
 
   app.post(`${PATH}/recovery-codes`, (c) =>
     submitted(c, page, async ({ code = '', current_password = '' }) => {
       const proof = { code, current_password };
-      return shown(c, await factor.renewRecoveryCodes(deps, c.get('user').userId, proof, changeOf(c)));
+      return shown(c, await factor.renewRecoveryCodes(options, c.get('user').userId, proof, changeOf(c)));
     }),
   );
 
   app.post(`${PATH}/turn-off`, (c) =>
     submitted(c, page, async ({ code = '', current_password = '' }) => {
-      await factor.turnOffSecondFactor(deps, c.get('user').userId, { code, current_password }, changeOf(c));
+      await factor.turnOffSecondFactor(options, c.get('user').userId, { code, current_password }, changeOf(c));
       return '/dashboard/profile?done=second-factor-off';
     }),
   );
@@ -74,7 +74,7 @@ export function secondFactorPage(app: Hono<DashboardEnv>, deps: factor.SecondFac
 
 interface SetUpProps {
   readonly secret: string;
-  /** What its QR code says. */
+  /** The content of its QR code. */
   readonly uri: string;
   /** The secret as the form carries it. */
   readonly sealed: string;

@@ -1,6 +1,6 @@
-/** Who is connected to any directory of the account, with the button that ends a session. */
+/** The live sessions of all directories of the account, with a button that ends one. */
 import type { Hono } from 'hono';
-import { endSession, type EndSessionDependencies } from '../../directories/end-session.ts';
+import { endSession, type EndSessionOptions } from '../../directories/end-session.ts';
 import { ActionButton } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty } from '../components/section.tsx';
@@ -21,8 +21,8 @@ const MOST = 500;
 /** How often the page looks for news, in ms. */
 const EVERY_MS = 4000;
 
-export function sessionsPage(app: Hono<DashboardEnv>, deps: EndSessionDependencies & { readonly live: Live }): void {
-  const { database, sessions, live } = deps;
+export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions & { readonly live: Live }): void {
+  const { database, sessions, live } = options;
 
   async function listOf(c: PageContext) {
     const { accountId } = c.get('user').principal;
@@ -71,7 +71,7 @@ export function sessionsPage(app: Hono<DashboardEnv>, deps: EndSessionDependenci
 
   app.post(`${PATH}/end`, adminOnly, async (c) => {
     const { directory = '', session = '' } = await formFields(c);
-    await endSession(deps, targetOf(c, directory), session);
+    await endSession(options, targetOf(c, directory), session);
     return c.redirect(`${PATH}?done=ended`, 303);
   });
 }

@@ -1,11 +1,11 @@
 /** Getting in and out: by email and password or on to the company's login, then a code; and the end of a session. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
-import { ValidationError } from '../../errors.ts';
-import { type SecondFactorDependencies, signInWithCode } from '../../users/second-factor.ts';
-import { endSession } from '../../users/sessions.ts';
+import { ValidationError } from '../../base/errors.ts';
+import { type SecondFactorOptions, signInWithCode } from '../../users/second-factor.ts';
+import { endUserSession } from '../../users/sessions.ts';
 import type { SignIn } from '../../users/sign-in.ts';
-import { INVALID } from '../../validation.ts';
+import { INVALID } from '../../base/validation.ts';
 import { ActionButton, CodeField, Field, Form, PasswordField } from '../components/form.tsx';
 import { NarrowLayout } from '../components/layout.tsx';
 import { type DashboardEnv, type PageContext, visitorOf } from '../environment.ts';
@@ -71,7 +71,7 @@ export function signInPage(
 }
 
 /** The second step, after which the session is a new one. */
-export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDependencies): void {
+export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
   const page = (c: PageContext) =>
     c.render(
       <NarrowLayout title="Enter your code">
@@ -90,8 +90,8 @@ export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDepend
     submitted(c, page, async ({ code = '' }) => {
       const user = c.get('user');
       if (!user.awaitsCode) return nextPage(c);
-      const token = await signInWithCode(deps, user, code, c.get('visit'));
-      return startSession(c, deps.database, { token, awaitsCode: false }, nextPage(c));
+      const token = await signInWithCode(options, user, code, c.get('visit'));
+      return startSession(c, options.database, { token, awaitsCode: false }, nextPage(c));
     }),
   );
 }
@@ -99,7 +99,7 @@ export function signInCodePage(app: Hono<DashboardEnv>, deps: SecondFactorDepend
 export function signOut(app: Hono<DashboardEnv>, { db }: Pick<Database, 'db'>): void {
   app.post(SIGN_OUT, async (c) => {
     const { userId, sessionId } = c.get('user');
-    await endSession(db, userId, sessionId);
+    await endUserSession(db, userId, sessionId);
     clearSession(c);
     return c.redirect(SIGN_IN, 303);
   });

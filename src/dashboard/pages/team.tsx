@@ -4,21 +4,21 @@ import * as users from '../../users/users.ts';
 import { Field, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Pager, Section } from '../components/section.tsx';
-import { askerOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { ROLES, showLink, TEAM, type TeamDependencies, UserTable } from './user.tsx';
+import { ROLES, showLink, TEAM, type TeamOptions, UserTable } from './user.tsx';
 
 const PAGE = 100;
 
 const DONE = { removed: 'The user is removed.' };
 const PROBLEMS = { role: 'Choose one of the roles.' };
 
-export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void {
+export function teamPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   const page = async (c: PageContext) => {
     const { accountId } = c.get('user').principal;
     const after = c.req.query('after') ?? '';
-    const list = await users.usersOf(deps.database.reads, accountId, { after, limit: PAGE });
+    const list = await users.usersOf(options.database.reads, accountId, { after, limit: PAGE });
     const next = list[PAGE - 1]?.email;
     return c.render(
       <Layout title="Team" done={DONE} problems={PROBLEMS}>
@@ -33,7 +33,7 @@ export function teamPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
 
   app.post(TEAM, adminOnly, (c) =>
     submitted(c, page, async ({ email = '', role = '' }) => {
-      const { id, token } = await users.createUser(deps, { email, role }, askerOf(c));
+      const { id, token } = await users.createUser(options, { email, role }, actorOf(c));
       return showLink(c, id, token);
     }),
   );

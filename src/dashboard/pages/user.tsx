@@ -1,18 +1,18 @@
-/** One user of the account: everything that an admin may change of it. */
+/** A user of the account, with everything that an admin may change. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
-import { ValidationError } from '../../errors.ts';
+import { ValidationError } from '../../base/errors.ts';
 import { linkPath } from '../../users/links.ts';
 import { resetSecondFactor } from '../../users/second-factor.ts';
 import * as users from '../../users/users.ts';
-import { INVALID } from '../../validation.ts';
+import { INVALID } from '../../base/validation.ts';
 import { ActionButton, Form, Select } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Table } from '../components/table.tsx';
 import { plainText, Text } from '../components/text.tsx';
 import { Badge, Secret, Time } from '../components/values.tsx';
-import { askerOf, type DashboardEnv, type PageContext } from '../environment.ts';
+import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
 import { showOnce, takeShownOnce } from '../shown-once.ts';
@@ -20,19 +20,19 @@ import { showOnce, takeShownOnce } from '../shown-once.ts';
 export const TEAM = '/dashboard/team';
 export const ROLES = { member: 'Member', admin: 'Admin' };
 
-export interface TeamDependencies extends users.UserDependencies {
+export interface TeamOptions extends users.UserOptions {
   readonly database: Pick<Database, 'db' | 'reads'>;
 }
 
 interface Action {
   readonly label: string;
-  /** What is asked before, where something may be lost. */
+  /** The question to confirm, where something may be lost. */
   readonly confirm?: string;
   readonly isFor: (user: users.User) => boolean;
-  readonly change: (deps: TeamDependencies, id: string, by: users.UserChange) => Promise<void>;
+  readonly change: (options: TeamOptions, id: string, by: users.UserChange) => Promise<void>;
 }
 
-/** What takes one click, by the last part of its path. */
+/** The one-click actions, by the last part of their paths. */
 const ACTIONS: Readonly<Record<string, Action>> = {
   'second-factor': {
     label: 'Reset second factor',
@@ -44,12 +44,12 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     label: 'Disable',
     confirm: 'The user is signed out everywhere and cannot sign in until enabled again.',
     isFor: ({ disabled_at }) => disabled_at === null,
-    change: (deps, id, by) => users.setDisabled(deps, id, true, by),
+    change: (options, id, by) => users.setDisabled(options, id, true, by),
   },
   enable: {
     label: 'Enable',
     isFor: ({ disabled_at }) => disabled_at !== null,
-    change: (deps, id, by) => users.setDisabled(deps, id, false, by),
+    change: (options, id, by) => users.setDisabled(options, id, false, by),
   },
   remove: {
     label: 'Remove',
@@ -80,10 +80,10 @@ export function showLink(c: PageContext, userId: string, token: string): string 
   return page;
 }
 
-export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void {
+export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
   app.get(`${TEAM}/:id`, adminOnly, async (c) => {
     const { principal, userId } = c.get('user');
-    const user = await users.userById(deps.database.reads, principal.accountId, c.req.param('id'));
+    const user = await users.userById(options.database.reads, principal.accountId, c.req.param('id'));
     if (!user) return c.notFound();
     return c.render(
       <Layout title={user.email} done={doneTo(user.email)}>
@@ -100,19 +100,19 @@ export function userPage(app: Hono<DashboardEnv>, deps: TeamDependencies): void 
   app.post(`${TEAM}/:id/role`, adminOnly, async (c) => {
     const { role } = await formFields(c);
     if (role !== 'admin' && role !== 'member') throw new ValidationError({ role: [INVALID] });
-    await users.setRole(deps, c.req.param('id'), role, { asker: askerOf(c) });
+    await users.setRole(options, c.req.param('id'), role, { actor: actorOf(c) });
     return c.redirect(`${TEAM}/${c.req.param('id')}?done=role`, 303);
   });
 
   app.post(`${TEAM}/:id/link`, adminOnly, async (c) => {
     const id = c.req.param('id');
-    const token = await users.resetPassword(deps, id, { asker: askerOf(c) });
+    const token = await users.resetPassword(options, id, { actor: actorOf(c) });
     return c.redirect(showLink(c, id, token), 303);
   });
 
   for (const [name, { change }] of Object.entries(ACTIONS))
     app.post(`${TEAM}/:id/${name}`, adminOnly, async (c) => {
-      await change(deps, c.req.param('id'), { asker: askerOf(c) });
+      await change(options, c.req.param('id'), { actor: actorOf(c) });
       return c.redirect(name === 'remove' ? `${TEAM}?done=removed` : `${TEAM}/${c.req.param('id')}?done=${name}`, 303);
     });
 }

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../db/schema.ts';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook-secret.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
@@ -17,7 +17,7 @@ const PATH = '/dashboard/directories/:id/webhook/secret';
 /** `page`: the Webhook page. */
 export function secretForms(
   app: Hono<DashboardEnv>,
-  rules: ChangeDependencies,
+  rules: ChangeOptions,
   page: (c: PageContext) => Promise<Response>,
 ): void {
   /**

@@ -1,10 +1,10 @@
 /** A directory's webhook: where it goes, what signs it, a test, its latest deliveries, and how to verify it. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import { updateWebhook } from '../../directories/webhook-settings.ts';
-import type { Turn } from '../../http/turns.ts';
-import { type MayReach, unreachable } from '../../http/warnings.ts';
+import type { Turn } from '../../web/turns.ts';
+import { type MayReach, unreachable } from '../../web/warnings.ts';
 import { receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { DeliveryTable, TrialResult } from '../components/exchange.tsx';
@@ -40,17 +40,14 @@ const DONE = {
 };
 const PROBLEMS = { activate: 'There is no new secret to activate. Create one first.' };
 
-export interface WebhookPageDependencies {
-  readonly rules: ChangeDependencies & TrialRules;
+export interface WebhookPageOptions {
+  readonly rules: ChangeOptions & TrialRules;
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
   readonly live: Live;
 }
 
-export function webhookPages(
-  app: Hono<DashboardEnv>,
-  { rules, mayReach, testTurn, live }: WebhookPageDependencies,
-): void {
+export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTurn, live }: WebhookPageOptions): void {
   const { reads } = rules.database;
   const snippets = readSnippets();
 
@@ -94,12 +91,12 @@ export function webhookPages(
   app.post(PATH, (c) =>
     submitted(c, page, async ({ webhook_url: text = '', ...given }) => {
       const webhook_url = text.trim() === '' ? null : text.trim();
-      const { accountId, id, asker } = targetOf(c);
+      const { accountId, id, actor } = targetOf(c);
       const changed = changedFields(
         { ...given, webhook_url: text },
         { webhook_url: c.get('directory').webhook_url ?? '' },
       );
-      if (changed.webhook_url !== undefined) await updateWebhook(rules, { accountId, id, asker }, { webhook_url });
+      if (changed.webhook_url !== undefined) await updateWebhook(rules, { accountId, id, actor }, { webhook_url });
       return `${c.req.path}?done=${webhook_url === null ? 'removed' : 'saved'}`;
     }),
   );

@@ -4,14 +4,14 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import type { DeliveriesTable, Tables } from '../../db/schema.ts';
-import { deliveryOf, IN_STATE, type ShownState } from '../../webhooks/delivery-list.ts';
+import { DELIVERY_COLUMNS, deliveryOf, IN_STATE, type ShownState } from '../../webhooks/delivery-list.ts';
 import { filenameOf, type ListedDelivery } from './deliveries.ts';
 
 export interface DeliveriesFilter {
   readonly accountId: string;
-  /** One of the account's. */
+  /** A directory of the account. */
   readonly directoryId?: string | undefined;
   readonly state?: ShownState | undefined;
   /** When they were asked for: from then on, and before then. */
@@ -41,14 +41,11 @@ const [LOT, LOOKED_THROUGH] = [500, 20_000];
 /** Rows that are counted without a look at them. */
 const COUNTED = 100_000;
 
-type Row = Pick<
-  DeliveriesTable,
-  'id' | 'directory_id' | 'event' | 'upload_id' | 'url' | 'inserted_at' | 'state' | 'due_at' | 'body' | 'replayed_as'
->;
+type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
 function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since, until }: DeliveriesFilter) {
   let query = reads.selectFrom('deliveries');
-  // One of the two, so that there is no choice of an index.
+  // Only one of the two conditions, so that there is only one index to choose.
   query =
     directoryId === undefined
       ? query.where('account_id', '=', accountId)
@@ -69,18 +66,7 @@ async function* rowsOf(
   for (let place = after; ;) {
     const { at, id } = place ?? { at: Number.MAX_SAFE_INTEGER, id: '' };
     const rows = await matching(reads, filter)
-      .select([
-        'id',
-        'directory_id',
-        'event',
-        'upload_id',
-        'url',
-        'inserted_at',
-        'state',
-        'due_at',
-        'body',
-        'replayed_as',
-      ])
+      .select([...DELIVERY_COLUMNS, 'directory_id', 'body', 'replayed_as'])
       .where('inserted_at', '<=', at)
       .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)))
       .orderBy('inserted_at', 'desc')
@@ -176,7 +162,7 @@ export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesF
 /** Deliveries that one click replays. */
 export const MOST_REPLAYED = 10_000;
 
-/** Those that failed and were not replayed yet, by their directories. */
+/** Failed deliveries that were not replayed yet, by directory. */
 export async function replayable(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   let count = 0;

@@ -1,4 +1,4 @@
-/** What an account asks of its users, and what was changed in it. */
+/** An account's requirements for its users, and its audit. */
 import { type Kysely, sql } from 'kysely';
 import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
@@ -35,7 +35,7 @@ export async function directoriesNamed(reads: Kysely<Tables>, accountId: string,
     .execute();
 }
 
-/** What keys of the account's directories are called: their comments, by fingerprint. */
+/** The names of public keys in the account's directories: their comments, by fingerprint. */
 export async function keyNames(reads: Kysely<Tables>, accountId: string, fingerprints: readonly string[]) {
   if (fingerprints.length === 0) return new Map<string, string>();
   const rows = await reads
@@ -65,7 +65,7 @@ export function auditOf(
     .orderBy('u.at', 'desc')
     .orderBy('u.id', 'desc')
     .limit(limit);
-  // One of the two, so that there is no choice of an index.
+  // Only one of the two conditions, so that there is only one index to choose.
   if (directory === undefined) query = query.where('u.account_id', '=', accountId);
   else query = query.where('u.directory_id', '=', directory);
   const [, at, id] = /^(\d{1,16})-(\d{1,16})$/.exec(before ?? '') ?? [];

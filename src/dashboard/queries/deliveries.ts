@@ -1,7 +1,7 @@
 /** Deliveries with the names of their files, and one with all that is known of it. */
 import { type Kysely, sql } from 'kysely';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../../db/schema.ts';
-import { BerthError } from '../../errors.ts';
+import { BerthError } from '../../base/errors.ts';
 import { type Delivery, type DeliveryFilter, deliveryOf, listDeliveries } from '../../webhooks/delivery-list.ts';
 
 export interface ListedDelivery extends Delivery {
@@ -62,7 +62,7 @@ export async function wholeDelivery(reads: Kysely<Tables>, directoryId: string, 
 
 const COUNTED = 1000;
 
-/** How many of a directory's deliveries are about to be replayed, in words. */
+/** How many of a directory's deliveries are about to be replayed, as text. */
 export async function replaysToCome(reads: Kysely<Tables>, directoryId: string): Promise<string | undefined> {
   const marked = reads
     .selectFrom('deliveries')
@@ -77,7 +77,7 @@ export async function replaysToCome(reads: Kysely<Tables>, directoryId: string):
   return count === 0 ? undefined : count === COUNTED ? '1,000 or more' : String(count);
 }
 
-/** What a delivery is about: a file that was uploaded, or another event with its file, if it has one. */
+/** A delivery's subject: the uploaded file, or another event with its file, if it has one. */
 export function filenameOf(body: Buffer): string {
   const { event, filename = '' } = JSON.parse(body.toString()) as { event?: string; filename?: string };
   return event === undefined || event === 'file.uploaded' ? filename : `${event} ${filename}`.trim();

@@ -4,7 +4,7 @@
  * one that finds many comes to a page of them soon.
  */
 import type { Kysely } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { contains, isAmong, mayContain } from '../../db/search.ts';
 import { slugOf } from '../../directories/identity.ts';

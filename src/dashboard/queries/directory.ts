@@ -1,6 +1,6 @@
-/** What the overview of one directory says. Each answer is found by an index. */
+/** Queries for the overview of one directory. Each uses an index. */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../../clock.ts';
+import { DAY, type Micros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
 import type { Span } from './overview.ts';
 
@@ -9,7 +9,7 @@ export interface DirectoryDay {
   readonly day: Micros;
   readonly uploads: number;
   readonly bytes: number;
-  /** What the directory held; undefined before anything was known. */
+  /** The stored bytes; undefined before anything was known. */
   readonly stored: number | undefined;
 }
 

@@ -3,7 +3,7 @@
  * replay is. An index answers each question, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
 
@@ -24,7 +24,7 @@ export const COUNTED = 10_000;
 /** Directories of an account that have a failed delivery, of which the failing ones are sought. */
 const CANDIDATES = 1000;
 
-/** Those of these directories that fail. */
+/** The directories among these whose webhooks fail. */
 export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],

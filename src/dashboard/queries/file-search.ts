@@ -8,7 +8,7 @@ import { compiled } from '../../db/compiled.ts';
 import { byPath, pathWithin } from '../../db/file-paths.ts';
 import type { Tables } from '../../db/schema.ts';
 import { displayName } from '../../uploads/file-path.ts';
-import type { Entry, Page } from '../../uploads/folders.ts';
+import type { ListedEntry, Page } from '../../files/folders.ts';
 
 /** Paths that are read at once: some 5 ms. */
 const LOT = 5000;
@@ -34,7 +34,7 @@ const paths = compiled<Range>()((db, p) =>
     .limit(p('limit')),
 );
 
-/** As texts are compared: in either case, and however accents were typed. */
+/** Folds a text for comparison: case, and the encoding of accents. */
 const folded = (text: string): string => text.normalize().toLowerCase();
 
 /** `next` is set as well where nothing was found in as many paths as one page looks through. */
@@ -43,7 +43,7 @@ export async function searchPage(
   directory: string,
   text: string,
   { from, limit }: { from: Buffer; limit: number },
-): Promise<Page<Entry>> {
+): Promise<Page<ListedEntry>> {
   const wanted = folded(text);
   const found: Buffer[] = [];
   let [at, left] = [from, LOOKED_THROUGH];

@@ -1,6 +1,6 @@
-/** What the overview counts. Each answer takes the same time however many uploads there were. */
+/** The overview's counts. Each query takes the same time for any number of uploads. */
 import type { Kysely } from 'kysely';
-import { DAY, type Micros } from '../../clock.ts';
+import { DAY, type Micros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export interface DayOfUploads {
@@ -22,7 +22,7 @@ export async function uploadsByDay(reads: Kysely<Tables>, accountId: string, spa
   return rows.map(({ day, row }) => ({ day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0 }));
 }
 
-/** What the account held on each day; undefined where nobody looked. */
+/** The account's stored bytes by day; undefined for days without a measurement. */
 export async function storageByDay(
   reads: Kysely<Tables>,
   accountId: string,
@@ -79,7 +79,7 @@ export interface Stored {
 const MANY = 10_000;
 const KEPT_MS = 60_000;
 
-/** What an account stores. The numbers of a large account are up to a minute old. */
+/** An account's storage. The numbers of a large account are up to a minute old. */
 export function createStored(reads: Kysely<Tables>): (accountId: string) => Promise<Stored> {
   const kept = new Map<string, { readonly stored: Stored; readonly until: number }>();
   return async (accountId) => {

@@ -1,5 +1,5 @@
-// What pages have beside their HTML: copy buttons, times in the reader's zone, questions before what cannot be undone, lists that
-// follow what happens, and uploads. Every page works without it.
+// Extras beside the pages' HTML: copy buttons, times in the reader's zone, confirmation dialogs, lists that update live, and
+// uploads. Every page works without them.
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const make = (name, properties = {}) => Object.assign(document.createElement(name), properties);
 
@@ -20,7 +20,7 @@ const zoneNow = () =>
   localStorage.getItem('zone') === 'UTC' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
 const isUtc = () => zoneNow() === 'UTC';
 const local = (at) => new Date(at - at.getTimezoneOffset() * 60_000);
-/** As UTC is written: 2026-11-22 13:43:31. */
+/** Formats UTC: 2026-11-22 13:43:31. */
 const exact = (at) => (isUtc() ? at : local(at)).toISOString().slice(0, 19).replace('T', ' ');
 
 const STEPS = [
@@ -137,7 +137,7 @@ document.addEventListener('submit', (event) => {
   dialog.showModal();
 });
 
-// What a form says outlives the end of its session: the sign-in page marks it, and its own page fills it in again. No secrets.
+// The input of a form outlives its session: the sign-in page marks it, and its own page fills it in again. No secrets.
 const KEPT = 'form';
 const fillable = (form) =>
   [...form.elements].filter(
@@ -168,7 +168,7 @@ else if (kept) {
   }
 }
 
-// What was done is said once: an address that is kept or shared claims nothing.
+// An action is confirmed once: an address that is kept or shared confirms nothing.
 const here = new URL(location);
 if (here.searchParams.has('done')) {
   here.searchParams.delete('done');

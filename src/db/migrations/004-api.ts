@@ -82,7 +82,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.createIndex('kept_answers_by_age').on('kept_answers').column('inserted_at').execute();
 }
 
-/** A state more for files. SQLite changes no constraint, so the table is built anew, as 001 and 002 left it. */
+/** A state more for files. SQLite changes no constraint, so the table is rebuilt, as 001 and 002 left it. */
 async function allowPlacedFiles(db: Kysely<unknown>): Promise<void> {
   if (isPostgres(db)) {
     const states = sql`state in ('uploaded', 'waiting', 'partial', 'placed')`;

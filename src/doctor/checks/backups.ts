@@ -1,7 +1,7 @@
 /** The last backup: recent, once there is something to lose. */
-import { DAY } from '../../clock.ts';
-import { lookAt } from '../../db/look.ts';
-import { lastBackup } from '../../last-backup.ts';
+import { DAY } from '../../base/clock.ts';
+import { inspect } from '../../db/inspect.ts';
+import { lastBackup } from '../../base/last-backup.ts';
 import { type Check, ok, warn } from '../finding.ts';
 
 /** Backups are made every night; one may fail. */
@@ -16,7 +16,7 @@ export const checkBackups: Check = async (config, clock) => {
     if (days >= OLD_DAYS) return [warn(`the last backup is ${days} days old`, REMEDY)];
     return [ok('the last backup is less than two days old')];
   }
-  await using look = await lookAt(config.database);
+  await using look = await inspect(config.database);
   const first = await look.db
     .selectFrom('directories')
     .select('inserted_at')

@@ -3,9 +3,9 @@ import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import { DAY } from '../../clock.ts';
-import type { Config } from '../../config.ts';
-import { errorMessage } from '../../errors.ts';
+import { DAY } from '../../base/clock.ts';
+import type { Config } from '../../base/config.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, ok, orOk, some, warn } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
 
@@ -24,7 +24,7 @@ export const checkCertificate: Check = (config, clock) => {
     ];
   }
   const renew = selfSigned
-    ? `remove ${cert} and restart berth: it makes another, which clients have to trust anew`
+    ? `remove ${cert} and restart berth: it makes another, which clients have to trust as well`
     : 'renew it, for example with certbot renew';
   const pair = { cert: readFileSync(cert), key: readFileSync(key) };
   try {

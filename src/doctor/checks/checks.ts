@@ -1,18 +1,19 @@
-/** What checks uploads before they are announced: whether it answers, and how many files wait for it. */
-import { type Checker, checkerOf } from '../../checks/checker.ts';
-import { type Micros, SECOND } from '../../clock.ts';
-import type { CheckBy } from '../../config.ts';
-import { lookAt } from '../../db/look.ts';
-import { errorMessage } from '../../errors.ts';
+/** The checker of uploads: whether it answers, and how many files wait for it. */
+import { checkerOf } from '../../checks/checker.ts';
+import { type Checker, CheckerAway } from '../../checks/exchange.ts';
+import { type Micros, SECOND } from '../../base/clock.ts';
+import type { CheckBy } from '../../base/config.ts';
+import { inspect } from '../../db/inspect.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, type Finding, ok, oneLine, warn } from '../finding.ts';
 
-/** How long the checker may take to say who it is, in seconds. */
-const PATIENCE = 10;
+/** How long the checker may take to say who it is. */
+const TIMEOUT_SECONDS = 10;
 /** After this long in check, a file is one that nobody can check. */
 const LONG: Micros = 900 * SECOND;
 
 export const checkChecks: Check = async ({ check, database }, clock) => {
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   const { waiting, oldest } = await look.db
     .selectFrom('files')
     .select(({ fn }) => [fn.countAll<number>().as('waiting'), fn.min<Micros | null>('uploaded_at').as('oldest')])
@@ -40,14 +41,18 @@ const LATE = 'see why in the journal (journalctl -u berth), and which: berth qua
 
 async function answers(by: CheckBy, { hello }: Checker, text: string): Promise<Finding> {
   try {
-    return ok(oneLine(`${await hello(PATIENCE)}: ${text}`));
+    return ok(oneLine(`${await hello(TIMEOUT_SECONDS)}: ${text}`));
   } catch (error) {
-    const remedy =
-      by.kind === 'exec'
-        ? 'systemctl enable --now berth-check.socket, and see journalctl -u "berth-check@*"'
-        : 'see whether clamd runs: systemctl status clamav-daemon';
-    return fail(oneLine(`${errorMessage(error)}: ${text}`), remedy);
+    return fail(oneLine(`${errorMessage(error)}: ${text}`), remedyOf(by, error));
   }
+}
+
+function remedyOf(by: CheckBy, error: unknown): string {
+  if (by.kind === 'clamd') return 'see whether clamd runs: systemctl status clamav-daemon';
+  if (error instanceof CheckerAway) {
+    return 'systemctl enable --now berth-check.socket, and see journalctl -u "berth-check@*"';
+  }
+  return 'put the program there, for every user to read and run (chmod 755), or correct BERTH_CHECK';
 }
 
 function counted(files: number): string {

@@ -1,8 +1,8 @@
 /** The machine's clock, on which signatures, rate limits, retention and certificates depend. */
-import { DAY, formatMicros, type Micros, SECOND } from '../../clock.ts';
-import { NOTABLE } from '../../clock-lead.ts';
-import { lookAt } from '../../db/look.ts';
-import { isMissing } from '../../db/place.ts';
+import { DAY, formatMicros, type Micros, SECOND } from '../../base/clock.ts';
+import { NOTABLE } from '../../db/clock-lead.ts';
+import { inspect } from '../../db/inspect.ts';
+import { isMissing } from '../../base/database-place.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 import { command } from '../processes.ts';
 
@@ -23,14 +23,14 @@ export const checkClock: Check = async ({ database }, clock) => {
 
 async function notSynchronized(): Promise<Finding | false> {
   const { stdout, status } = await command('timedatectl', ['show', '--property=NTP,NTPSynchronized']);
-  // Without systemd, or in a container, whoever runs the machine keeps its time.
+  // Without systemd, or in a container, keeping the time is the host's matter.
   const isAsked = status === 0 && /^NTP=yes$/m.test(stdout);
   return isAsked && /^NTPSynchronized=no$/m.test(stdout) && warn('the clock is not synchronized', REMEDY);
 }
 
 async function moved(database: string, now: Micros): Promise<(Finding | false)[]> {
   if (isMissing(database)) return [];
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   const { newest } = await look.db
     .selectFrom('directories')
     .select(({ fn }) => fn.max('updated_at').as('newest'))

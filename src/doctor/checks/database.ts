@@ -1,17 +1,17 @@
 /** The database: private and undamaged, or a server that answers and is fit for berth; of this version. Only reads it. */
 import { existsSync, lstatSync } from 'node:fs';
-import { lookAt } from '../../db/look.ts';
-import { isPostgresUrl, shownPlace } from '../../db/place.ts';
+import { inspect } from '../../db/inspect.ts';
+import { isPostgresUrl, shownPlace } from '../../base/database-place.ts';
 import { explained, refuseUnsuitable, serverState } from '../../db/postgres-server.ts';
 import { isUnfinished } from '../../db/unfinished-restore.ts';
-import { errorMessage } from '../../errors.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { type Check, fail, type Finding, orOk, warn } from '../finding.ts';
 
 /** A write-ahead log this large is not being moved into the database: some process keeps a read open. */
 const LARGE_LOG = 512 * 1024 * 1024;
 
-/** A server that takes longer to answer a trifle, in ms, is felt in every request. */
-const SLOW = 100;
+/** A server that takes longer to answer a trivial query is felt in every request. */
+const SLOW_MS = 100;
 
 export const checkDatabase: Check = async (config, clock) =>
   isPostgresUrl(config.database) ? checkServer(config.database) : checkFile(config, clock);
@@ -19,7 +19,7 @@ export const checkDatabase: Check = async (config, clock) =>
 async function checkServer(url: string): Promise<Finding[]> {
   const where = shownPlace(url);
   try {
-    await using look = await lookAt(url);
+    await using look = await inspect(url);
     await refuseUnsuitable(look.db, url);
     const began = performance.now();
     const { version, is_forgetful: isForgetful, is_exposed: isExposed } = await serverState(look.db);
@@ -33,13 +33,16 @@ async function checkServer(url: string): Promise<Finding[]> {
             `${where} forgets what was answered when its power fails (synchronous_commit)`,
             "alter database NAME set synchronous_commit = 'on'",
           ),
-        isExposed && warn(`what ${where} is told goes over the network as it is`, 'sslmode=verify-full in the URL'),
-        ms > SLOW && warn(`${where} took ${ms} ms to answer a trifle`, 'see what it and the network are busy with'),
+        isExposed && warn(`the connection to ${where} is not encrypted`, 'sslmode=verify-full in the URL'),
+        ms > SLOW_MS &&
+          warn(`${where} took ${ms} ms to answer a trivial query`, 'check the load of its machine and of the network'),
       ],
       `${where} answers in ${ms} ms: PostgreSQL ${version}, of this version`,
     );
   } catch (error) {
-    return [fail(errorMessage(explained(error, url)), 'mend the server or BERTH_DATABASE_URL; sshd goes on meanwhile')];
+    return [
+      fail(errorMessage(explained(error, url)), 'repair the server or BERTH_DATABASE_URL; sshd goes on meanwhile'),
+    ];
   }
 }
 
@@ -56,7 +59,7 @@ const checkFile: Check = async (config) => {
   if (!existsSync(file)) return [fail(`${file} is missing`, 'start berth for a new one, or: berth restore FILE')];
   const mode = lstatSync(file).mode & 0o777;
   const log = lstatSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  await using look = await lookAt(file);
+  await using look = await inspect(file);
   const damage = look.damage();
   const { missing, unknown } = damage === undefined ? await look.schema() : { missing: [], unknown: [] };
   return orOk(

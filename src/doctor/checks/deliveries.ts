@@ -1,7 +1,7 @@
 /** Webhooks that should have been sent by now. */
-import { DAY, type Micros, SECOND } from '../../clock.ts';
+import { DAY, type Micros, SECOND } from '../../base/clock.ts';
 import type { DeliveryState } from '../../db/schema.ts';
-import { lookAt } from '../../db/look.ts';
+import { inspect } from '../../db/inspect.ts';
 import { presentTime } from '../../db/shared.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
 
@@ -11,7 +11,7 @@ const SLOW: Micros = 600 * SECOND;
 const ABANDONED: Micros = 120 * SECOND;
 
 export const checkDeliveries: Check = async ({ database }, clock) => {
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   const now = await presentTime(look.db, clock);
   const count = async (state: DeliveryState, time: 'due_at' | 'finished_at', is: '<' | '>', at: Micros) => {
     const query = look.db.selectFrom('deliveries').where('state', '=', state).where(time, is, at);

@@ -1,6 +1,6 @@
-/** Rows against the disk: each directory's jail and credentials, and whatever lies there without a row. */
+/** Rows against the disk: each directory's jail and credentials, and anything on the disk without a row. */
 import { existsSync, readdirSync } from 'node:fs';
-import { lookAt } from '../../db/look.ts';
+import { inspect } from '../../db/inspect.ts';
 import { HOSTED } from '../../directories/host.ts';
 import { parsePublicKey } from '../../directories/public-key.ts';
 import { areCredentialsRight, userOfRecord } from '../../sftp/credentials.ts';
@@ -15,7 +15,7 @@ export const checkDirectories: Check = async (config) => {
   // Listed first: a row is committed before its jail appears.
   const jails = namesIn(paths.jails).filter((name) => name !== CORNER && name !== 'lost+found');
   const users = [...new Set(namesIn(paths.userdb).flatMap((file) => userOfRecord(file) ?? []))];
-  await using look = await lookAt(config.database);
+  await using look = await inspect(config.database);
   const rows = await look.db
     .selectFrom('directories')
     .select([...HOSTED, 'deleted_at'])

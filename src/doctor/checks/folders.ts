@@ -1,7 +1,7 @@
 /** berth's own folders, and every component above them: sshd trusts nothing that others could have written to. */
 import { statSync } from 'node:fs';
-import type { Config } from '../../config.ts';
-import { errorMessage } from '../../errors.ts';
+import type { Config } from '../../base/config.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { isJailDiskThere } from '../../sftp/jail-disk.ts';
 import { ancestors, preflight } from '../../sftp/preflight.ts';

@@ -1,8 +1,8 @@
 /** Limits of the kernel that berth can run into: inotify watches and open files. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import type { Config } from '../../config.ts';
-import { errorMessage, OperatorError } from '../../errors.ts';
+import type { Config } from '../../base/config.ts';
+import { errorMessage, OperatorError } from '../../base/errors.ts';
 import { checkWatches } from '../../sftp/preflight.ts';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 import { serveProcess } from '../processes.ts';

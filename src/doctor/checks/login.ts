@@ -6,9 +6,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { createAccount } from '../../accounts/accounts.ts';
 import { createKey } from '../../accounts/api-keys.ts';
-import type { Clock } from '../../clock.ts';
-import type { Config } from '../../config.ts';
-import { lookAt } from '../../db/look.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Config } from '../../base/config.ts';
+import { inspect } from '../../db/inspect.ts';
 import { type Database, openDatabase } from '../../db/open.ts';
 import { type ApiAnswer, askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
@@ -18,8 +18,8 @@ import { openSftpClient } from '../sftp-client.ts';
 /** The name of the account, of its key and of its directory. */
 const NAME = 'berth doctor';
 
-/** How long an upload may take to be listed, and a directory to go, in ms. */
-const TIMEOUT = 10_000;
+/** How long an upload may take to be listed, and a directory to go. */
+const TIMEOUT_MS = 10_000;
 
 interface Directory {
   readonly id: string;
@@ -60,7 +60,7 @@ export const checkLogin: Check = async (config, clock) => {
 };
 
 async function isOld({ database }: Config): Promise<boolean> {
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   return (await look.schema()).missing.length > 0;
 }
 
@@ -78,7 +78,7 @@ async function issueKey(config: Config, clock: Clock): Promise<AsyncDisposable &
   return { key, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** At once the keys; the rest when the rows of its directories have gone and its sessions have ended. */
+/** Removes the keys at once; everything else when the rows of its directories have gone and its sessions have ended. */
 async function removeAccount({ db }: Database, id: string): Promise<void> {
   await db.deleteFrom('api_keys').where('account_id', '=', id).execute();
   const isBusy = async (): Promise<boolean> => {
@@ -91,7 +91,7 @@ async function removeAccount({ db }: Database, id: string): Promise<void> {
       .executeTakeFirstOrThrow();
     return directory !== undefined || sessions.rows % 2 === 1;
   };
-  for (let waited = 0; (await isBusy()) && waited < TIMEOUT; waited += 100) await setTimeout(100);
+  for (let waited = 0; (await isBusy()) && waited < TIMEOUT_MS; waited += 100) await setTimeout(100);
   await db.transaction().execute(async (tx) => {
     const known = tx.selectFrom('transfers').select('directory_id').where('account_id', '=', id);
     await tx.deleteFrom('directory_days').where('directory_id', 'in', known).execute();
@@ -122,7 +122,7 @@ async function tryLogins(config: Config, directory: Directory, ask: Ask): Promis
   }
   const missing = await missingUploads(directory, ask);
   if (missing.length > 0) {
-    const text = `uploaded, but not listed after ${TIMEOUT / 1000} s: ${missing.join(', ')}`;
+    const text = `uploaded, but not listed after ${TIMEOUT_MS / 1000} s: ${missing.join(', ')}`;
     return fail(text, 'restart berth: the transfer log does not reach it');
   }
   return ok('logins by password and by key work, and their uploads are listed; all of it is deleted again');
@@ -141,7 +141,7 @@ async function missingUploads({ id }: Directory, ask: Ask): Promise<string[]> {
     const { json } = await ask('GET', `/directories/${id}/uploads`);
     const names = (json as { data: { filename: string }[] }).data.map(({ filename }) => filename);
     const missing = ['by-password', 'by-key'].filter((name) => !names.includes(name));
-    if (missing.length === 0 || waited >= TIMEOUT) return missing;
+    if (missing.length === 0 || waited >= TIMEOUT_MS) return missing;
     await setTimeout(100);
   }
 }

@@ -1,12 +1,12 @@
 /** The machines that share a PostgreSQL: whether each lives, and what waits for one that does not. */
 import { sql } from 'kysely';
-import { lookAt } from '../../db/look.ts';
+import { inspect } from '../../db/inspect.ts';
 import { listNodes } from '../../nodes/list.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
 
 export const checkNodes: Check = async ({ database, node }) => {
   if (node === '') return [];
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   const nodes = await listNodes(look.db);
   const waiting = await look.db
     .selectFrom('unapplied as u')
@@ -19,7 +19,7 @@ export const checkNodes: Check = async ({ database, node }) => {
   return orOk(
     [
       !nodes.some(({ name }) => name === node) &&
-        warn(`the database does not know the node ${node} yet`, 'start berth, or mend BERTH_NODE'),
+        warn(`the database does not know the node ${node} yet`, 'start berth, or repair BERTH_NODE'),
       ...away.map(({ name, directories }) => {
         const changes = waiting.find((each) => each.node === name)?.changes ?? 0;
         return fail(

@@ -1,5 +1,5 @@
 /** Whether the disk of the jails enforces quotas. Only directories that have one need that. */
-import { lookAt } from '../../db/look.ts';
+import { inspect } from '../../db/inspect.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { kernelQuotas } from '../../sftp/quota.ts';
 import { type Check, fail, ok } from '../finding.ts';
@@ -8,10 +8,10 @@ import { serveProcess } from '../processes.ts';
 export const checkQuotas: Check = async (config) => {
   const { database, node, jailDir } = config;
   const { quotaSocket } = pathsOf(config);
-  // As berth serve finds it, which may do less than who asks here.
+  // Checked with berth serve's rights, which may be fewer than those of the doctor.
   const obstacle = kernelQuotas(jailDir, quotaSocket, serveProcess(config)).obstacle();
   if (obstacle === undefined) return [ok(`${jailDir}: the kernel enforces quotas of directories`)];
-  await using look = await lookAt(database);
+  await using look = await inspect(database);
   const { count } = await look.db
     .selectFrom('directories')
     .select(({ fn }) => fn.countAll<number>().as('count'))

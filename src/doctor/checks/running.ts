@@ -2,16 +2,16 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
-import type { Config } from '../../config.ts';
-import { errorMessage } from '../../errors.ts';
+import type { Config } from '../../base/config.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { askApi } from '../api.ts';
 import { type Check, fail, type Finding, ok } from '../finding.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { publicHostKeys } from '../../sftp/public-host-keys.ts';
 import { command, serveProcess } from '../processes.ts';
 
-/** How long sshd may take to send its banner, in ms. */
-const TIMEOUT = 5000;
+/** How long sshd may take to send its banner. */
+const TIMEOUT_MS = 5000;
 
 export const checkServe: Check = async (config) => {
   const pid = serveProcess(config);
@@ -25,7 +25,7 @@ export const checkServe: Check = async (config) => {
     return [fail(`${name} is not healthy: it answers ${status}`, 'it says why: journalctl -u berth')];
   } catch (error) {
     if (/handshake failure/.test(errorMessage(error))) {
-      return [fail(`${name} runs, but its API has no certificate`, 'mend what the line on the certificate names')];
+      return [fail(`${name} runs, but its API has no certificate`, 'repair what the line on the certificate names')];
     }
     return [fail(`${name} does not answer: ${errorMessage(error)}`, 'systemctl restart berth')];
   }
@@ -62,7 +62,7 @@ export const checkSshd: Check = async (config) => {
 async function bannerAt(port: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
   try {
-    const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(TIMEOUT) })) as [Buffer];
+    const [data] = (await once(socket, 'data', { signal: AbortSignal.timeout(TIMEOUT_MS) })) as [Buffer];
     return data.toString('latin1').split(/[\r\n]/)[0] ?? '';
   } finally {
     socket.destroy();
@@ -79,14 +79,14 @@ async function hasOurKeys(config: Config): Promise<boolean> {
   return offered.some((key) => ours.includes(key));
 }
 
-/** What to do about who holds a port, by name where it can be seen. */
+/** The remedy when another program holds a port, with its name where it can be seen. */
 async function holderOf(port: number): Promise<string> {
   const { stdout } = await command('ss', ['-Hltnp', `sport = :${port}`]);
   const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? [];
   return pid === undefined ? 'end that' : `end ${name} (process ${pid})`;
 }
 
-/** Of what systemd says of the unit of sshd, where there is one: it may listen all the same, as what an earlier start left. */
+/** A problem of sshd's systemd unit, if there is one. Its port may be open even so, by an sshd of an earlier start. */
 async function unitProblem(): Promise<Finding | undefined> {
   if (!existsSync('/run/systemd/system')) return undefined;
   const { stdout } = await command('systemctl', [

@@ -1,5 +1,5 @@
 /** The settings: each is one that berth knows. */
-import { unknownSettings } from '../../config.ts';
+import { unknownSettings } from '../../base/config.ts';
 import { fail, type Finding, ok } from '../finding.ts';
 
 export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {

@@ -1,15 +1,15 @@
 /** The files that sshd reads and runs as root: in place, root's, and accepted by sshd. `sftp/sshd.ts` writes them. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import { nextKeys, OFFERED_FOR } from '../../sftp/host-key-rotation.ts';
 import { pathsOf } from '../../sftp/paths.ts';
-import { shortTime } from '../../terminal.ts';
+import { shortTime } from '../../base/terminal.ts';
 import { type Check, fail, type Finding, ok, oneLine, warn } from '../finding.ts';
 import { ownershipProblem } from '../ownership.ts';
 import { inNamespace } from '../processes.ts';
 
-/** By their names in the folder `sshd`. */
+/** The files by name in the folder `sshd`. */
 const MODES: Readonly<Record<string, number>> = {
   admit: 0o755,
   'authorized-keys': 0o755,

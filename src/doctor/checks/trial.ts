@@ -1,4 +1,4 @@
-/** What scripts/start made to try berth with: an admin key in a file is nothing for production. */
+/** The admin key that scripts/start puts into a file to try berth: it should not be there in production. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Check, ok, warn } from '../finding.ts';

@@ -1,6 +1,6 @@
 /** The units of an installed berth: their user is there, and they may do what the settings ask for. */
 import { existsSync } from 'node:fs';
-import type { Config } from '../../config.ts';
+import type { Config } from '../../base/config.ts';
 import { type Check, fail, type Finding, ok, orOk } from '../finding.ts';
 import { command } from '../processes.ts';
 

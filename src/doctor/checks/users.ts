@@ -1,8 +1,8 @@
 /** NSS and PAM, by real look-ups: berth's users exist for our sshd only, and the machine's for the machine only. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../../config.ts';
-import { lookAt } from '../../db/look.ts';
+import type { Config } from '../../base/config.ts';
+import { inspect } from '../../db/inspect.ts';
 import { pathsOf } from '../../sftp/paths.ts';
 import { type Check, fail, type Finding, oneLine, orOk } from '../finding.ts';
 import { command, inNamespace } from '../processes.ts';
@@ -56,7 +56,7 @@ export async function sharedAccount(config: Config, passwd: string): Promise<Fin
     name,
     uid: Number(uid),
   }));
-  await using look = await lookAt(config.database);
+  await using look = await inspect(config.database);
   const found = await look.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])
@@ -99,7 +99,7 @@ interface User {
 
 /** A user whose directory is not being changed right now. */
 async function liveUser(config: Config): Promise<User | undefined> {
-  await using look = await lookAt(config.database);
+  await using look = await inspect(config.database);
   return await look.db
     .selectFrom('directories')
     .select(['sftp_username as name', 'uid'])
@@ -121,7 +121,7 @@ async function lookUps(config: Config, { name, uid }: User): Promise<(Finding | 
     !isFound && fail(`our sshd does not find the user ${name}`, 'apt-get install libnss-systemd, then restart berth'),
     isFound &&
       !hasPassword &&
-      fail(`our sshd finds no password entry of ${name}`, 'restart berth, which writes it anew'),
+      fail(`our sshd finds no password entry of ${name}`, 'restart berth, which writes it again'),
   ];
 }
 

@@ -1,17 +1,17 @@
 /** /api/v1/directories/:id/access: suspension, expiry and networks. */
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
+import { formatMicros } from '../../base/clock.ts';
 import { type Access, AccessFields, accessOf, hasExpired, updateAccess } from '../../directories/access.ts';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFieldsOrNamed } from '../body.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccessState, data, deprecated } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { warning } from '../warnings.ts';
+import { warning } from '../../web/warnings.ts';
 
 const ACCESS = '/api/v1/directories/:id/access';
 const EXAMPLE = {
@@ -25,7 +25,7 @@ const AccessBody = v.pipe(
   v.metadata({ dependentSchemas: { access: { maxProperties: 1 } } }),
 );
 
-export function accessRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     return dataResponse(shown(await accessOf(rules.database.reads, principal.accountId, id)));
@@ -36,7 +36,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeDepende
     requireAdmin(principal);
     const { fields, beside } = await readFieldsOrNamed(c.env.incoming, 'access');
     refuseUnknown(AccessFields.entries, fields, beside);
-    const access = await updateAccess(rules, principal.accountId, id, fields, askerOf(c, principal));
+    const access = await updateAccess(rules, principal.accountId, id, fields, actorOf(c, principal));
     const closed = hasExpired(access, rules.clock.now()) ? 'expires_at has passed: nobody can log in' : undefined;
     return dataResponse(shown(access), 200, warning(closed));
   };

@@ -11,12 +11,12 @@ import {
 import { type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf } from '../own-directory.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { actorOf } from '../own-directory.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { AccountWebhook as Shown, data, WebhookSecret } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { type MayReach, unreachable, warning } from '../warnings.ts';
+import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
 
 const PATH = '/api/v1/webhook';
 const EXAMPLE = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ' } };
@@ -29,16 +29,16 @@ export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayRe
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(AccountWebhookFields.entries, fields);
-    const webhook = await setAccountWebhook(rules, askerOf(c, principal), fields);
-    const told = warning(unreachable({ webhook_url: webhook.url }, mayReach));
-    return dataResponse(shown(webhook), 200, { ...SECRET, ...told });
+    const webhook = await setAccountWebhook(rules, actorOf(c, principal), fields);
+    const warnings = warning(unreachable({ webhook_url: webhook.url }, mayReach));
+    return dataResponse(shown(webhook), 200, { ...SECRET, ...warnings });
   };
 
   const renewSecret: Endpoint = async (c, principal, keep) => {
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming, { isOptional: true });
     refuseUnknown(SecretFields.entries, fields);
-    return secretResponse(await renewAccountSecret(rules, askerOf(c, principal), fields, keep(secretResponse)));
+    return secretResponse(await renewAccountSecret(rules, actorOf(c, principal), fields, keep(secretResponse)));
   };
 
   const answer = { status: 200, description: 'The webhook', schema: data(Shown), example: EXAMPLE };

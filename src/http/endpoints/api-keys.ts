@@ -11,15 +11,15 @@ import {
   ROLES,
 } from '../../accounts/api-keys.ts';
 import type { Environment } from '../../accounts/key-format.ts';
-import { type Clock, formatMicros } from '../../clock.ts';
+import { type Clock, formatMicros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { refusingWhenFull } from '../../directories/storage-full.ts';
-import { ValidationError } from '../../errors.ts';
+import { ValidationError } from '../../base/errors.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf } from '../own-directory.ts';
+import { actorOf } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
@@ -86,13 +86,13 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewKey.entries, fields);
     const wanted = { ...fields, accountId: principal.accountId };
-    const asker = askerOf(c, principal);
-    return issued(await refusingWhenFull(() => createKey(rules, wanted, asker, keep(issued))));
+    const actor = actorOf(c, principal);
+    return issued(await refusingWhenFull(() => createKey(rules, wanted, actor, keep(issued))));
   };
 
   const revoke: Endpoint<'/:key_id'> = async (c, principal) => {
     requireAdmin(principal);
-    await refusingWhenFull(() => revokeKey(rules, c.req.param('key_id'), askerOf(c, principal)));
+    await refusingWhenFull(() => revokeKey(rules, c.req.param('key_id'), actorOf(c, principal)));
     return c.body(null, 204);
   };
 

@@ -1,17 +1,17 @@
 /** Deliveries of a directory's webhooks: what became of each, and sending them again. */
 import * as v from 'valibot';
-import { formatMicros, parseMicros } from '../../clock.ts';
+import { formatMicros, parseMicros } from '../../base/clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { announce } from '../../uploads/announce.ts';
 import { type Delivery, DELIVERY_STATES, deliveryById, listDeliveries } from '../../webhooks/delivery-list.ts';
-import { checked, INVALID, orBlank } from '../../validation.ts';
+import { checked, INVALID, orBlank } from '../../base/validation.ts';
 import type { WebhookRules } from '../../webhooks/receiver-of.ts';
 import { replay, replayFailed } from '../../webhooks/replay.ts';
 import type { Endpoint } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
 import { pageOf, readPage, type RequestedPage } from '../page.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';

@@ -1,6 +1,6 @@
 /** The specification's endpoints of directories: request in, one rule of the domain, response out. */
 import * as v from 'valibot';
-import { type CreateDependencies, createDirectory, type Created } from '../../directories/create.ts';
+import { type CreateOptions, createDirectory, type Created } from '../../directories/create.ts';
 import { deleteDirectory } from '../../directories/delete.ts';
 import { AuthFields, BasicFields, isAuthChange, NewDirectory, SETTABLE } from '../../directories/fields.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
@@ -9,14 +9,14 @@ import { type Endpoint, requireAdmin } from '../access.ts';
 import { readDirectoryFields } from '../body.ts';
 import { fullDirectory, listItem } from '../directory-json.ts';
 import { CREATED, DIRECTORY, LISTED } from '../openapi/examples.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, type RequestedPage } from '../page.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data, Directory, ListItem } from '../schemas.ts';
-import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../warnings.ts';
+import { lockedOut, type MayReach, notApplied, unreachable, warning } from '../../web/warnings.ts';
 
-export function directoryRoutes(directories: DirectoryQueries, rules: CreateDependencies, mayReach: MayReach): Route[] {
+export function directoryRoutes(directories: DirectoryQueries, rules: CreateOptions, mayReach: MayReach): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const externalId = c.req.query('external_id');
     const read = (page: RequestedPage) => directories.list(accountId, { ...page, externalId, only: scope.directories });
@@ -32,7 +32,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
         ...SECRET,
         ...warning(notApplied(SETTABLE.create, fields, beside)),
       });
-    return answer(await createDirectory(rules, principal.accountId, fields, askerOf(c, principal), keep(answer)));
+    return answer(await createDirectory(rules, principal.accountId, fields, actorOf(c, principal), keep(answer)));
   };
 
   const show: Endpoint<'/:id'> = async (c, principal) =>
@@ -45,7 +45,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
     const isAuth = isAuthChange(fields);
     if (isAuth) requireAdmin(principal);
     const change = isAuth ? updateAuth : updateBasics;
-    const directory = await change(rules, principal.accountId, id, fields, askerOf(c, principal));
+    const directory = await change(rules, principal.accountId, id, fields, actorOf(c, principal));
     const found = isAuth
       ? [notApplied(SETTABLE.auth, fields, beside), lockedOut(directory)]
       : [notApplied(SETTABLE.basics, fields, beside), unreachable(fields, mayReach)];
@@ -53,14 +53,14 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateDepe
   };
 
   const destroy: Endpoint<'/:id'> = async (c, principal) => {
-    await deleteDirectory(rules, principal.accountId, c.req.param('id'), askerOf(c, principal));
+    await deleteDirectory(rules, principal.accountId, c.req.param('id'), actorOf(c, principal));
     return c.body(null, 204);
   };
 
   const destroyPublicKey: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
-    const directory = await removePublicKeys(rules, principal.accountId, id, askerOf(c, principal));
+    const directory = await removePublicKeys(rules, principal.accountId, id, actorOf(c, principal));
     return dataResponse(fullDirectory(directory), 200, SECRET);
   };
 

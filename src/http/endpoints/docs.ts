@@ -6,7 +6,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Context } from 'hono';
-import type { ApiEnv } from '../observe.ts';
+import type { ApiEnv } from '../../web/observe.ts';
 
 const POLICY = [
   "default-src 'none'",
@@ -63,7 +63,7 @@ SwaggerUIBundle({
 `;
 
 const SCRIPT = 'text/javascript; charset=utf-8';
-/** Of the package: their types. */
+/** The package's files and their types. */
 const FILES = { 'swagger-ui.css': 'text/css; charset=utf-8', 'swagger-ui-bundle.js': SCRIPT } as const;
 
 type Handler = (c: Context<ApiEnv>) => Response | Promise<Response>;

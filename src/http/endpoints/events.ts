@@ -1,13 +1,13 @@
 /** GET /api/v1/events: what happened in all directories of the account, in an order that a reader can follow. */
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
+import { formatMicros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { refusingWhenFull } from '../../directories/storage-full.ts';
 import { eventsAfter, type NumberedEvent } from '../../history/events.ts';
-import { checked, INVALID, wholeNumberText } from '../../validation.ts';
+import { checked, INVALID, wholeNumberText } from '../../base/validation.ts';
 import type { Endpoint } from '../access.ts';
 import { UPLOADED } from '../openapi/webhooks.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Event } from '../schemas.ts';
 

@@ -2,26 +2,26 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
+import { formatMicros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
-import { BerthError } from '../../errors.ts';
+import { BerthError } from '../../base/errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { type CompleteFile, completeFiles } from '../../uploads/complete-files.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import { type CompleteFile, completeFiles } from '../../files/complete-files.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
-import { checked, INVALID, wholeNumberText } from '../../validation.ts';
+import { checked, INVALID, wholeNumberText } from '../../base/validation.ts';
 import type { Endpoint } from '../access.ts';
 import { checkedBytes } from '../body-digest.ts';
-import { requestedPrecondition } from '../content-headers.ts';
-import { fileAnswer } from '../file-answer.ts';
+import { requestedPrecondition } from '../../web/content-headers.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
 import { ownDirectory, ownTarget } from '../own-directory.ts';
-import { receivedBytes } from '../received-bytes.ts';
-import { requestedPath } from '../requested-path.ts';
-import { dataResponse } from '../responses.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data } from '../schemas.ts';
-import type { Turn } from '../turns.ts';
-import { warning } from '../warnings.ts';
+import type { Turn } from '../../web/turns.ts';
+import { warning } from '../../web/warnings.ts';
 
 /** Files that one account sends at once: each holds a descriptor. */
 const AT_ONCE = 16;

@@ -1,7 +1,7 @@
 /** GET /api/v1/host_keys: by what a customer's client recognizes this server before it sends a password. */
 import * as v from 'valibot';
 import type { Endpoint } from '../access.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, HostKey } from '../schemas.ts';
 

@@ -4,21 +4,21 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
-import { BerthError, ValidationError } from '../../errors.ts';
+import { BerthError, ValidationError } from '../../base/errors.ts';
 import { type Link, linkIn } from '../../links/claims.ts';
 import type { LinkUses, Visit } from '../../links/use.ts';
-import type { Log } from '../../log.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import type { Log } from '../../base/log.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { baseName, displayName } from '../../uploads/file-path.ts';
-import type { ClientAddress } from '../client-address.ts';
-import { fileAnswer } from '../file-answer.ts';
+import type { ClientAddress } from '../../web/client-address.ts';
+import { fileAnswer } from '../../web/file-answer.ts';
 import { LINK_HEADERS, type LinkPages } from '../link-page.ts';
 import { boundaryOf, fileInForm } from '../multipart.ts';
-import type { ApiEnv } from '../observe.ts';
-import { receivedBytes } from '../received-bytes.ts';
-import { requestedPath } from '../requested-path.ts';
-import { dataResponse, errorResponse, refusal } from '../responses.ts';
-import type { Turn } from '../turns.ts';
+import type { ApiEnv } from '../../web/observe.ts';
+import { receivedBytes } from '../../web/received-bytes.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { dataResponse, errorResponse, refusal } from '../../web/responses.ts';
+import type { Turn } from '../../web/turns.ts';
 import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:id/:path{.+}';
@@ -26,7 +26,7 @@ export const LINK = '/links/:id/:path{.+}';
 /** Files that come into one directory by links at once. */
 const AT_ONCE = 16;
 
-/** What a form has around its file. */
+/** The most that a form has around its file, in bytes. */
 const FORM_BYTES = 16_384;
 
 /** Never replaces a file. */

@@ -1,16 +1,16 @@
 /** /api/v1/directories/:id/links: signed links for people without an SFTP client. */
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import { formatMicros } from '../../base/clock.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type MadeLink, makeLink, NewLink, revokeLinks } from '../../links/links.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName } from '../../uploads/file-path.ts';
 import type { Endpoint } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
-import { requestedPath } from '../requested-path.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { requestedPath } from '../../web/requested-path.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Timestamp } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
@@ -46,7 +46,7 @@ const EXAMPLE = {
 /** @param origin where people reach this machine's API. */
 export function linkRoutes(
   directories: DirectoryQueries,
-  rules: ChangeDependencies,
+  rules: ChangeOptions,
   files: Pick<DirectoryFiles, 'checkHome'>,
   origin: string,
 ): Route[] {
@@ -75,7 +75,7 @@ export function linkRoutes(
       tag: 'Files',
       summary: 'Make a link to download or upload one file',
       description:
-        'Whoever has the link needs no key and no SFTP client. A download link hands out the file at `path` whenever there is one. ' +
+        'A link works without a key and without an SFTP client. A download link hands out the file at `path` whenever there is one. ' +
         'An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. ' +
         'With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. ' +
         'Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.',

@@ -5,9 +5,9 @@
 import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import type { ApiEnv } from '../observe.ts';
+import type { ApiEnv } from '../../web/observe.ts';
 import { type Described, openapi } from '../openapi/document.ts';
-import { json } from '../responses.ts';
+import { json } from '../../web/responses.ts';
 
 export const OPENAPI: Described = {
   method: 'GET',
@@ -33,7 +33,7 @@ export const OPENAPI: Described = {
   },
 };
 
-/** The latest is kept: for one origin it is the same for everybody, for as long as this process runs. */
+/** The latest document is kept: for one origin it never changes while this process runs. */
 export function showOpenapi(routes: readonly Described[], version: string): (c: Context<ApiEnv>) => Response {
   let made: ReturnType<typeof make> | undefined;
   return (c) => {
@@ -44,7 +44,7 @@ export function showOpenapi(routes: readonly Described[], version: string): (c: 
   };
 }
 
-/** As the client knows it: the host of its request, and HTTPS, which ends at a proxy or here. */
+/** The origin as the client knows it: the host of its request, and HTTPS, which ends at a proxy or here. */
 function originOf(c: Context<ApiEnv>): string {
   return `https://${new URL(c.req.url).host}`;
 }

@@ -1,11 +1,11 @@
 /** Partial files, for the root of this machine alone: the API of customers does not have these. */
-import { formatMicros } from '../../clock.ts';
+import { formatMicros } from '../../base/clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import type { DirectoryFiles } from '../../uploads/directory-files.ts';
+import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import type { Endpoint } from '../access.ts';
 import { ownTarget } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import type { Route } from '../route.ts';
 
 const PATH = '/api/v1/directories/:id/partial/:file_id';

@@ -1,17 +1,17 @@
 /** POST /api/v1/directories/:id/password */
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import { type Renewed, renewPassword } from '../../directories/password.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
 import { CREATED } from '../openapi/examples.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { CreatedDirectory, data } from '../schemas.ts';
-import { passwordUnused, warning } from '../warnings.ts';
+import { passwordUnused, warning } from '../../web/warnings.ts';
 
-export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const renew: Endpoint<'/:id'> = async (c, principal, keep) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
@@ -21,7 +21,7 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeDepen
         ...SECRET,
         ...warning(passwordUnused(directory)),
       });
-    return answer(await renewPassword(rules, principal.accountId, id, askerOf(c, principal), keep(answer)));
+    return answer(await renewPassword(rules, principal.accountId, id, actorOf(c, principal), keep(answer)));
   };
 
   return [

@@ -1,7 +1,7 @@
 /** /api/v1/directories/:id/public_keys: the keys of a directory, one by one. */
 import * as v from 'valibot';
-import { formatMicros } from '../../clock.ts';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import { formatMicros } from '../../base/clock.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import {
   type Added,
   addPublicKey,
@@ -13,12 +13,12 @@ import {
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf, ownDirectory } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { actorOf, ownDirectory } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, PublicKey } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { keyUnused, lockedOut, warning } from '../warnings.ts';
+import { keyUnused, lockedOut, warning } from '../../web/warnings.ts';
 
 const KEYS = '/api/v1/directories/:id/public_keys';
 const EXAMPLE = {
@@ -29,7 +29,7 @@ const EXAMPLE = {
   last_used_at: '2026-11-21T03:00:02.654321Z',
 };
 
-export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     return dataResponse(JSON.stringify((await publicKeysOf(rules.database.reads, id)).map(shown)));
@@ -42,14 +42,14 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeDepe
     refuseUnknown(NewPublicKey.entries, fields);
     const answer = ({ directory, key }: Added): Response =>
       dataResponse(JSON.stringify(shown(key)), 201, warning(keyUnused(directory)));
-    return answer(await addPublicKey(rules, principal.accountId, id, fields, askerOf(c, principal), keep(answer)));
+    return answer(await addPublicKey(rules, principal.accountId, id, fields, actorOf(c, principal), keep(answer)));
   };
 
   const remove: Endpoint<'/:id/:fingerprint'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     requireAdmin(principal);
     const fingerprint = fingerprintIn(c.req.param('fingerprint'));
-    const directory = await removePublicKey(rules, principal.accountId, id, fingerprint, askerOf(c, principal));
+    const directory = await removePublicKey(rules, principal.accountId, id, fingerprint, actorOf(c, principal));
     return c.body(null, 204, warning(lockedOut(directory)));
   };
 
@@ -116,7 +116,7 @@ function shown({ fingerprint, type, comment, inserted_at, last_used_at }: ShownK
   };
 }
 
-/** As it is stored. Some proxies decode `%2F`, and others refuse it. */
+/** The stored form of a fingerprint. Some proxies decode `%2F`, and others refuse it. */
 function fingerprintIn(path: string): string {
   return `SHA256:${path
     .replace(/^SHA256:/, '')

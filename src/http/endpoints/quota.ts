@@ -1,12 +1,12 @@
 /** /api/v1/directories/:id/quota */
 import * as v from 'valibot';
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import { type Quota, QuotaFields, quotaOf, setQuota } from '../../directories/quota.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFieldsOrNamed } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { Count, data, deprecated } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
@@ -25,7 +25,7 @@ const Body = v.pipe(
 
 const shown = (quota: Quota): Response => dataResponse(JSON.stringify({ ...quota, quota }));
 
-export function quotaRoutes(directories: DirectoryQueries, rules: ChangeDependencies): Route[] {
+export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions): Route[] {
   const show: Endpoint<'/:id'> = async (c, principal) =>
     shown(await quotaOf(rules, { accountId: principal.accountId, id: c.req.param('id') }));
 

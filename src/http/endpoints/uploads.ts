@@ -1,21 +1,21 @@
 /** The uploads of a directory: the list, and one of them. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { formatMicros, parseMicros } from '../../clock.ts';
+import { formatMicros, parseMicros } from '../../base/clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { displayName, type Filters, type Page, type UploadList, type UploadRow } from '../../uploads/upload-list.ts';
-import { ValidationError } from '../../errors.ts';
+import { ValidationError } from '../../base/errors.ts';
 import type { Endpoint } from '../access.ts';
-import type { ApiEnv } from '../observe.ts';
+import type { ApiEnv } from '../../web/observe.ts';
 import { UPLOAD, UPLOADS } from '../openapi/examples.ts';
 import { ownDirectory } from '../own-directory.ts';
 import { PAGE, readPage, requestedPage } from '../page.ts';
-import { dataResponse } from '../responses.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, Upload } from '../schemas.ts';
-import type { Turn } from '../turns.ts';
+import type { Turn } from '../../web/turns.ts';
 
-/** As openapi.json has them. */
+/** The query parameters, for openapi.json. */
 const FILTERS = {
   filename: v.optional(v.pipe(v.string(), v.description('The filename, whole: one upload or none.'))),
   prefix: v.optional(v.pipe(v.string(), v.description('What the filename begins with.'))),

@@ -1,5 +1,5 @@
 /** …/webhook/events: what a directory or the account asks to hear of beside uploads. */
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import {
@@ -12,12 +12,12 @@ import {
 } from '../../directories/wanted-events.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
-import { askerOf, ownTarget } from '../own-directory.ts';
-import { dataResponse } from '../responses.ts';
+import { actorOf, ownTarget } from '../own-directory.ts';
+import { dataResponse } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, WantedEvents as Shown } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { warning } from '../warnings.ts';
+import { warning } from '../../web/warnings.ts';
 
 const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
 const OF_ACCOUNT = '/api/v1/webhook/events';
@@ -56,7 +56,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: Rules, f
     requireAdmin(principal);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(EventsFields.entries, fields);
-    return shown(await setAccountEvents(rules, askerOf(c, principal), fields));
+    return shown(await setAccountEvents(rules, actorOf(c, principal), fields));
   };
 
   const answer = (inherited: boolean) => ({

@@ -1,5 +1,5 @@
 /** The webhook of a directory: where it goes, trying it, and a new secret for it. */
-import type { ChangeDependencies } from '../../directories/change.ts';
+import type { ChangeOptions } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { renewWebhookSecret, type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
 import { updateWebhook, WebhookFields } from '../../directories/webhook-settings.ts';
@@ -9,12 +9,12 @@ import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { ownTarget } from '../own-directory.ts';
-import { dataResponse, SECRET } from '../responses.ts';
+import { dataResponse, SECRET } from '../../web/responses.ts';
 import { type Route, route } from '../route.ts';
 import { data, DirectoryWebhook, TestOutcome, WebhookSecret } from '../schemas.ts';
-import type { Turn } from '../turns.ts';
+import type { Turn } from '../../web/turns.ts';
 import { refuseUnknown } from '../unknown-names.ts';
-import { type MayReach, unreachable, warning } from '../warnings.ts';
+import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
 
 const PATH = '/api/v1/directories/:id/webhook';
 const EXAMPLE = {
@@ -23,7 +23,7 @@ const EXAMPLE = {
 
 export function webhookRoutes(
   directories: DirectoryQueries,
-  rules: ChangeDependencies & TrialRules,
+  rules: ChangeOptions & TrialRules,
   turn: Turn,
   mayReach: MayReach,
 ): Route[] {

@@ -20,7 +20,7 @@ Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"
 
 Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. A field or a query parameter that an operation does not know gets 422, or in the operations of the first version a \`Warning\` header. Later versions add operations and fields, and remove none.`;
 
-/** @param origin where it is served: generated clients ask there unless they are told otherwise. */
+/** @param origin where it is served: generated clients send requests there by default. */
 export function openapi(routes: readonly Described[], version: string, origin: string): object {
   const schemas = schemaSet();
   const paths: Record<string, Record<string, object>> = {};

@@ -30,7 +30,7 @@ const requestHeader = (description: string, example: string) => ({
   example,
 });
 
-/** Of requests. */
+/** The headers of requests. */
 export const REQUEST_HEADERS = {
   'If-Match': requestHeader('Only while the file has this `ETag`; `*` for any file. Else 412.', '"2k9-c1x2y3z"'),
   'If-None-Match': requestHeader('Only while there is no such file (`*`), or none with this `ETag`.', '*'),
@@ -56,7 +56,7 @@ const id = (description: string) => ({
   example: '18db3dc8-bfa8-4427-9a27-af3b079ff5b8',
 });
 
-/** By the name in the path. */
+/** Parameters by their name in the path. */
 export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   id: id('The directory.'),
   upload_id: id('The file.'),

@@ -66,8 +66,7 @@ function convert(schema: GenericSchema): JsonSchema {
 function explainedChecks() {
   let open: string | undefined;
   const end = (): void => {
-    if (open !== undefined)
-      throw new Error(`metadata has to say in JSON Schema's words what the ${open} before it does`);
+    if (open !== undefined) throw new Error(`metadata has to say in JSON Schema what the ${open} before it does`);
   };
   return {
     follow({ type }: { readonly type: string }): void {

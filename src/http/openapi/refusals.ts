@@ -1,9 +1,9 @@
-/** The refusals that endpoints share, by status: what openapi.json says of them. The words are those of `responses.ts`. */
+/** The refusals that endpoints share, by status, for openapi.json. The texts are those of `web/responses.ts`. */
 
 import type { HeaderName } from './headers.ts';
 
 export interface Refusal {
-  /** Of its component. */
+  /** The name of its component. */
   readonly name: string;
   readonly description: string;
   /** Bodies, by a name for each. */
@@ -38,7 +38,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   404: {
     name: 'NotFound',
-    description: 'There is no such thing in the account of the key; others’ are not told from unknown ones.',
+    description: 'The account of the key has nothing by that id. The answer does not say whether another account has.',
     examples: one('Directory not found'),
   },
   409: {
@@ -112,7 +112,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
 };
 
-/** Those of a request in general. */
+/** Refusals that any request may get. */
 export function sharedRefusals({
   method,
   isOpen,

@@ -36,7 +36,7 @@ const WHOSE = { directory_id: UPLOADED.directory_id, external_id: UPLOADED.exter
 const FILE = { filename: UPLOADED.filename, size_bytes: UPLOADED.size_bytes };
 const AT = UPLOADED.uploaded_at;
 
-/** Those beside `file.uploaded`: by operation id, what each says and an example. */
+/** The events beside `file.uploaded`: by operation id, each with its schema and an example. */
 const FURTHER = {
   fileDeleted: {
     schema: FileDeleted,

@@ -1,13 +1,14 @@
 /** Files that came for directories which then stayed where they were: removed after a while. */
-import { existsSync, readdirSync, renameSync, statSync } from 'node:fs';
+import { readdirSync, renameSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
 import type { Paths } from '../../sftp/paths.ts';
+import { isThere } from '../../base/there.ts';
 
-/** How long a move may be interrupted until its files are sent anew, in ms. It may take days itself. */
-const KEPT = 7 * 24 * 3_600_000;
+/** How long a move may be interrupted before its files are sent from the start. The move itself may take days. */
+const KEPT_MS = 7 * 24 * 3_600_000;
 
 export interface AbandonedOptions {
   readonly reads: Kysely<Tables>;
@@ -17,11 +18,11 @@ export interface AbandonedOptions {
 
 /** `berth node receive` sets the time of each folder. What a crash leaves in the trash goes at the next start. */
 export async function removeAbandoned({ reads, here, paths }: AbandonedOptions): Promise<void> {
-  if (!existsSync(paths.arriving)) return;
+  if (!isThere(paths.arriving)) return;
   for (const id of readdirSync(paths.arriving)) {
     const folder = join(paths.arriving, id);
     const { mtimeMs = Infinity } = statSync(folder, { throwIfNoEntry: false }) ?? {};
-    if (Date.now() - mtimeMs < KEPT) continue;
+    if (Date.now() - mtimeMs < KEPT_MS) continue;
     const own = await reads
       .selectFrom('directories')
       .select('id')

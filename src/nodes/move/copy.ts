@@ -9,14 +9,14 @@ import { once } from 'node:events';
 import { lstatSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { OperatorError } from '../../errors.ts';
-import { shellWord } from '../../terminal.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { shellWord } from '../../base/terminal.ts';
 
 export interface CopyOptions {
   readonly id: string;
   /** The node that it goes to. */
   readonly to: string;
-  /** The words of a command that runs another one there, its last words: `ssh root@sftp-2`. */
+  /** The arguments of a command that runs another command there, appended to it: `ssh root@sftp-2`. */
   readonly ssh: readonly string[];
   /** The folder with the files. */
   readonly from: string;
@@ -26,10 +26,10 @@ export interface CopyOptions {
 }
 
 export interface Copy {
-  /** Copies what is there, while it changes. Repeatable: only what differs is sent. */
-  most(): Promise<void>;
-  /** Copies what has changed since, when nothing changes any more; no power cut there can undo it. */
-  rest(): Promise<void>;
+  /** Copies the present files, while they may change. Repeatable: only differences are sent. */
+  present(): Promise<void>;
+  /** Copies the changes since then, once nothing changes any more; no power cut there can undo it. */
+  changes(): Promise<void>;
 }
 
 /** `$0` is the folder; what follows runs where it is mounted so. */
@@ -42,33 +42,33 @@ const MOUNTED = 'mount --bind -o ro,nosymfollow,nodev "$0" "$0" && exec "$@"';
  */
 const RSYNC = ['rsync', '-rlptgoHS', '--numeric-ids', '--modify-window=-1', '--delete', '--timeout=60'];
 
-/** Copies in use are repeated until one takes less than this, in ms, so that little is left for the last one … */
-const SHORT = 10_000;
+/** Copies in use are repeated until one takes less than this, so that little is left for the last one … */
+const SHORT_MS = 10_000;
 /** … but no more often. */
 const PASSES = 5;
 
-/** Of rsync(1), "EXIT VALUES": something could not be read, or was gone when its turn came. */
+/** Exit statuses of rsync(1): something could not be read, or was gone when its turn came. */
 const CHANGED_MEANWHILE = [23, 24];
 
-/** How long the disk there may take for the last changes, in ms: nobody can log in meanwhile. */
-const PATIENCE = 60_000;
+/** How long the disk there may take for the last changes: nobody can log in meanwhile. */
+const SYNC_TIMEOUT_MS = 60_000;
 
 /** Ends with the command, however that ends: what it leaves behind must not go on once the directory is in use there. */
 const WITH_US = ['setpriv', '--pdeathsig', 'KILL'];
 
-/** Has the other node make room. @throws {OperatorError} in the words of what failed, as the functions do. */
+/** Has the other node make room. @throws {OperatorError} with the output of what failed; so do its functions. */
 export async function copyTo({ id, to, ssh, from, isShared, signal }: CopyOptions): Promise<Copy> {
   const [host = '', program] = [ssh.at(-1), ssh.slice(0, -1)];
   const there = (command: string, stop = signal): Promise<string> => run([...ssh, command], { signal: stop });
   // The name is that of the node, so that nothing goes to another one. A login may say something before.
   const folder = (await there(`berth node receive ${id} --as ${shellWord(to)}`)).trimEnd().split('\n').at(-1) ?? '';
   const sync = (stop?: AbortSignal): Promise<string> => there(`sync -f ${shellWord(folder)}`, stop);
-  const syncSoon = (): Promise<string> => sync(AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]));
+  const syncSoon = (): Promise<string> => sync(AbortSignal.any([signal, AbortSignal.timeout(SYNC_TIMEOUT_MS)]));
   if (isShared) {
     await checkShared(dirname(folder), there);
     return {
-      most: async () => undefined,
-      async rest() {
+      present: async () => undefined,
+      async changes() {
         // Nobody is in there any more, and through another mount there would be no links.
         await run([...WITH_US, ...RSYNC, `--link-dest=${from}/`, '--', `${from}/`, `${folder}/`], { signal });
         await syncSoon();
@@ -82,23 +82,23 @@ export async function copyTo({ id, to, ssh, from, isShared, signal }: CopyOption
     return run([...WITH_US, ...mounted], { signal, passed });
   };
   return {
-    async most() {
+    async present() {
       let took = Infinity;
-      for (let pass = 0; pass < PASSES && took >= SHORT; pass += 1) {
+      for (let pass = 0; pass < PASSES && took >= SHORT_MS; pass += 1) {
         const began = performance.now();
         await copy(CHANGED_MEANWHILE);
         took = performance.now() - began;
       }
       await sync();
     },
-    async rest() {
+    async changes() {
       await copy([]);
       await syncSoon();
     },
   };
 }
 
-/** Whether the folder that was made there is to be seen here, and not another one of that name. */
+/** Whether the folder that was made there is visible here, and not another one of that name. */
 async function checkShared(folder: string, there: (command: string) => Promise<string>): Promise<void> {
   const theirs = await there(`stat -c '%i %.9Z' ${shellWord(folder)}`);
   const ours = lstatSync(folder, { bigint: true, throwIfNoEntry: false });
@@ -109,7 +109,7 @@ async function checkShared(folder: string, there: (command: string) => Promise<s
 
 const NS = 1_000_000_000n;
 
-/** What a shell ends with when it does not find a program, POSIX, XCU 2.8.2; rsync likewise when the other side's does not. */
+/** A shell's exit status when it does not find a program (POSIX, XCU 2.8.2); rsync's, too, when the other side's does not. */
 const NOT_FOUND = 127;
 
 /** Characters of what a program complains of. */
@@ -139,7 +139,7 @@ async function run(
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(`${program} could not be run: ${String(error)}`, { cause: error });
   } finally {
-    // What it has started may live longer.
+    // Its children may live longer.
     child.stdout.destroy();
     child.stderr.destroy();
   }

@@ -2,28 +2,28 @@
  * The part of the node that a directory leaves. While it is being left, nobody is in there, nothing of it is changed, and
  * all that happened in it is recorded: its files can be copied as they are.
  *
- * What is true after a crash: until the commit the directory is at home here, and its mark lets its user in again, before
- * sshd starts. From the commit on it is at home there.
+ * After a crash before the commit, the directory is at home here, and its mark lets its user in again before sshd starts.
+ * After the commit it is at home there.
  */
 import { setTimeout } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { markUnapplied } from '../../directories/unapplied.ts';
-import { errorMessage, OperatorError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
-import type { Settling } from '../../uploads/settling.ts';
-import type { Gate } from './gate.ts';
+import { errorMessage, OperatorError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { Draining } from '../../uploads/draining.ts';
+import type { MoveLock } from './move-lock.ts';
 import { checkTarget, type Move, type Moved, rehome } from './rehome.ts';
 
-/** How long files that are being written then may take to be complete, in ms. */
-const GRACE = 3000;
-/** Between looks, in ms. */
-const LOOK = 20;
+/** How long files that are being written then may take to be complete. */
+const GRACE_MS = 3000;
+/** How often it polls. */
+const POLL_MS = 20;
 
 type Leaving = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node'>;
 
-/** What it does to this machine. */
+/** Its effects on this machine. */
 export interface Leave {
   readonly local: {
     /** Lets nobody log in from here on; live sessions go on. */
@@ -31,18 +31,18 @@ export interface Leave {
     /** Ends the live sessions, too. */
     shutOut(directory: Leaving): Promise<void>;
   };
-  readonly uploads: Settling;
+  readonly uploads: Draining;
 }
 
 export interface DeparturesOptions extends Leave {
   readonly db: Kysely<Tables>;
   readonly here: string;
-  readonly gate: Gate;
+  readonly moveLock: MoveLock;
   readonly clock: Clock;
   readonly log: Log;
   /** Makes the machine agree with the directory's row again. */
   apply(id: string): Promise<unknown>;
-  /** It is at home elsewhere now. Resolves when its new home has followed. */
+  /** The directory is at home elsewhere now. Resolves when its new home has followed. */
   gone(moved: Moved): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export type Depart = (move: Omit<Move, 'from'>) => Promise<Departure>;
 
 /** Its function resolves when the files can be copied. @throws {OperatorError} when the directory cannot go: it is as before. */
 export function departures(options: DeparturesOptions): Depart {
-  const { db, here, gate, local, uploads, clock, log, apply, gone } = options;
+  const { db, here, moveLock, local, uploads, clock, log, apply, gone } = options;
 
   /** A crash from here on lets its user in again. */
   async function mark({ id, to }: Omit<Move, 'from'>): Promise<Leaving> {
@@ -81,22 +81,22 @@ export function departures(options: DeparturesOptions): Depart {
   async function quieten(directory: Leaving): Promise<void> {
     const { id, sftp_username: username } = directory;
     local.lock(username);
-    const over = performance.now() + GRACE;
+    const over = performance.now() + GRACE_MS;
     const begun = await uploads.written(id);
-    while (!begun.isDisjointFrom(await uploads.written(id)) && performance.now() < over) await setTimeout(LOOK);
+    while (!begun.isDisjointFrom(await uploads.written(id)) && performance.now() < over) await setTimeout(POLL_MS);
     await local.shutOut(directory);
-    while (gate.underWay(id) > 0 && performance.now() < over) await setTimeout(LOOK);
-    if (gate.underWay(id) > 0) throw new OperatorError('a request is busy with a file of the directory: try again');
-    await uploads.settled(directory);
+    while (moveLock.underWay(id) > 0 && performance.now() < over) await setTimeout(POLL_MS);
+    if (moveLock.underWay(id) > 0) throw new OperatorError('a request is busy with a file of the directory: try again');
+    await uploads.drained(directory);
   }
 
   return async (move) => {
     const { id } = move;
-    if (!gate.shut(id)) throw new OperatorError('the directory is on its way already');
+    if (!moveLock.shut(id)) throw new OperatorError('the directory is on its way already');
     let isOver = false;
-    /** What the database says then counts. */
+    /** Applies what the database says by then. */
     async function reopen(): Promise<void> {
-      gate.open(id);
+      moveLock.open(id);
       await apply(id).catch((error: unknown) => {
         log.error(
           { directory_id: id, reason: errorMessage(error) },
@@ -115,7 +115,7 @@ export function departures(options: DeparturesOptions): Depart {
       return {
         async commit() {
           if (isOver) throw new OperatorError('the departure is over: nothing has changed');
-          // Whoever ends it from here on does not open it between the commit and the answer.
+          // From here on `end` must not open the directory between the commit and the answer.
           isOver = true;
           const moved = await rehome(db, { ...move, from: here }, clock.now()).catch(async (error: unknown) => {
             await reopen();
@@ -126,7 +126,7 @@ export function departures(options: DeparturesOptions): Depart {
             () => true,
             () => false,
           );
-          gate.open(id);
+          moveLock.open(id);
           return { ...moved, isApplied };
         },
         end,

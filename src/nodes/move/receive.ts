@@ -1,11 +1,12 @@
 /** The part of the node that a directory goes to, before it is at home there: a folder for its files, which no user can reach. */
-import { existsSync, mkdirSync, readdirSync, readlinkSync, utimesSync } from 'node:fs';
+import { mkdirSync, readdirSync, readlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
-import { OperatorError } from '../../errors.ts';
+import { OperatorError } from '../../base/errors.ts';
 import { ensureFolder } from '../../sftp/files.ts';
 import { type Paths, prepareFolders } from '../../sftp/paths.ts';
+import { isThere } from '../../base/there.ts';
 import { checkTarget } from './rehome.ts';
 
 export interface Receiving {
@@ -29,9 +30,9 @@ export async function receive({ db, paths, here }: Receiving, id: string): Promi
   if (!directory) throw new OperatorError(`there is no directory ${id}`);
   if (directory.node === here) throw new OperatorError(`the directory is at home on ${here} already`);
   await checkTarget(db, { id, to: here });
-  // Of a former time that the database does not know of, say. It would stay in place of what comes.
+  // Maybe from a time that the database does not know. It would stay in place of the arriving files.
   const jail = paths.jail(directory.sftp_username);
-  if (existsSync(jail)) throw new OperatorError(`${jail} is in the way: move it away`);
+  if (isThere(jail)) throw new OperatorError(`${jail} is in the way: move it away`);
   prepareFolders(paths);
   ensureFolder(paths.arriving, 0o700);
   const folder = join(paths.arriving, id);

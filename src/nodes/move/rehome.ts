@@ -3,20 +3,20 @@
  * by the mark. The old one removes what it has, by what the same transaction leaves for it (`../leftovers.ts`).
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import { forgetInodes } from '../../db/forgotten-inodes.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
 import { markUnapplied } from '../../directories/unapplied.ts';
-import { OperatorError } from '../../errors.ts';
-import { type Asker, insertAudit } from '../../history/audit.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { type Actor, insertAudit } from '../../history/audit.ts';
 import { isLive } from '../live.ts';
 
 export interface Move {
   readonly id: string;
   readonly from: string;
   readonly to: string;
-  /** Who asked for it, for the audit. */
-  readonly by: Omit<Asker, 'accountId'>;
+  /** The actor, for the audit. */
+  readonly by: Omit<Actor, 'accountId'>;
 }
 
 export type Moved = Pick<DirectoriesTable, 'id' | 'sftp_username' | 'node' | 'sftp_host' | 'sftp_port' | 'version'>;

@@ -4,9 +4,9 @@
  */
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { DirectoriesTable, Tables } from '../../db/schema.ts';
-import { BerthError, OperatorError } from '../../errors.ts';
+import { BerthError, OperatorError } from '../../base/errors.ts';
 import { isLive } from '../live.ts';
 import { createRequests } from '../requests.ts';
 import { copyTo } from './copy.ts';
@@ -31,7 +31,7 @@ export interface WantedMove {
   readonly isShared: boolean;
   /** The node that it comes from is off, and stays off until this is done. */
   readonly isOff: boolean;
-  /** The words of the command that runs another one on the new home; `ssh root@…` when left out. */
+  /** The arguments of the command that runs another one on the new home; `ssh root@…` when left out. */
   readonly ssh: readonly string[] | undefined;
   /** For the audit. */
   readonly by: Move['by'];
@@ -80,12 +80,12 @@ async function send(options: MoveOptions, { directory, to, isShared, ssh }: Want
   const words = ssh ?? ['ssh', `root@${await addressOf(db, to)}`];
   const copy = await copyTo({ id, to, ssh: words, from, isShared, signal });
   progress(`Copying ${sftp_username} to ${to}`);
-  await copy.most();
+  await copy.present();
   progress('Ending its sessions');
   const began = performance.now();
   const departure = await options.depart({ id, to });
   try {
-    await copy.rest();
+    await copy.changes();
     const { isApplied: is_live, sftp_host, sftp_port } = await departure.commit();
     const locked_out_ms = Math.round(performance.now() - began);
     return { id, sftp_username, from: here, to, sftp_host, sftp_port, locked_out_ms, is_live };
@@ -117,7 +117,7 @@ async function addressOf(db: Kysely<Tables>, name: string): Promise<string> {
   return node.sftp_host;
 }
 
-/** Waits until its home lets its user in; false when that takes long. Nobody is told: the home looks by itself. */
+/** Waits until its home lets its user in; false when that takes long. No request is sent: the home polls. */
 async function hasFollowed(
   reads: Kysely<Tables>,
   request: Pick<DirectoriesTable, 'id' | 'node' | 'version'>,

@@ -1,5 +1,5 @@
 /**
- * Notices when hints may be missing or are too many to be followed one by one. The kernel drops events silently once
+ * Notices when events may be lost, or are too many to follow one by one. The kernel drops events silently once
  * `fs.inotify.max_queued_events` of them wait (16,384: 8,192 new files), and Node does not report that.
  */
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ const QUEUE_LIMIT = '/proc/sys/fs/inotify/max_queued_events';
 /** The kernel's default. */
 const QUEUE_LENGTH = 16_384;
 
-/** Events of one jail within a window that are followed one by one. */
+/** How many events of one jail are followed one by one within a window, and its length in ms. */
 const FOLLOWED_EVENTS = 2000;
 const WINDOW_MS = 1000;
 
@@ -19,7 +19,10 @@ const WINDOW_MS = 1000;
  */
 export class EventQueue {
   readonly #overflowed: (jails: readonly Jail[]) => void;
-  /** Half of the queue, or a flood: events of folders that are no longer watched fill it too, but are not counted. */
+  /**
+   * How many events in one turn count as a loss: half of the queue, or a flood. The queue also holds events of folders
+   * that are no longer watched, which are not counted.
+   */
   readonly #limit: number;
   #events = 0;
   readonly #jails = new Map<string, Jail>();
@@ -46,8 +49,8 @@ export class EventQueue {
 }
 
 /**
- * Tells when so much happens in a jail that a comparison of the whole directory, once it is calm, is cheaper than following each
- * hint, and cannot miss anything.
+ * Notices when a jail has so many events that comparing the whole directory later is cheaper than following each event.
+ * The comparison cannot miss anything.
  */
 export class Flood {
   readonly #began: () => void;

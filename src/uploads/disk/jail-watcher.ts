@@ -1,44 +1,54 @@
 /**
- * Watches one jail with chokidar, for changes that no session explains. It only points at files.
+ * Watches one jail with chokidar for changes that no session explains. It only reports paths to look at.
  *
- * Promise: a flood of events holds up the event loop for some 2,000 of them. chokidar takes up to 45 µs for each, and Node hands over all that
- * the kernel has before anything else runs, so a jail that floods is not watched for a while, and compared with the disk.
+ * Promise: a flood blocks the event loop for about 2,000 events at most. chokidar takes up to 45 µs for each, and Node
+ * delivers all events that the kernel has before anything else runs. So a jail with a flood is not watched for a while,
+ * and is compared with the disk instead.
  *
- * Each folder costs one of the kernel's watches, which all jails share, and memory: a jail with very many is given up
- * (`crowded`), and scanned instead.
+ * Each folder costs memory and one of the kernel's watches, which all jails share. A jail with very many folders is not
+ * watched (`crowded`) but scanned.
  */
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { watch } from 'chokidar';
-import { lstatBeneath } from '../../beneath.ts';
+import { lstatBeneath } from '../../base/beneath.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { Flood } from './hint-loss.ts';
 
-/** Folders of one jail that are watched. */
+/** How many folders of one jail are watched at most. */
 const FOLDERS = 1000;
 
-/** Looks at one file within a window, in ms, that are let through; chokidar asks once or twice for each event. */
+/**
+ * How many looks at one file are let through within a window, and its length in ms. chokidar asks once or twice for
+ * each event.
+ */
 const LOOKS = 20;
-const WINDOW = 1000;
+const WINDOW_MS = 1000;
 
-/** Folders that were made or removed within this time, in ms, may not be counted yet. */
+/** For how long after a folder was made or removed the count of folders may be wrong, in ms. */
 const COUNT_AFTER_MS = 2000;
 
-/** How long a watch may take to end, in ms: folders that change places all the time can keep chokidar at it for ever. */
-const CLOSE_PATIENCE = 5000;
+/** How long closing a watch may take, in ms. If folders are renamed all the time, chokidar may never finish. */
+const CLOSE_TIMEOUT_MS = 5000;
 
-/** How long a jail that floods is not watched, in ms: twice as long each time that it does so again soon. */
+/**
+ * How long a jail is not watched after a flood, in ms. The pause doubles with each flood that follows soon, up to the
+ * longest.
+ */
 const PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Nor shorter than so many times what it took to watch every folder, since chokidar looks at every file then. */
+/**
+ * The shortest pause, as a multiple of the time that starting the watch took: chokidar reads every file's status at the
+ * start.
+ */
 const PAUSES_PER_START = 50;
-/** How often it is compared meanwhile, in ms. */
+/** How often the jail is compared with the disk during a pause, in ms. */
 const COMPARE_MS = 10_000;
 
-/** What chokidar makes of bytes that are not UTF-8. */
+/** chokidar's replacement for bytes that are not UTF-8. */
 const REPLACEMENT = '\u{fffd}';
 
-// The ledger lets files rest. Users cannot make links, and none is followed.
+// The recorder waits until files are stable. Users cannot make links, and none is followed.
 const OPTIONS = { ignoreInitial: true, followSymlinks: false, atomic: false, ignorePermissionErrors: true };
 
 export interface JailEvents {
@@ -46,11 +56,11 @@ export interface JailEvents {
   heard(): void;
   changed(path: FilePath): void;
   missing(path: FilePath): void;
-  /** Something happened that cannot be told exactly: to a name that is not UTF-8, or to very many files. */
+  /** A change cannot be attributed to a path, because the name is not UTF-8 or very many files changed. */
   unclear(): void;
-  /** A folder appeared: files may have come into it before it was watched. */
+  /** A folder appeared. Files may have been added to it before it was watched. */
   newFolder(): void;
-  /** Every folder that was there is watched. */
+  /** All existing folders are watched. */
   ready(): void;
   failed(error: unknown): void;
   /** There are too many folders. */
@@ -64,11 +74,7 @@ export interface JailWatch {
 }
 
 /** Watches until it is closed, with a pause after each flood. */
-export function watchJail(root: string, events: JailEvents): JailWatch {
-  return new PausingWatch(root, events);
-}
-
-class PausingWatch implements JailWatch {
+export class PausingWatch implements JailWatch {
   readonly #root: string;
   readonly #events: JailEvents;
   #watch: JailWatch | undefined;
@@ -123,7 +129,7 @@ class PausingWatch implements JailWatch {
     this.#resuming = setTimeout(() => {
       clearInterval(this.#comparing);
       this.#resumedAt = performance.now();
-      // What happened in the pause has no other sign.
+      // Changes during the pause cause no event.
       this.#start(unclear);
     }, ms).unref();
   }
@@ -175,7 +181,7 @@ function watchFolders(root: string, events: JailEvents): JailWatch {
   });
   watcher.on('raw', (_event, name: unknown) => {
     events.heard();
-    // chokidar cannot look at a name that is not UTF-8, and reports nothing else of it.
+    // chokidar cannot look at a name that is not UTF-8, and reports no other event for it.
     if (typeof name === 'string' && name.includes(REPLACEMENT)) events.unclear();
   });
   watcher.on('error', events.failed);
@@ -184,14 +190,15 @@ function watchFolders(root: string, events: JailEvents): JailWatch {
     async close() {
       isCrowded = true;
       hot.close();
-      await Promise.race([watcher.close(), wait(CLOSE_PATIENCE, undefined, { ref: false })]);
+      await Promise.race([watcher.close(), wait(CLOSE_TIMEOUT_MS, undefined, { ref: false })]);
     },
   };
 }
 
 /**
- * Files that change all the time, such as a large upload under way: chokidar would look at one some thousand times a
- * second. Beyond a few looks it is left alone, and reported once when the window is over, so that no change is missed.
+ * Limits looks at files that change all the time, such as a large upload under way: chokidar would look at such a file
+ * some thousand times a second. After a few looks the file is ignored until the window ends, and then reported once, so
+ * that no change is missed.
  */
 class HotFiles {
   readonly #isFile: (path: string) => boolean;
@@ -199,18 +206,21 @@ class HotFiles {
   #looks = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param isFile tells folders apart, which are never left alone: chokidar asks for them with all below. */
+  /**
+   * @param isFile whether a path is a file. A folder must not be ignored, because chokidar would ignore everything
+   * below it, too.
+   */
   constructor(isFile: (path: string) => boolean, report: (path: string) => void) {
     this.#isFile = isFile;
     this.#report = report;
   }
 
-  /** Whether to leave that file alone now. */
+  /** Whether to ignore the file for now. */
   isHot(path: string): boolean {
     let count = (this.#looks.get(path) ?? 0) + 1;
     if (count === LOOKS + 1 && !this.#isFile(path)) count = -Infinity;
     this.#looks.set(path, count);
-    this.#timer ??= setTimeout(() => this.#endWindow(), WINDOW).unref();
+    this.#timer ??= setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
     return count > LOOKS;
   }
 

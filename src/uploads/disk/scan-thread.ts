@@ -4,13 +4,13 @@ import { Worker } from 'node:worker_threads';
 import type { Jail } from '../jails.ts';
 import type { Found, FromScanWorker, Scanned, ScanWorkerData, ToScanWorker } from './scan-worker.ts';
 
-/** How long it stays without work, in ms, since its memory is that of a second JavaScript engine. */
-const IDLE = 5000;
+/** How long the thread stays without work, in ms. It uses as much memory as a second JavaScript engine. */
+const IDLE_MS = 5000;
 
 const HEAP = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
 
 export interface ScanThreadOptions extends ScanWorkerData {
-  /** Takes what was found; the scan waits for it. */
+  /** Takes findings. The scan waits until this resolves. */
   take(found: readonly Found[]): Promise<void>;
   tooDeep(jail: Jail): void;
   /** How long the thread stays without work, in ms; five seconds when left out. */
@@ -30,7 +30,7 @@ export class ScanThread {
     this.#options = options;
   }
 
-  /** Scans these, one after the other. One call at a time. */
+  /** Scans jails one after the other. Only one call may be under way. */
   async scan(jails: readonly Jail[]): Promise<readonly Scanned[]> {
     clearTimeout(this.#idle);
     const worker = (this.#worker ??= this.#start());
@@ -40,7 +40,7 @@ export class ScanThread {
       return await this.#scanning.promise;
     } finally {
       this.#scanning = undefined;
-      this.#idle = setTimeout(() => this.#end(), this.#options.idle ?? IDLE).unref();
+      this.#idle = setTimeout(() => this.#end(), this.#options.idle ?? IDLE_MS).unref();
     }
   }
 
@@ -62,7 +62,7 @@ export class ScanThread {
     this.#ended = new Promise((resolve) => {
       worker.once('exit', () => {
         if (this.#worker === worker) this.#worker = undefined;
-        // One that ends for want of work may do so while the next one scans.
+        // An idle thread may still be ending while the next one scans.
         if (this.#scanning?.worker === worker) this.#scanning.reject(this.#failure);
         resolve();
       });

@@ -1,10 +1,10 @@
 /**
- * The thread that scans: whenever a folder has to come from the disk, this thread waits and not the one that answers
- * requests. It says which files are not as their rows have them, and changes nothing.
+ * The thread that scans directories, so that the main thread does not wait while folders are read from the disk. It
+ * reports files that differ from their rows, and changes nothing.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openReads } from '../../db/open.ts';
-import { errorMessage } from '../../errors.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { type FilePath, jailFiles } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { filesAfter } from '../record/files.ts';
@@ -15,7 +15,7 @@ export interface ScanWorkerData {
   readonly jailDir: string;
 }
 
-/** A file that is not as its row has it. */
+/** A file that differs from its row. */
 export interface Found {
   readonly jail: Jail;
   readonly path: FilePath;
@@ -25,17 +25,17 @@ export interface Found {
 export interface Scanned {
   readonly jail: Jail;
   readonly folders: number;
-  /** How long it took, in ms, without waiting until what was found could be handed over. */
+  /** How long the scan took, in ms, without the waits for its findings to be taken. */
   readonly took: number;
-  /** Why it could not be scanned. */
+  /** Why the jail could not be scanned. */
   readonly failure?: string;
 }
 
 export type FromScanWorker =
-  /** Answered with `go-on`. */
+  /** The scan waits for `go-on` after this. */
   | { readonly kind: 'found'; readonly found: readonly Found[] }
   | { readonly kind: 'too-deep'; readonly jail: Jail }
-  /** All jails of the last `scan`. */
+  /** The results for all jails of the last `scan`. */
   | { readonly kind: 'scanned'; readonly scanned: readonly Scanned[] };
 
 export type ToScanWorker =
@@ -43,7 +43,7 @@ export type ToScanWorker =
   | { readonly kind: 'go-on' }
   | { readonly kind: 'close' };
 
-/** What is found is handed over in lots of this many at most. */
+/** How many findings are handed over at once at most. */
 const LOT = 100;
 
 const port = parentPort;
@@ -103,7 +103,7 @@ function scan(jail: Jail): Promise<number> {
   });
 }
 
-/** Waits until what was found is on its way to the database. */
+/** Hands findings over, and waits until they are taken. */
 async function handOver(): Promise<void> {
   if (found.length === 0 || stop.signal.aborted) return;
   const lot = found;

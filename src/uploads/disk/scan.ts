@@ -1,21 +1,29 @@
 /**
- * Looks at all files of a directory and compares them with the rows: what differs is reported, and what has gone. Works
- * through folders it has opened, component by component, whatever the user does to them meanwhile.
+ * Compares all files of a directory with their rows, and reports files that differ or are missing. Opens folders
+ * component by component, so that nothing that a user does meanwhile leads the scan elsewhere.
  */
 import type { Stats } from 'node:fs';
-import { type Folder, isAbsent, listFolder, lstatBeneath, lstatEntry, openEntry, openFolder } from '../../beneath.ts';
+import {
+  type Folder,
+  isAbsent,
+  listFolder,
+  lstatBeneath,
+  lstatEntry,
+  openEntry,
+  openFolder,
+} from '../../base/beneath.ts';
 import type { FilesTable } from '../../db/schema.ts';
-import { yielder } from '../../event-loop.ts';
+import { yielder } from '../../base/event-loop.ts';
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileStat, fileStat, isSame } from '../record/file-stat.ts';
 
-/** Rows that are read at once: some 2 ms. */
+/** How many rows are read at once; this takes some 2 ms. */
 const PAGE = 500;
 
-/** Rows of a directory that a scan holds in memory at most. */
+/** How many rows of a directory a scan holds in memory at most. */
 const EXPECTED = 50_000;
 
-/** Folders below each other that are looked into; each costs an open file. Deeper ones are reported. */
+/** How deep folders may be nested. Each level costs an open file. Deeper folders are reported. */
 const DEPTH_LIMIT = 400;
 
 /** A file as its row has it. */
@@ -23,13 +31,13 @@ export type RecordedFile = FileStat & Pick<FilesTable, 'path'>;
 
 export interface ScanOptions {
   readonly root: string;
-  /** Recorded files of the directory in a fixed order of their paths, after one; all of them after an empty one. */
+  /** Recorded files of the directory after a path, in a fixed order. An empty path means from the start. */
   filesAfter(after: Buffer, limit: number): Promise<RecordedFile[]>;
-  /** A file that is not as its row has it. */
+  /** A file that differs from its row. */
   differs(path: FilePath): Promise<void>;
-  /** A recorded file that is not there. */
+  /** A recorded file that is missing. */
   missing(path: FilePath): Promise<void>;
-  /** A folder is nested too deeply to be looked into. */
+  /** A folder is nested too deeply to be scanned. */
   tooDeep(): void;
   readonly signal: AbortSignal;
 }
@@ -60,7 +68,7 @@ export async function scanDirectory(options: ScanOptions): Promise<number> {
   return folders;
 }
 
-/** The recorded files of a directory, the first of them when there are very many. */
+/** The recorded files of a directory. When there are very many, only the first of them. */
 async function expectedFiles({ filesAfter, signal }: ScanOptions) {
   const rows = new Map<FilePath, RecordedFile>();
   let end: Buffer | undefined = Buffer.alloc(0);
@@ -70,28 +78,28 @@ async function expectedFiles({ filesAfter, signal }: ScanOptions) {
     end = page.length < PAGE ? undefined : page.at(-1)?.path;
   }
   return {
-    /** Whether the file is as its row has it. */
+    /** Whether the file is the same as in its row. */
     takeSame(path: FilePath, stats: Stats): boolean {
       const row = rows.get(path);
       rows.delete(path);
-      // A negative inode is that of a restored backup, whose row has yet to get to know its file.
+      // A row from a restored backup has a negative inode and does not know its file yet.
       return row !== undefined && row.inode >= 0 && isSame(row, fileStat(stats));
     },
-    /** Those that were not met. */
+    /** Rows whose files were not met. */
     left: () => rows.keys(),
-    /** Behind which path the rows go on; undefined when these are all. */
+    /** The path after which further rows follow; undefined when these are all. */
     end,
   };
 }
 
 interface WalkOptions {
   readonly signal: AbortSignal;
-  /** Waited for when it returns something to wait for. */
+  /** Called for each file. The walk waits for the promise, if any. */
   visit(path: FilePath, stats: Stats): Promise<void> | undefined;
   tooDeep(): void;
 }
 
-/** Visits every regular file. What vanishes on the way is left out. Returns how many folders there are. */
+/** Visits every regular file, except for those that vanish meanwhile. Returns how many folders there are. */
 async function walkFiles(root: string, { signal, visit, tooDeep }: WalkOptions): Promise<number> {
   const pause = yielder();
   let folders = 0;

@@ -1,44 +1,53 @@
 /**
- * Compares directories with the disk. All of them at the start, and from then on in rounds at 1 % of a core: hints
- * may be lost, and only this guarantees that every file is found. A single directory soon when something about it is
- * not certain. One at a time, and the same directory not too often, since a user can cause a scan and make it long.
+ * Compares directories with the disk: all of them at the start, and then in rounds at 1 % of a core. Only this
+ * guarantees that every file is found, because hints may be lost. A single directory is scanned soon when something
+ * about it is uncertain.
+ *
+ * Scans run one at a time, and a directory is not scanned too often, since a user can cause scans and make them long.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import PQueue from 'p-queue';
-import type { Background, Loop } from '../../background.ts';
-import { yielder } from '../../event-loop.ts';
-import type { Log } from '../../log.ts';
+import type { Background, Loop } from '../../base/background.ts';
+import { yielder } from '../../base/event-loop.ts';
+import type { Log } from '../../base/log.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import { ScanThread, type ScanThreadOptions } from './scan-thread.ts';
 import type { Scanned } from './scan-worker.ts';
 import type { Watcher } from './watcher.ts';
 
-/** Directories that are handed to the thread at once: at the start, and in a round, where requested ones come between. */
+/**
+ * How many directories the thread gets at once: at the start, and in later rounds, where requested scans go in between.
+ */
 const FIRST_PAGE = 200;
 const PAGE = 20;
 
-/** From the beginning of one round to that of the next, in ms; longer when 1 % of a core is not enough for it. */
+/**
+ * The time from the beginning of one round to that of the next, in ms. It is longer when 1 % of a core is not enough.
+ */
 const ROUND_MS = 3_600_000;
 
-/** … and when not everything is watched or hints were lost, and between scans of crowded directories. */
+/**
+ * The time between rounds when not everything is watched or hints were lost, and between scans of crowded directories,
+ * in ms.
+ */
 const ROUND_PAUSE_MS = 60_000;
 
-/** A round rests so many times as long as it works, … */
-const RESTS_PER_WORK = 99;
-/** … each time that it has worked this long, in ms: the thread ends meanwhile, and to start it is work, too. */
+/** The length of a round's pause, as a multiple of the work before it. */
+const PAUSES_PER_WORK = 99;
+/** How much work comes before a pause, in ms, and how much starting the thread counts as: it ends during a pause. */
 const WORK_MS = 1000;
 const START_MS = 200;
 
-/** Between scans of a directory whose users make folders. */
-const RESTS_PER_NEW_FOLDER = 99;
-/** Between requested scans of a directory: something about it is not certain. */
-const RESTS_PER_REQUEST = 9;
+/** The pause between scans of a directory whose users make folders, as a multiple of the last scan's time. */
+const PAUSES_PER_NEW_FOLDER = 99;
+/** The pause between requested scans of a directory, as a multiple of the last scan's time. */
+const PAUSES_PER_REQUEST = 9;
 
-/** A requested scan waits at least this long, in ms, and longer after one of that directory that took long. */
+/** The shortest wait before a requested scan, in ms. */
 const REQUEST_PAUSE_MS = 1000;
 
-/** Between tries of a requested scan that could not be done, in ms. */
+/** The pause before a failed requested scan is tried again, in ms. */
 const RETRY_MS = 10_000;
 
 export interface ScannerOptions extends ScanThreadOptions {
@@ -50,12 +59,12 @@ export interface ScannerOptions extends ScanThreadOptions {
   readonly roundPause?: number | undefined;
   /** In place of `ROUND_MS`. */
   readonly round?: number | undefined;
-  /** In place of `RESTS_PER_WORK`. */
-  readonly restsPerWork?: number | undefined;
+  /** In place of `PAUSES_PER_WORK`. */
+  readonly pausesPerWork?: number | undefined;
 }
 
 interface Request {
-  /** When it is due, by the monotonic clock. */
+  /** When the scan is due, by the monotonic clock in ms. */
   readonly at: number;
   readonly timer: NodeJS.Timeout;
 }
@@ -63,7 +72,7 @@ interface Request {
 export class Scanner {
   readonly #options: ScannerOptions;
   readonly #thread: ScanThread;
-  /** Scans wait for each other. */
+  /** Runs one scan at a time. */
   readonly #queue = new PQueue({ concurrency: 1 });
   readonly #requested = new Map<string, Request>();
   readonly #running = new Set<Promise<void>>();
@@ -71,7 +80,7 @@ export class Scanner {
   readonly #costs = new LRUCache<string, number>({ max: 10_000 });
   readonly #stop = new AbortController();
   #rounds: Loop | undefined;
-  /** When the next round is due although everything is watched, by the monotonic clock. */
+  /** When the next round is due even if everything is watched, by the monotonic clock in ms. */
   #nextRound = 0;
   /** Resolves when every directory has been scanned once. */
   readonly #covered = Promise.withResolvers<void>();
@@ -82,7 +91,8 @@ export class Scanner {
   }
 
   /**
-   * Scans every directory once and has it watched, then again and again. A further call waits for the same.
+   * Scans every directory once and has it watched, then scans all again in rounds. Resolves after the first round.
+   * Further calls return the same promise.
    */
   coverAll(): Promise<void> {
     const { background, roundPause = ROUND_PAUSE_MS, round = ROUND_MS } = this.#options;
@@ -94,24 +104,27 @@ export class Scanner {
       const work = await (isRound ? this.#round(isFirst) : this.#scanCrowded());
       isFirst = false;
       this.#covered.resolve();
-      return Math.max(every, this.#restAfter(work));
+      return Math.max(every, this.#pauseAfter(work));
     });
     return this.#covered.promise;
   }
 
-  /** Hints were lost, of whichever directory: the next round begins as soon as the one before has rested. */
+  /** Hints of unknown directories were lost: makes the next round begin as soon as the current pause is over. */
   roundSoon(): void {
     this.#nextRound = 0;
   }
 
   /** Scans one directory soon. */
   request(directoryId: string): void {
-    this.#requestAfter(directoryId, RESTS_PER_REQUEST);
+    this.#requestAfter(directoryId, PAUSES_PER_REQUEST);
   }
 
-  /** Scans one directory soon, but less often: a folder has appeared, and the watcher may have missed what is in it. */
+  /**
+   * Scans one directory soon, but less often than `request`. A folder has appeared, and the watcher may have missed
+   * files in it.
+   */
   requestForFolder(directoryId: string): void {
-    this.#requestAfter(directoryId, RESTS_PER_NEW_FOLDER);
+    this.#requestAfter(directoryId, PAUSES_PER_NEW_FOLDER);
   }
 
   async close(): Promise<void> {
@@ -128,9 +141,9 @@ export class Scanner {
     return !this.#options.watcher.isComplete() || performance.now() >= this.#nextRound;
   }
 
-  /** How long rounds rest after so much work, in ms. */
-  #restAfter(work: number): number {
-    return work === 0 ? 0 : (this.#options.restsPerWork ?? RESTS_PER_WORK) * (work + START_MS);
+  /** How long rounds pause after this much work, in ms. */
+  #pauseAfter(work: number): number {
+    return work === 0 ? 0 : (this.#options.pausesPerWork ?? PAUSES_PER_WORK) * (work + START_MS);
   }
 
   async #scan(jails: readonly Jail[], priority = 0): Promise<readonly Scanned[]> {
@@ -144,7 +157,7 @@ export class Scanner {
     return scanned;
   }
 
-  /** Returns how long it has worked since it rested last, in ms. */
+  /** Scans all directories. Returns the work since the last pause, in ms. */
   async #round(isFirst: boolean): Promise<number> {
     const { jails, watcher } = this.#options;
     watcher.begin(await jails.count());
@@ -154,7 +167,7 @@ export class Scanner {
     let after: string | undefined = '';
     while (after !== undefined && !this.#stop.signal.aborted) {
       const page: Jail[] = await jails.after(after, size);
-      // Watched before they are looked at, so that nothing falls in between.
+      // Watch the jails before they are scanned, so that no change falls in between.
       for (const jail of page) {
         watcher.add(jail);
         await pause();
@@ -162,7 +175,7 @@ export class Scanner {
       if (page.length > 0) work += await this.#worked(page);
       after = page.at(-1)?.id;
       if (!isFirst && after !== undefined && work >= WORK_MS) {
-        await this.#rest(this.#restAfter(work));
+        await this.#pause(this.#pauseAfter(work));
         work = 0;
       }
     }
@@ -178,17 +191,17 @@ export class Scanner {
     return work;
   }
 
-  /** Scans these. Returns how long that took, in ms, without waiting for others. */
+  /** Scans jails. Returns how long that took, in ms, without the wait for other scans. */
   async #worked(jails: readonly Jail[]): Promise<number> {
     const scanned = await this.#scan(jails);
     return scanned.reduce((sum, { took }) => sum + took, 0);
   }
 
-  async #rest(ms: number): Promise<void> {
+  async #pause(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
   }
 
-  /** Returns whether it could be scanned, if it has not been deleted. */
+  /** Scans a directory. Returns false when that failed; a deleted directory counts as scanned. */
   async #scanOne(id: string): Promise<boolean> {
     const jail = this.#stop.signal.aborted ? undefined : await this.#options.jails.byId(id);
     if (!jail) return true;
@@ -196,9 +209,9 @@ export class Scanner {
     return scanned?.failure === undefined;
   }
 
-  #requestAfter(id: string, restsPerWork: number): void {
+  #requestAfter(id: string, pausesPerWork: number): void {
     const cost = this.#costs.get(id) ?? 0;
-    this.#requestIn(id, Math.max(REQUEST_PAUSE_MS, restsPerWork * cost));
+    this.#requestIn(id, Math.max(REQUEST_PAUSE_MS, pausesPerWork * cost));
   }
 
   #requestIn(id: string, pause: number): void {
@@ -212,7 +225,7 @@ export class Scanner {
   }
 
   #begin(id: string): void {
-    this.#requested.delete(id); // what happens from now on needs a scan of its own
+    this.#requested.delete(id); // a request from now on needs a scan of its own
     const running = this.#scanRequested(id).finally(() => this.#running.delete(running));
     this.#running.add(running);
   }

@@ -1,14 +1,14 @@
 /**
- * Which jails are watched. Up to a limit, all. With more directories than that, only those whose users have been here
- * most recently: changes by SFTP come through sessions, which the transfer log announces, and scans cover the others.
+ * Decides which jails are watched: all, up to a limit. With more directories, only those that had a session most
+ * recently. The transfer log announces what sessions change, and scans cover the other directories.
  */
 import { LRUCache } from 'lru-cache';
-import { errorCode } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { errorCode } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
 import type { FilePath, FilesRoot } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { EventQueue } from './hint-loss.ts';
-import { type JailWatch, watchJail } from './jail-watcher.ts';
+import { type JailWatch, PausingWatch } from './jail-watcher.ts';
 
 export interface WatcherOptions {
   readonly log: Log;
@@ -17,13 +17,13 @@ export interface WatcherOptions {
   readonly limit: number;
   changed(jail: Jail, path: FilePath): void;
   missing(jail: Jail, path: FilePath): void;
-  /** Something happened in that jail that only a scan can tell. */
+  /** Something happened in the jail that only a scan can find out. */
   unclear(jail: Jail): void;
-  /** A folder appeared in that jail: files may have come into it before it was watched. */
+  /** A folder appeared in the jail. Files may have been added to it before it was watched. */
   newFolder(jail: Jail): void;
-  /** The kernel may have dropped events, of any jail. */
+  /** The kernel may have dropped events of any jail. */
   overflowed(): void;
-  /** Events that the kernel keeps for this process at most; what it says when left out. */
+  /** How many events the kernel queues for this process at most. Read from the kernel when left out. */
   readonly queueLength?: number | undefined;
 }
 
@@ -32,7 +32,7 @@ interface Watched {
   readonly renewal?: Renewal | undefined;
 }
 
-/** Why a watch was made again, and when by the monotonic clock. */
+/** The numbers of folders that made a watch necessary again, and when it was made, by the monotonic clock in ms. */
 interface Renewal {
   readonly watched: number;
   readonly folders: number;
@@ -49,21 +49,27 @@ const LIMITS: Record<string, string> = {
 /** A crowded jail with fewer folders than this is watched again. */
 const FEW_FOLDERS = 500;
 
-/** Between renewals of one watch: its user can make them necessary, and chokidar looks at every file then. */
+/**
+ * The shortest time between renewals of one watch, in ms. Its user can make them necessary, and chokidar looks at every
+ * file then.
+ */
 const RENEWAL_PAUSE_MS = 600_000;
 
-/** Between two lines about single paths of a jail, in ms: its user can cause as many failures as they like. */
-const QUIET = 60_000;
+/**
+ * The shortest time between two log lines about failing paths of one jail, in ms. Its user can cause any number of
+ * failures.
+ */
+const QUIET_MS = 60_000;
 
 export class Watcher {
   readonly #options: WatcherOptions;
   readonly #events: EventQueue;
-  /** By directory. */
+  /** The watches by directory, least recently used first. */
   readonly #watchers: LRUCache<string, Watched>;
   readonly #closing = new Set<Promise<void>>();
   /** Jails that have too many folders to be watched. */
   readonly #crowded = new Map<string, Jail>();
-  /** How many single paths failed since the line about one of them, by directory. */
+  /** How many paths failed since the last log line about one, by directory. */
   readonly #failures = new Map<string, number>();
   /** False once the kernel has refused a watch. */
   #hasAllWatches = true;
@@ -92,7 +98,7 @@ export class Watcher {
     this.#isSomeoneLeftOut = false;
   }
 
-  /** A directory that a round has come to, or a new one: watched when there is room. */
+  /** Watches a directory when there is room. Called for each directory in a round, and for a new one. */
   add(jail: Jail): void {
     const watchers = this.#watchers;
     if (this.#crowded.has(jail.id) || watchers.has(jail.id)) return;
@@ -101,7 +107,7 @@ export class Watcher {
     else this.#isSomeoneLeftOut = true;
   }
 
-  /** A session has begun: its directory is watched, if need be instead of the one whose session was longest ago. */
+  /** A session has begun: watches its directory, if necessary instead of the least recently used one. */
   use(jail: Jail): void {
     if (!this.#crowded.has(jail.id) && !this.#watchers.get(jail.id)) this.#watch(jail);
   }
@@ -116,8 +122,8 @@ export class Watcher {
   }
 
   /**
-   * A scan found the jail to have that many folders. A crowded one with few is watched again. When the watch does not
-   * have them all, since events were lost, it is renewed: a folder without a watch would be silent for ever.
+   * A scan has counted a jail's folders. A crowded jail with few folders is watched again. A watch that does not cover
+   * all folders, because events were lost, is renewed: a folder without a watch would stay silent.
    */
   scanned(jail: Jail, folders: number): void {
     if (folders < FEW_FOLDERS && this.#crowded.delete(jail.id)) return this.#watch(jail);
@@ -132,7 +138,7 @@ export class Watcher {
     this.#watch(jail, { watched, folders, at: now });
   }
 
-  /** Whether every jail is watched; crowded ones apart. */
+  /** Whether every jail is watched, except for crowded ones. */
   isComplete(): boolean {
     return !this.#isSomeoneLeftOut && this.#hasAllWatches;
   }
@@ -144,13 +150,13 @@ export class Watcher {
 
   #watch(jail: Jail, renewal?: Renewal): void {
     const { filesRoot, changed, missing, unclear, newFolder } = this.#options;
-    const watch = watchJail(filesRoot(jail.sftp_username), {
+    const watch = new PausingWatch(filesRoot(jail.sftp_username), {
       heard: () => this.#events.heard(jail),
       changed: (path) => changed(jail, path),
       missing: (path) => missing(jail, path),
       unclear: () => unclear(jail),
       newFolder: () => newFolder(jail),
-      // What came into a folder before it was watched again has no other sign.
+      // Files added before the watch was renewed cause no event.
       ready() {
         if (renewal) unclear(jail);
       },
@@ -167,7 +173,7 @@ export class Watcher {
       { username: jail.sftp_username },
       'too many folders to watch: scans find what changes in this directory without a session',
     );
-    setImmediate(() => this.#watchers.delete(jail.id)); // the call comes from within it
+    setImmediate(() => this.#watchers.delete(jail.id)); // the watch itself makes this call
     unclear(jail);
   }
 
@@ -178,11 +184,14 @@ export class Watcher {
     if (advice === undefined) this.#failedOnPath(jail, error);
     else if (this.#hasAllWatches) log.error(advice);
     if (advice !== undefined) this.#hasAllWatches = false;
-    // Without watches, rounds of scans cover all; any other trouble hid something in this jail alone.
+    // When watches ran out, rounds of scans cover everything. Any other failure hides changes in this jail only.
     if (code !== 'ENOSPC') unclear(jail);
   }
 
-  /** Of a name of 255 bytes that are not UTF-8, say: in UTF-8 it is longer than a name may be. */
+  /**
+   * Logs a failure on one path. Example: a name of 255 bytes that are not UTF-8, which is too long once it is converted
+   * to UTF-8.
+   */
   #failedOnPath({ id, sftp_username: username }: Jail, error: unknown): void {
     const { log } = this.#options;
     const before = this.#failures.get(id);
@@ -194,6 +203,6 @@ export class Watcher {
       this.#failures.delete(id);
       if (more) log.warn({ username, more }, 'the watcher failed on more paths');
     };
-    setTimeout(tellOthers, QUIET).unref();
+    setTimeout(tellOthers, QUIET_MS).unref();
   }
 }

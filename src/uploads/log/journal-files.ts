@@ -1,14 +1,14 @@
 /**
- * The journal's files, as the log's thread writes them: one for each SFTP user, below the state folder, closed to others.
+ * The journal's files, written by the transfer log's thread: one for each SFTP user, in the state folder, readable by
+ * berth alone.
  *
- * Promise: what was appended outlives the process, however that ends, and after at most a second a power cut. Nobody takes all of
- * the room: a user's file may grow up to what is left then, so some is left for the next one. What the disk does not take
- * waits in memory; beyond that lines are lost, and a record says so.
+ * Promise: appended records survive the end of the process, and after at most a second also a power cut. A user's file
+ * may be at most as large as the room that is left, so no user takes all of it. Records that the disk does not take
+ * wait in memory. When there are too many of them, lines are lost, and a record says so.
  */
 import {
   appendFileSync,
   closeSync,
-  existsSync,
   fstatSync,
   mkdirSync,
   openSync,
@@ -24,32 +24,33 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
+import { isThere } from '../../base/there.ts';
 import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
 
-/** All files together, in bytes: some five million lines. Never more than half of the free space, besides. */
+/** The limit for all files together, in bytes: some five million lines. Half of the free space is a second limit. */
 const LIMIT = 2 ** 30;
 
-/** Records in memory: of one user, and of all. */
+/** How many records may wait in memory, for one user and for all. */
 const IN_MEMORY = { each: 5000, all: 50_000 };
 
-/** Records that are put on the disk at once when there is room for some. */
+/** How many waiting records are written at once when there is room again. */
 const PIECE = 100;
 
-/** A first line is no longer: a session has at most a thousand handles. */
+/** The longest first line, in bytes. A session has at most a thousand handles. */
 const FIRST_LINE = 2 ** 20;
 
 interface File {
-  /** In bytes, and the length of the base's line among them. */
+  /** The file's size in bytes, and how many of them are the base's line. */
   size: number;
   baseLength: number;
   base: Position;
-  /** Records that the disk has not taken. */
+  /** Records that could not be written yet. */
   memory: JournalRecord[];
   hasLost: boolean;
 }
 
-/** A process, and whose session it served at that time. */
+/** A process, and the user whose session it served at that time. */
 export interface Owned {
   readonly user: string;
   readonly at: Micros;
@@ -69,11 +70,11 @@ export class JournalFiles {
   readonly #files = new Map<string, File>();
   /** Users whose file has changed since it was last synced. */
   readonly #unsynced = new Set<string>();
-  /** By all of them: bytes, and records in memory. */
+  /** The sum over all files: bytes, and records in memory. */
   #taken = 0;
   #inMemory = 0;
 
-  /** With what an earlier process left. */
+  /** Begins with the files that an earlier process left. */
   constructor(options: JournalFilesOptions) {
     this.#options = options;
     mkdirSync(options.folder, { recursive: true, mode: 0o700 });
@@ -88,7 +89,10 @@ export class JournalFiles {
     return [...this.#files].map(([user, file]) => [user, endOf(file)]);
   }
 
-  /** Whose processes are known, the oldest first for each user: those of the base, then those that wrote records. */
+  /**
+   * The owners of all processes in the journal. For each user, the sessions of the base come first, then the writers of
+   * records, oldest first.
+   */
   *owners(): Generator<Owned> {
     for (const user of this.#files.keys()) {
       const text = readFileSync(this.#path(user), 'utf8');
@@ -101,12 +105,12 @@ export class JournalFiles {
     }
   }
 
-  /** Whether records wait for room on the disk. */
+  /** Whether records wait in memory for room on the disk. */
   get isWaiting(): boolean {
     return this.#inMemory > 0;
   }
 
-  /** Puts records at the end. Returns where the journal ends now, undefined when nothing has reached the disk. */
+  /** Appends records. Returns where the journal ends now, or undefined when nothing has reached the disk. */
   append(user: string, records: readonly JournalRecord[]): Position | undefined {
     const file = this.#fileOf(user);
     if (file.memory.length === 0 && !file.hasLost && this.#write(user, file, records)) return endOf(file);
@@ -118,7 +122,10 @@ export class JournalFiles {
     return undefined;
   }
 
-  /** Tries to put on the disk what waits in memory. Returns the users for whom that worked, and where their journals end. */
+  /**
+   * Tries to write the records that wait in memory. Returns the users for whom that worked, and where their journals
+   * end.
+   */
   retry(now: Micros): [string, Position][] {
     const written: [string, Position][] = [];
     for (const [user, file] of this.#files) {
@@ -133,27 +140,36 @@ export class JournalFiles {
     return written;
   }
 
-  /** Removes what comes before that position; `known` stands for it. With nothing known and no records the file goes. */
-  compact(user: string, position: Position, known: Known | undefined): void {
+  /**
+   * Replaces the records before a position with `known`. Deletes the file if `known` is undefined and no record is
+   * left. Returns false, with the file as it was, when the disk has no room for the new file.
+   */
+  compact(user: string, position: Position, known: Known | undefined): boolean {
     const file = this.#files.get(user);
-    if (!file || position > endOf(file)) return;
+    if (!file || position > endOf(file)) return true;
     const path = this.#path(user);
     if (known === undefined && position === endOf(file) && file.memory.length === 0) {
       rmSync(path, { force: true });
       this.#resize(file, 0);
       this.#files.delete(user);
-      return;
+      return true;
     }
     const from = position - file.base + file.baseLength;
     const tail = readFileSync(path).subarray(from);
     const head = Buffer.from(`${JSON.stringify({ base: position, ...known })}\n`);
     const fresh = `${path}.new`;
-    writeFileSync(fresh, Buffer.concat([head, tail]), { mode: 0o600 });
-    renameSync(fresh, path);
+    try {
+      writeFileSync(fresh, Buffer.concat([head, tail]), { mode: 0o600 });
+      renameSync(fresh, path);
+    } catch {
+      rmSync(fresh, { force: true });
+      return false;
+    }
     file.base = position;
     file.baseLength = head.length;
     this.#resize(file, head.length + tail.length);
     this.#unsynced.add(user);
+    return true;
   }
 
   /** Waits until everything that was appended before the call is on the disk. */
@@ -165,7 +181,7 @@ export class JournalFiles {
         await using handle = await open(this.#path(user), 'r');
         await handle.datasync();
       } catch {
-        // It has gone, or the disk fails, which shows elsewhere.
+        // The file has gone, or the disk fails, which shows elsewhere.
       }
     }
   }
@@ -191,7 +207,7 @@ export class JournalFiles {
     }
   }
 
-  /** All of the records, or none. */
+  /** Writes all of the records or none. */
   #write(user: string, file: File, records: readonly JournalRecord[]): boolean {
     const text = records.map((record) => `${JSON.stringify(record)}\n`).join('');
     const length = Buffer.byteLength(text);
@@ -202,7 +218,7 @@ export class JournalFiles {
       this.#unsynced.add(user);
       return true;
     } catch (error) {
-      if (existsSync(this.#path(user))) truncateSync(this.#path(user), file.size);
+      if (isThere(this.#path(user))) truncateSync(this.#path(user), file.size);
       this.#options.failed(error);
       return false;
     }

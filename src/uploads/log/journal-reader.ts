@@ -1,62 +1,68 @@
 /**
- * Reads the journal: each user's records in order, users in turn, as fast as whoever follows them keeps up. What is not read
- * yet waits in the files, so a user who says a lot delays only themselves, and nothing overflows.
+ * Reads the journal: each user's records in order, users in turn, as fast as their consumer keeps up. Unread records
+ * wait in the files, so a user with many records delays only themselves, and nothing overflows.
  *
- * Promise: a record is followed at least once. When all that came before a position is decided, the journal is compacted there, and
- * a later process begins with the state that was known then. Records behind that are followed again after a crash: who
- * follows them has to recognize what is recorded already.
+ * Promise: a record is followed at least once. When all records before a position are decided, the journal is compacted
+ * there, and a later process begins with the state that was known then. After a crash, later records are read again,
+ * and the consumer has to recognize those that it has recorded already.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { yielder } from '../../event-loop.ts';
+import { yielder } from '../../base/event-loop.ts';
 import type { Jail } from '../jails.ts';
 import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
-/** Records of one user before it is the next one's turn. */
+/** How many records of one user are read before the next user's turn. */
 const TURN = 32;
 
-/** Between two turns of a busy directory, and between tries that failed, in ms. */
+/** The pause between two turns of a busy directory, and between tries that failed, in ms. */
 const PAUSE_MS = 5;
 const RETRY_MS = 500;
 
-/** So many records further on, a look knows enough of what the log says next. */
+/** How many more records a look waits for at most before it decides. */
 const AHEAD = 1000;
 
-/** Read at once, in bytes. A base may be longer. */
+/** How many bytes are read at once. A base may be longer. */
 const CHUNK = 64 * 1024;
 
-/** How long everything has to be decided before a journal is compacted, in ms; and beyond which length it is not read on before. */
+/**
+ * How long to wait before a journal is compacted, in ms, and the length beyond which no further records are read until
+ * these are decided, unless a caller waits for them.
+ */
 const COMPACT_AFTER_MS = 1000;
 const LONG: Position = 4 * 2 ** 20;
 
-/** Who follows the records. The positions and their recovery are the reader's affair. */
+/** Consumes the records. The reader keeps the positions and recovers after a crash. */
 export interface RecordConsumer {
-  /** The directory of a user, undefined when there is none. Waits until the database answers. */
+  /** The directory of a user; undefined when there is none. Waits until the database answers. */
   jailOf(user: string): Promise<Jail | undefined>;
-  /** A journal begins with what was known at its start; called before any of its records. */
+  /** Restores the state at the beginning of a journal. Called before any of its records. */
   restore(jail: Jail, known: Known): void;
   /**
-   * Returns something to wait for before the next record.
-   * @param isRepeated whether an earlier process may have followed it.
+   * Takes the next record. Returns a promise to wait for before the one after, if any.
+   * @param isRepeated whether an earlier process may have followed the record.
    */
   follow(jail: Jail, record: JournalRecord, isRepeated: boolean): Promise<void> | undefined;
-  /** All that an earlier process left of a journal has been followed. Resolves when it is known what became of its sessions. */
+  /**
+   * Called when all records that an earlier process left have been followed. Resolves when the state of their sessions
+   * has been checked.
+   */
   restored(jail: Jail): Promise<void>;
-  /** Records are missing here: the disk has to tell what happened. */
+  /** Called where records are missing. The disk has to show what happened until then. */
   lost(jail: Jail, until: number): void;
   /** Whether the directory's records should come slowly. */
   isBusy(directoryId: string): boolean;
   /**
-   * Whether everything that was followed is decided and written, but for what `known` tells of.
-   * @param isUrgent the disk has no room: what would only be good to know later is not worth it.
+   * Whether everything that was followed has been written, except for the state that `known` returns.
+   * @param isUrgent the disk has no room, so things that would only be useful later do not count.
    */
   isDecided(directoryId: string, isUrgent?: boolean): boolean;
-  /** What a later process needs to go on from here; undefined for nothing. */
+  /** The state that a later process needs to go on from here; undefined for none. */
   known(jail: Jail): Known | undefined;
-  /** A record could not be followed. */
+  /** Called when a record could not be followed. */
   failed(error: unknown): void;
 }
 
@@ -72,16 +78,16 @@ interface Part {
   readonly user: string;
   jail?: Jail | undefined;
   end: Position;
-  /** What an earlier process left ends there; undefined when that has been followed. */
+  /** The end of the records that an earlier process left; undefined when they have been consumed. */
   restoresTo: Position | undefined;
-  /** Whether it is known what became of sessions that were there before. */
+  /** Whether the sessions of an earlier process have been checked. */
   isChecked: boolean;
   /** Where the next read begins; undefined before the first. */
   next: Position | undefined;
-  /** The base, and the length of its line. */
+  /** The position of the base, and the length of its line in bytes. */
   base: Position;
   baseLength: number;
-  /** Read and not followed, each with where it ends. */
+  /** Records that have been read but not followed, each with the position where it ends. */
   readonly ready: { readonly record: JournalRecord; readonly end: Position }[];
   followed: Position;
   /** Records that were followed by this process. */
@@ -123,34 +129,38 @@ export class JournalReader implements JournalFollower {
     this.#marks(text);
   }
 
-  compacted(user: string): void {
+  compacted(user: string, isDone: boolean): void {
     const part = this.#parts.get(user);
     if (!part) return;
     part.isCompacting = false;
-    if (part.end === part.followed && !this.#isKnown(part)) this.#forget(part);
+    if (!isDone) void this.#pause(part, RETRY_MS);
+    else if (part.end === part.followed && !this.#isKnown(part)) this.#forget(part);
     else this.#reopen(part);
   }
 
-  /** Whether an earlier process's records of the user are still to be followed. */
+  /** Whether an earlier process's records of the user have yet to be followed, or its sessions to be checked. */
   isRestoring(user: string): boolean {
     const part = this.#parts.get(user);
     return part !== undefined && isRestoring(part);
   }
 
-  /** Resolves when nothing that an earlier process left is to be followed. */
+  /** Resolves when all records of an earlier process have been followed and its sessions checked. */
   async allRestored(): Promise<void> {
     const { signal } = this.#options;
     while ([...this.#parts.values()].some(isRestoring) && !signal.aborted)
       await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
 
-  /** What the user's journal has may be decided by now, without a further record. */
+  /** The user's records may have been decided without a further record: tries to compact the journal soon. */
   revisit(user: string): void {
     const part = this.#parts.get(user);
     if (part) this.#compactLater(part);
   }
 
-  /** Resolves when what the user's journal has now has been followed, or so much of it that a look can be explained. */
+  /**
+   * Resolves once the records that the user's journal has now have been followed, or `AHEAD` of them, which are enough
+   * to explain a look.
+   */
   async passed(user: string): Promise<void> {
     const part = this.#parts.get(user);
     if (!part || part.followed >= part.end || this.#options.signal.aborted) return;
@@ -160,7 +170,7 @@ export class JournalReader implements JournalFollower {
     });
   }
 
-  /** After the signal: compacts what is decided. */
+  /** Compacts what is decided. Call it after the signal. */
   async close(): Promise<void> {
     await this.#running;
     for (const part of this.#parts.values()) {
@@ -199,7 +209,7 @@ export class JournalReader implements JournalFollower {
   }
 
   async #run(): Promise<void> {
-    await Promise.resolve(); // so that it has begun before it ends
+    await Promise.resolve(); // so that `#running` is set before this clears it
     const pause = yielder();
     for (const part of this.#inTurn) {
       this.#inTurn.delete(part);
@@ -220,7 +230,7 @@ export class JournalReader implements JournalFollower {
     if (!jail) return;
     const isLong = part.followed - part.base > LONG && !this.#consumer.isDecided(jail.id);
     const isBusy = this.#consumer.isBusy(jail.id) || isLong;
-    // Its looks may wait for these very records, which are only slowed down then.
+    // A busy directory's looks may wait for these records, so they are only slowed down.
     if (!isBusy || part.waiters.length > 0) {
       for (let left = TURN; left > 0 && (await this.#followNext(part, jail)); left -= 1) {
         const rest = pause();
@@ -235,7 +245,7 @@ export class JournalReader implements JournalFollower {
     this.#compactLater(part);
   }
 
-  /** Reads the base. False when there is nothing to go on with. */
+  /** Reads the base. Returns false when the directory has been deleted. */
   async #begin(part: Part): Promise<boolean> {
     part.jail = await this.#consumer.jailOf(part.user);
     this.#reopen(part, true);
@@ -243,7 +253,7 @@ export class JournalReader implements JournalFollower {
       this.#finishRestoring(part);
       return true;
     }
-    // The directory has been deleted.
+    // The directory was deleted: drop its journal.
     part.followed = part.end;
     this.#options.transferLog.compact(part.user, part.end, undefined);
     part.isCompacting = true;
@@ -251,7 +261,7 @@ export class JournalReader implements JournalFollower {
     return false;
   }
 
-  /** The file begins elsewhere now. */
+  /** Reads the base again after a compaction, or for the first time. */
   #reopen(part: Part, isNew = false): void {
     const { base, length, ...known } = this.#baseOf(part.user);
     part.base = base;
@@ -308,7 +318,7 @@ export class JournalReader implements JournalFollower {
       if (record) part.ready.push({ record, end: position });
       else if (text !== '') this.#consumer.lost(jail, Date.now() * 1000);
     }
-    // The disk has lost some, or none of it can be understood.
+    // The disk has lost records, or the file holds no complete line.
     if (whole === 0) {
       this.#consumer.lost(jail, Date.now() * 1000);
       position = part.end;
@@ -344,14 +354,14 @@ export class JournalReader implements JournalFollower {
       .unref();
   }
 
-  /** Returns false when it has to be tried again. */
+  /** Compacts the journal if everything followed is decided. Returns false when it has to be tried again. */
   #compact(part: Part): boolean {
     const { jail, user } = part;
     if (!jail || part.isCompacting || part.next === undefined || this.#parts.get(user) !== part) return true;
     if (part.restoresTo !== undefined || !this.#consumer.isDecided(jail.id, this.#options.transferLog.isFull()))
       return false;
     const known = this.#consumer.known(jail);
-    // There is little to gain.
+    // Compacting would gain little.
     if (part.followed === part.base && (known !== undefined || part.followed < part.end)) return true;
     part.isCompacting = true;
     part.next = part.followed;
@@ -383,7 +393,7 @@ function isRestoring({ restoresTo, isChecked }: Part): boolean {
   return restoresTo !== undefined || !isChecked;
 }
 
-/** Lets those go on who wait for no more than what has been followed. */
+/** Resolves the waiters whose records have been consumed. */
 function release(part: Part, isOver = false): void {
   if (part.waiters.length === 0) return;
   const isServed = ({ position, count }: Part['waiters'][number]): boolean =>

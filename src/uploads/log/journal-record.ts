@@ -1,10 +1,10 @@
 /**
- * A record of the journal: a line of sshd's log with what lay at the paths that it names. A user's file has one record a
- * line, as JSON. Its first line may be a `Base`, what a compaction left of the lines before.
+ * A record of the journal: a line that sshd logged, and the status of the files that it names. A user's file holds one
+ * record per line, as JSON. Its first line may be a `Base`, which replaces the records that a compaction removed.
  */
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 
-/** What lay at a path when a line was read. */
+/** The file at a path when a line was read. */
 export interface Sighting {
   readonly ino: number;
   readonly size: number;
@@ -12,47 +12,51 @@ export interface Sighting {
 }
 
 export interface JournalRecord {
-  /** When the line was read. No two records of a machine have the same. */
+  /** When the line was read. Records of one machine differ in this time. */
   readonly at: Micros;
   /** The process that wrote the line; 0 for a gap. */
   readonly pid: number;
   readonly text: string;
-  /** The client's; '' when it is not known. */
+  /** The client's address; '' when it is not known. */
   readonly address: string;
-  /** When the session's process began, in clock ticks since the boot (proc_pid_stat(5)), in the record of its first line. */
+  /**
+   * When the session's process began, in clock ticks since the boot (proc_pid_stat(5)). Only in the session's first
+   * record.
+   */
   readonly born?: string | undefined;
   /**
-   * For an open, a close and a removal what lay at its path; for a rename, at both; for a status, at those of the request
-   * before it. Null for nothing; left out when nobody looked. An earlier berth wrote one without a list.
+   * What was at the line's paths: one path for an open, a close and a removal, two for a rename, and those of the
+   * previous request for a status. Null where there was no file; missing when nobody looked. Older versions wrote one
+   * sighting without a list.
    */
   readonly seen?: readonly (Sighting | null)[] | Sighting | null | undefined;
-  /** Lines between here and the next record are missing. */
+  /** Lines are missing between this record and the next. */
   readonly isGap?: true | undefined;
 }
 
-/** A session that was live, with whatever else its follower keeps of it. */
+/** A session that was live. The journal's consumer adds further fields. */
 export interface BaseSession {
   readonly by: { readonly pid: number; readonly address: string };
 }
 
-/** What is known of all that came before a position, as far as a later process needs it. */
+/** The state at a position that a later process needs. */
 export interface Known {
-  /** The sessions that were live, as whoever follows the journal knows them; undefined for none. */
+  /** The sessions that were live, as the consumer of the journal describes them; undefined for none. */
   readonly state?: readonly BaseSession[] | undefined;
-  /** Until when lines were lost, if any were. */
+  /** Until when lines were lost; undefined if none were. */
   readonly doubtedUntil?: Micros | undefined;
 }
 
-/** What a compaction leaves of the records before a position. */
+/** Replaces the records that a compaction removed. */
 export interface Base extends Known {
-  /** How many bytes came before, since the user's first line. */
+  /** The position of the first record that is left. */
   readonly base: number;
 }
 
 /** A position counts the bytes of all records since the user's first line, also of those that a compaction removed. */
 export type Position = number;
 
-/** The base of a file, and how long its line is. */
+/** The base of a file, and the length of its line in bytes; 0 without a base. */
 export function readBase(text: string): Base & { readonly length: number } {
   const none = { base: 0, length: 0 };
   if (!text.startsWith('{"base":')) return none;
@@ -61,7 +65,7 @@ export function readBase(text: string): Base & { readonly length: number } {
   return found ? { ...found, length: end } : none;
 }
 
-/** Undefined for what a crash has cut off. */
+/** Returns undefined for a record that a crash has cut off. */
 export function readRecord(text: string): JournalRecord | undefined {
   return parsed(text) as JournalRecord | undefined;
 }

@@ -1,16 +1,17 @@
 /**
- * When the journal began. An earlier berth kept none, so what sshd logged between its end and the first start of this one is lost: of a
- * file that changed before and is not recorded nobody knows whether it is whole.
+ * When the journal began. Older versions kept none, so lines from before this version's first start are lost. If a file
+ * changed before that time and has no row, nobody knows whether it is complete.
  *
- * `journal.begun` beside the journal has that time in µs; it is empty from before the journal's folder is made until every jail
- * is linked to the log.
+ * `journal.begun` beside the journal holds the time in µs. It is empty from before the journal's folder is made until
+ * every jail is linked to the log.
  */
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import type { Micros } from '../../clock.ts';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { Micros } from '../../base/clock.ts';
+import { isThere } from '../../base/there.ts';
 
-/** Call it before the journal's folder is made. */
+/** Must be called before the journal's folder is made. */
 export function noteFirstStart(journal: string): void {
-  if (!existsSync(journal)) write(journal, '');
+  if (!isThere(journal)) write(journal, '');
 }
 
 export class JournalStart {
@@ -22,12 +23,15 @@ export class JournalStart {
     this.#at = read(journal);
   }
 
-  /** Every line after that is in the journal: infinite until all jails are linked, minus infinite when that is not known. */
+  /**
+   * Every line after this time is in the journal. `Infinity` until all jails are linked, `-Infinity` when the time is
+   * not known.
+   */
   get at(): Micros {
     return this.#at;
   }
 
-  /** All jails are linked to the log. */
+  /** Notes that all jails are linked to the log. */
   linked(now: Micros): void {
     if (this.#at !== Infinity) return;
     write(this.#journal, String(now));
@@ -37,7 +41,7 @@ export class JournalStart {
 
 function read(journal: string): Micros {
   const path = pathOf(journal);
-  if (!existsSync(path)) return -Infinity;
+  if (!isThere(path)) return -Infinity;
   const text = readFileSync(path, 'utf8');
   return text === '' ? Infinity : Number(text);
 }

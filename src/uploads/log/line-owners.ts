@@ -1,22 +1,22 @@
 /**
- * Whose session wrote a line of sshd's log, and what lies at the paths that the line names. For the log's thread: asks the
- * kernel, never the database.
+ * Finds the user whose session wrote a line, and the status of the files that the line names. Runs in the log's thread,
+ * so it asks the kernel and never the database.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { lstatBeneath } from '../../beneath.ts';
+import { lstatBeneath } from '../../base/beneath.ts';
 import { isUsername } from '../../directories/host.ts';
+import { isThere } from '../../base/there.ts';
 import { bytesOf, type FilePath, filePath, jailFiles } from '../file-path.ts';
 import { jailOf, startTimeOf } from '../processes.ts';
 import type { Owned } from './journal-files.ts';
 import type { JournalRecord, Sighting } from './journal-record.ts';
 import { type LogEvent, readEvent } from './log-line.ts';
 
-/** Sessions that are remembered. The kernel knows the others, as long as they live. */
+/** How many sessions are remembered. The owner of a live process can also be found in /proc. */
 const REMEMBERED = 20_000;
 
-/** Components of a path that is looked at: each costs some 5 µs, which everybody waits for. */
+/** The most components that a path may have to be looked at. Each costs some 5 µs, for which all other lines wait. */
 const DEEPEST = 64;
 
 /** A line as sshd wrote it. */
@@ -29,7 +29,7 @@ export interface Line {
 interface Owner {
   readonly user: string;
   readonly address: string;
-  /** The paths of the request before, which a status may be the answer to. */
+  /** The paths of the previous request, which a status may answer. */
   asked: readonly FilePath[];
 }
 
@@ -48,7 +48,10 @@ export class LineOwners {
     this.#options = options;
   }
 
-  /** The record of a line and whose it is, undefined when nobody knows. To be called with every line, in order. */
+  /**
+   * The record of a line and its user; undefined when the user cannot be found. It must be called with every line, in
+   * order.
+   */
   recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: JournalRecord } | undefined {
     const event = readEvent(text);
     const isFirst = event.kind === 'session-opened';
@@ -75,7 +78,7 @@ export class LineOwners {
     if (known) return known;
     const user = jailOf(pid);
     if (user !== undefined && user !== '') return this.#remember(pid, user, '');
-    // It has ended. An earlier process may have heard its first line.
+    // The process has ended. An earlier berth process may have read its first line.
     if (!this.#hasReadJournal) this.#readJournal();
     return this.#byPid.get(pid);
   }
@@ -92,15 +95,18 @@ export class LineOwners {
   }
 
   #remember(pid: number, user: string, address: string): Owner | undefined {
-    // The name becomes that of a file.
-    if (!isUsername(user) || !existsSync(join(this.#options.jailDir, user))) return undefined;
+    // The user's name becomes a file name, so it has to be valid.
+    if (!isUsername(user) || !isThere(join(this.#options.jailDir, user))) return undefined;
     const owner: Owner = { user, address, asked: [] };
     this.#byPid.set(pid, owner);
     return owner;
   }
 }
 
-/** Only what may have changed a file is worth a look. Keeps in `owner` what the next line of its process may be about. */
+/**
+ * The paths that a line's record should have sightings of: only those of requests that may have changed a file. Keeps
+ * in `owner` the paths that the process's next line may be about.
+ */
 export function pathsToLookAt(owner: Pick<Owner, 'asked'>, event: LogEvent): readonly FilePath[] {
   const { asked } = owner;
   if (event.kind === 'complaint' || event.kind === 'write-refused') return [];

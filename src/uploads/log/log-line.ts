@@ -1,17 +1,17 @@
 /**
  * Reads one message of internal-sftp's log (sftp-server.c) into an event.
  *
- * Names are hostile: they may hold quotes and imitate the rest of a line. The wording at both ends of a message is
+ * Names are hostile: they may hold quotes and imitate the end of a line. The wording at both ends of a message is
  * sshd's own, so it is parsed from both ends, and what stays ambiguous becomes `unclear` rather than a guess.
  * syslog(3) gets at most 500 characters; a message that long may be cut, and is `unclear` too.
  */
-/** How a mark of berth's own begins. No message of syslog(3) does. */
+/** The beginning of a mark that berth sends itself. No message of syslog(3) begins like this. */
 export const MARK = 'berth ';
 
 /** The length at which sshd cuts a message (`"%.500s"` in log.c). */
 const CUT = 500;
 
-/** Names are bytes, one character each. */
+/** The events of internal-sftp's log. Names are strings with one character per byte. */
 export type LogEvent =
   | { readonly kind: 'session-opened'; readonly username: string; readonly address: string }
   | { readonly kind: 'session-closed' }
@@ -29,13 +29,15 @@ export type LogEvent =
   /** A request was refused. */
   | { readonly kind: 'status'; readonly text: string }
   /**
-   * Something whose name is not certain. For a close, `start` is the name's beginning, perhaps with a piece of the
-   * wording that follows it, from a `"` on.
+   * A request whose name is uncertain. For a close, `start` is the beginning of the name. It may include part of the
+   * wording that follows the name, from a `"` on.
    */
   | { readonly kind: 'unclear'; readonly about: 'close' | 'forced close' | 'other'; readonly start: string }
-  /** A write was refused; the status follows. `name` is the first 100 bytes of what the handle was opened with. */
+  /**
+   * A write was refused; the status follows. `name` is the first 100 bytes of the name that the handle was opened with.
+   */
   | { readonly kind: 'write-refused'; readonly name: string }
-  /** What sshd has to say about another request that fails, before its status. */
+  /** sshd's explanation of why another request fails; the status follows. */
   | { readonly kind: 'complaint' }
   /** Nothing that matters to uploads: opendir, mkdir, statvfs, … */
   | { readonly kind: 'other' };
@@ -82,7 +84,10 @@ export function readEvent(text: string): LogEvent {
   return { kind: 'other' };
 }
 
-/** Both names are quoted and either may hold `" new "`: certain only when there is one way to part them. */
+/**
+ * Both names are quoted, and either may contain `" new "`. The names are certain only when there is one way to split
+ * them.
+ */
 function readRename(text: string): LogEvent {
   const body = /rename old "(.*)"$/.exec(text)?.[1] ?? '';
   const parts = body.split('" new "');
@@ -93,16 +98,16 @@ function readRename(text: string): LogEvent {
 
 function unclear(text: string): LogEvent {
   const match = /^((?:forced )?close|remove name|set|(?:posix-)?rename old) "(.*)/.exec(text);
-  // What was opened will be closed; nothing has to be known before.
+  // An open is followed by its close, so nothing is lost by ignoring it.
   if (!match) return { kind: 'other' };
   const about = match[1] === 'close' || match[1] === 'forced close' ? match[1] : 'other';
   return { kind: 'unclear', about, start: unvis(match[2] ?? '') };
 }
 
 /**
- * vis(3) with `VIS_CSTYLE | VIS_NL | VIS_TAB | VIS_OCTAL`, as sshd encodes names (openssh-portable, log.c and
- * openbsd-compat/vis.c): printable ASCII stands for itself, a backslash is doubled, every other byte becomes `\n`,
- * `\t`, … or three octal digits.
+ * The escapes of vis(3) with `VIS_CSTYLE | VIS_NL | VIS_TAB | VIS_OCTAL`, as sshd encodes names (openssh-portable,
+ * log.c and openbsd-compat/vis.c): printable ASCII stands for itself, a backslash is doubled, every other byte becomes
+ * `\n`, `\t`, … or three octal digits.
  */
 const ESCAPES: Record<string, number> = { n: 10, r: 13, b: 8, a: 7, v: 11, t: 9, f: 12, s: 32, '0': 0, '\\': 92 };
 

@@ -1,20 +1,21 @@
 /**
- * A session's reads on their way to the history. Whoever opens and closes files in a loop must not fill it: of a path
- * that is read again within a minute, the first read has a row of its own, and the others have one together.
+ * Combines a session's reads before they go into the history, so that a client that opens and closes files in a loop
+ * does not fill it. When a path is read again within a minute, the first read has a row of its own, and the others
+ * share one.
  */
-import { type Micros, SECOND } from '../../clock.ts';
+import { type Micros, SECOND } from '../../base/clock.ts';
 import type { SessionNote } from '../record/history.ts';
 
 const WINDOW: Micros = 60 * SECOND;
-/** Paths told apart within a window. Reads of more are one row without a path. */
+/** How many paths have rows of their own within a window. Reads of other paths share one row without a path. */
 const PATHS = 5000;
 
 export class Reads {
-  /** By path: what has no row yet. */
+  /** The paths of this window, each with its further reads combined, which have no row yet. */
   #again = new Map<string, SessionNote | undefined>();
   #since: Micros = 0;
 
-  /** Returns what to write for it, and for earlier ones. */
+  /** Returns the rows to write now, for this read or earlier ones. */
   add(read: SessionNote): SessionNote[] {
     const isOver = Math.abs(read.at - this.#since) >= WINDOW;
     const before = isOver ? this.end() : [];
@@ -27,7 +28,7 @@ export class Reads {
     return isFirst ? [...before, row] : before;
   }
 
-  /** What has no row yet. */
+  /** Ends the window. Returns the rows for reads that have none yet. */
   end(): SessionNote[] {
     const rest = [...this.#again.values()].filter((read) => read !== undefined);
     this.#again = new Map();
@@ -35,7 +36,7 @@ export class Reads {
   }
 }
 
-/** One row for both: it begins with the first and ends with the last. */
+/** One row for two reads: from the beginning of the earlier to the end of the later. */
 function together(earlier: SessionNote | undefined, read: SessionNote): SessionNote {
   return { ...read, openedAt: (earlier ?? read).openedAt, bytes: (earlier?.bytes ?? 0) + (read.bytes ?? 0) };
 }

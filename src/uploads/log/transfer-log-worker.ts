@@ -1,17 +1,17 @@
 /**
  * The transfer log's own thread: accepts internal-sftp's log connections, reads them and appends their messages to the
- * journal, and does nothing else, so that it keeps up when the main thread is busy.
+ * journal. It does nothing else, so that it keeps up while the main thread is busy.
  *
- * Promises: the lines of one socket are appended in the order in which they were sent. Each message is a connection of its own; the
- * kernel queues connections in order, but their data may be read in any, so a message waits for those before it. Sockets take
- * turns: a flood fills its own and delays whoever shares it.
+ * Promise: the lines of one socket are appended in the order in which they were sent. Each message has a connection of
+ * its own. The kernel queues connections in order, but their data may be read in any order, so a message waits for
+ * those before it. Sockets take turns, so a flood delays only the directories that share its socket.
  */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { systemClock } from '../../clock.ts';
-import { errorMessage } from '../../errors.ts';
+import { systemClock } from '../../base/clock.ts';
+import { errorMessage } from '../../base/errors.ts';
 import { JournalFiles } from './journal-files.ts';
 import type { Known, JournalRecord, Position } from './journal-record.ts';
 import { type Line, LineOwners } from './line-owners.ts';
@@ -26,42 +26,51 @@ export interface WorkerData {
 
 export interface LogSocket {
   readonly path: string;
-  /** Of one that was inherited, which listens already. */
+  /** The descriptor of an inherited socket, which listens already. */
   readonly fd?: number | undefined;
 }
 
-/** What has been appended to whose journal, up to where. */
+/** The users whose journals have grown, and where these end now. */
 export type News = readonly (readonly [user: string, end: Position])[];
 
 export type FromWorker =
   | { readonly kind: 'listening'; readonly news: News }
   | { readonly kind: 'failed'; readonly path: string; readonly reason: string }
   | { readonly kind: 'news'; readonly news: News; readonly marks: readonly string[] }
-  | { readonly kind: 'compacted'; readonly user: string }
+  | { readonly kind: 'compacted'; readonly user: string; readonly isDone: boolean }
   | { readonly kind: 'no room'; readonly reason: string };
 
 export type ToWorker =
   | { readonly kind: 'compact'; readonly user: string; readonly position: Position; readonly known: Known | undefined }
   | { readonly kind: 'close' };
 
-/** As long as the kernel allows (`net.core.somaxconn`): what sshd says while this thread is stopped waits there. */
+/**
+ * The longest backlog that the kernel allows (`net.core.somaxconn`). sshd's messages wait there while this thread is
+ * stopped.
+ */
 const BACKLOG = 65_535;
 
-/** No message is this long; whoever sends more is not sshd. */
+/** In bytes; sshd's messages are shorter. */
 const MESSAGE_LIMIT = 8192;
 
-/** sshd writes at once after connecting. A connection that stays silent must not hold up the others, in ms. */
+/**
+ * How long a connection may stay silent, in ms. sshd writes at once after connecting, and a silent connection holds up
+ * the others.
+ */
 const SILENCE_LIMIT_MS = 1000;
 
-/** Between two batches of many, in ms: each costs both threads more than a message does. */
+/** The pause between two of many batches, in ms. A batch costs both threads more than a message does. */
 const GATHER_MS = 2;
-/** After a pause so many batches go at once: a small file is two messages, and its webhook waits for the second. */
+/**
+ * How many batches need no pause after a quiet time. A small file is two messages, and its webhook waits for the
+ * second.
+ */
 const AT_ONCE = 4;
 
-/** Messages of one socket before it is the next one's turn. */
+/** How many messages of one socket are handled before the next socket's turn. */
 const TURN = 32;
 
-/** How often the journal is put on the disk, and what waits for room is tried again, in ms. */
+/** How often the journal is synced, and how often waiting records are tried again, in ms. */
 const SYNC_MS = 1000;
 const RETRY_MS = 250;
 
@@ -78,10 +87,10 @@ const data = workerData as WorkerData;
 const clock = systemClock();
 const servers: Server[] = [];
 const queues: Incoming[][] = [];
-/** Marks that came behind records for which the disk has no room. */
+/** Marks that came after records for which the disk has no room. */
 let heldMarks: string[] = [];
 let flushing = false;
-/** When the next batch may go; what lies in the past is credit. */
+/** When the next batch may go, by the monotonic clock in ms. A time in the past allows several batches at once. */
 let due = Number.NEGATIVE_INFINITY;
 
 const journal = new JournalFiles({
@@ -94,8 +103,8 @@ let syncing: Promise<void> | undefined;
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'close') return void close();
-  journal.compact(message.user, message.position, message.known);
-  post({ kind: 'compacted', user: message.user });
+  const isDone = journal.compact(message.user, message.position, message.known);
+  post({ kind: 'compacted', user: message.user, isDone });
 });
 void listenAll();
 
@@ -111,7 +120,7 @@ function listen({ path, fd }: LogSocket): Promise<void> {
   servers.push(server);
   server.on('error', (error) => post({ kind: 'failed', path, reason: error.message }));
   return new Promise((resolve) => {
-    // Of a descriptor Node takes the backlog by position only.
+    // For a descriptor, Node takes the backlog by position only.
     if (fd !== undefined) return void server.listen({ fd }, BACKLOG, resolve);
     rmSync(path, { force: true }); // a socket of an earlier process; nobody listens on it any more
     server.listen({ path, backlog: BACKLOG }, () => {
@@ -125,7 +134,7 @@ function accept(socket: Socket, queue: Incoming[]): void {
   const incoming: Incoming = { at: clock.now(), text: '', done: false };
   queue.push(incoming);
   socket.setEncoding('latin1');
-  // After the timers Node looks at the sockets: what was sent while this process stood still is there by then.
+  // Node reads sockets after it runs timers. `setImmediate` lets it read what was sent while this process was stopped.
   socket.setTimeout(SILENCE_LIMIT_MS, () => setImmediate(() => socket.destroy()));
   const finish = (): void => {
     incoming.done = true;
@@ -145,11 +154,11 @@ function flushSoon(): void {
   flushing = true;
   const rest = due - performance.now();
   if (rest > 0) setTimeout(flush, rest);
-  // After the reads of this turn, so that a burst becomes one batch.
+  // Wait for the reads of this turn of the event loop, so that a burst becomes one batch.
   else setImmediate(flush);
 }
 
-/** A turn of every socket. */
+/** Handles a turn of every socket. */
 function flush(): void {
   due = Math.max(due, performance.now() - AT_ONCE * GATHER_MS) + GATHER_MS;
   let isMore = false;
@@ -182,7 +191,7 @@ function take(text: string, at: number, byUser: Map<string, JournalRecord[]>, ma
     }
     const frame = readFrame(part);
     if (!frame) continue;
-    // Several lines may come in one connection: each has a time of its own.
+    // Several lines may come in one connection. Each gets a time of its own.
     const line: Line = { at: isFirst ? at : clock.now(), ...frame };
     isFirst = false;
     const found = owners.recordOf(line);
@@ -193,7 +202,10 @@ function take(text: string, at: number, byUser: Map<string, JournalRecord[]>, ma
   }
 }
 
-/** A mark says that all before it can be read, so it waits for room on the disk with them. */
+/**
+ * Posts news and marks. A mark promises that everything before it is in the journal, so it waits while records wait for
+ * room on the disk.
+ */
 function tell(news: News): void {
   const marks = journal.isWaiting ? [] : heldMarks;
   if (marks.length > 0) heldMarks = [];

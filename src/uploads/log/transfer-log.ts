@@ -1,61 +1,71 @@
 /**
- * The transfer log: the sockets to which sshd's internal-sftp writes from inside the jails (`/dev/log` there), read
- * by a worker thread, which appends each line to the journal of its user.
+ * The transfer log: the sockets to which sshd's internal-sftp writes from inside the jails (`/dev/log` there), read by
+ * a worker thread, which appends each line to the journal of its user.
  *
- * Promises: a line is in the journal before anybody hears of it, and a user's lines are there in the order in which sshd sent
- * them. Sockets that were inherited outlive this process: lines wait in them for the next one. Sockets of its own are new
- * with each start; until a jail is linked to one, what its sessions do is not heard.
+ * Promise: a line is in the journal before it is announced, and a user's lines are in the order in which sshd sent
+ * them. Inherited sockets outlive this process: lines wait in them for the next one. Sockets that berth makes itself
+ * are new with each start, and a jail's lines are lost until the jail is linked to one of them.
  */
-import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { OperatorError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { isThere } from '../../base/there.ts';
 import type { Known, Position } from './journal-record.ts';
 import type { FromWorker, LogSocket, News, ToWorker, WorkerData } from './transfer-log-worker.ts';
 
 /** The longest socket path that unix(7) takes, without its NUL. */
 const SOCKET_PATH_LIMIT = 107;
 
-/** Sockets of its own: one for the customers beside a flood would be as many as is needed, and more cost nothing. */
+/**
+ * How many sockets berth makes itself. Directories that share a socket share the delay from a flood, and more sockets
+ * cost nothing.
+ */
 const COUNT = 64;
 
-/** The thread keeps what it is about to append, and what the disk has no room for. */
+/**
+ * The limits of the thread's memory. It holds records that it is about to append, and those that the disk has no room
+ * for.
+ */
 const HEAP = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 4 };
 
 export interface TransferLogOptions {
-  /** Where sockets are made: on the jails' file system, closed to users. */
+  /** Where sockets are made: on the jails' file system, inaccessible to users. */
   readonly corner: string;
-  /** Where the journal is: closed to users. */
+  /** Where the journal is, inaccessible to users. */
   readonly journal: string;
   readonly jailDir: string;
-  /** Descriptors of sockets that outlive this process (scripts/lib/log-sockets); empty when nobody holds any for it. */
+  /** Descriptors of sockets that outlive this process (scripts/lib/log-sockets). Empty when no supervisor holds any. */
   readonly inherited: readonly number[];
   readonly log: Log;
 }
 
-/** Whoever follows the journal. */
+/** The journal's consumer. */
 export interface JournalFollower {
-  /** A user's journal goes on up to there. */
+  /** The journals of these users have grown up to these positions. */
   news(news: News): void;
-  /** A mark that was sent to a socket has come back: all before it has been told of. */
+  /** A mark that was sent to a socket has come back: everything before it has been announced. */
   mark(text: string): void;
-  /** What was asked for by `compact` has been done; positions are as before. */
-  compacted(user: string): void;
+  /** A `compact` is complete or, with `isDone` false, failed because the disk had no room. Positions stay the same. */
+  compacted(user: string, isDone: boolean): void;
 }
 
 export interface TransferLog {
-  /** Whether the sockets were there before this process, so that no line was lost since the one before. */
+  /** Whether the sockets are those of the previous process, so that no line was lost in between. */
   readonly isInherited: boolean;
-  /** The sockets in the order in which a user's jail is to be linked to one: to the first that takes a further link. */
+  /** The sockets for a user's jail in order of preference. The jail is linked to the first that takes another link. */
   socketsFor(username: string): readonly string[];
   /** The socket that the user's jail is linked to. */
   socketOf(username: string): string | undefined;
-  /** Hands on from here on, beginning with where every journal ends now. One at a time. */
+  /** Sets the follower, which first gets the position where every journal ends. There is only one at a time. */
   follow(follower: JournalFollower | undefined): void;
-  /** Removes what comes before that position, which `known` stands for; the journal itself when it is undefined and nothing is left. */
+  /**
+   * Replaces the records before a position with `known`. Deletes the journal if `known` is undefined and no record is
+   * left.
+   */
   compact(user: string, position: Position, known: Known | undefined): void;
-  /** Whether the disk does not take all of the journal now. */
+  /** Whether the disk currently takes no more records. */
   isFull(): boolean;
   /** Whether the thread runs. */
   listening(): boolean;
@@ -106,7 +116,7 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
         take(message.news);
         return message.marks.forEach((mark) => follower?.mark(mark));
       case 'compacted':
-        return follower?.compacted(message.user);
+        return follower?.compacted(message.user, message.isDone);
       case 'no room':
         if (!isFull) log.error({ reason: message.reason }, NO_ROOM);
         isFull = true;
@@ -116,6 +126,7 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
   const send = (message: ToWorker): void => worker.postMessage(message);
   try {
     await opened.promise;
+    worker.once('error', (error) => log.error({ err: error }, ENDED));
   } catch (error) {
     await worker.terminate();
     throw error;
@@ -150,6 +161,8 @@ export async function openTransferLog(options: TransferLogOptions): Promise<Tran
   };
 }
 
+const ENDED = 'the thread that reads the log of sshd has ended: restart berth, which is not healthy until then';
+
 const NO_ROOM =
   'the journal takes no more: some lines of sshd are kept in memory; of uploads beyond that, those that are removed are not announced';
 
@@ -163,7 +176,7 @@ function ownSockets(corner: string): LogSocket[] {
   });
 }
 
-/** FNV-1a: the same in every process, so that jails stay linked. */
+/** FNV-1a, which gives the same result in every process, so that jails stay linked to their sockets. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
@@ -171,14 +184,14 @@ function hash(text: string): number {
 }
 
 /**
- * Whether the sockets that were given are those that the process before this one had: a stop on purpose closes them, and lines
- * were lost until there were new ones. Notes them for the next process.
+ * Whether the inherited sockets are those that the previous process had. A deliberate stop closes them, and lines are
+ * lost until there are new ones. Saves their identity for the next process.
  */
 function areTheSame(corner: string, journal: string): boolean {
   const there = lstatSync(keptSocket(corner, 0), { throwIfNoEntry: false });
   if (!there) return false;
   const note = `${journal}.sockets`;
-  const known = existsSync(note) ? readFileSync(note, 'utf8') : '';
+  const known = isThere(note) ? readFileSync(note, 'utf8') : '';
   const now = `${there.dev}-${there.ino}`;
   if (known === now) return true;
   writeFileSync(note, now, { mode: 0o600 });

@@ -1,11 +1,11 @@
 /**
- * A write barrier for the transfer log: a mark of berth's own, sent to one of its sockets. When it comes back, all is in the journal
- * that sshd had logged there before it was sent, since a socket keeps the order.
+ * A write barrier for the transfer log: berth sends a mark of its own to one of the sockets. A socket keeps the order,
+ * so once the mark comes back, everything that sshd logged there before is in the journal.
  */
 import { connect } from 'node:net';
 import { MARK } from './log-line.ts';
 
-/** How long to wait for a mark that does not come back: on a busy machine the log lags by seconds. */
+/** How long to wait for a mark that does not come back, in ms. On a busy machine the log lags by seconds. */
 const PATIENCE_MS = 30_000;
 
 interface Way {
@@ -18,11 +18,11 @@ export class WriteBarrier {
   readonly #ways = new Map<string, Way>();
   #count = 0;
 
-  /** Resolves when what sshd had logged to that socket before the call has been read; after half a minute in any case. */
+  /** Resolves once everything that sshd logged to the socket before the call has been read, or after `PATIENCE_MS`. */
   passed(socket: string): Promise<void> {
     const way = this.#ways.get(socket) ?? {};
     this.#ways.set(socket, way);
-    // A mark that is under way was sent before the call: wait for the next one, together with other callers.
+    // The current mark was sent before the call, so wait for the next one, which all such callers share.
     if (way.current) return (way.next ??= way.current.then(() => this.#begin(socket, way)));
     return this.#begin(socket, way);
   }
@@ -52,7 +52,7 @@ export class WriteBarrier {
       };
       const timer = setTimeout(done, PATIENCE_MS);
       this.#awaited.set(text, done);
-      // Closed already: then nothing more will be read.
+      // An error means that the socket is closed, so nothing more will be read.
       connect(path).on('error', done).end(`${text}\0`);
     });
   }

@@ -1,6 +1,9 @@
-/** Which files nobody can vouch for: what was written to them before a power cut, or while lines of the log were lost. */
-import { bootedBy, type UncleanBoot } from '../../boot.ts';
-import type { Micros } from '../../clock.ts';
+/**
+ * Knows which files may be incomplete: those that changed before a crash of the machine, or while lines of the log were
+ * lost.
+ */
+import { bootedBy, type UncleanBoot } from '../../base/boot.ts';
+import type { Micros } from '../../base/clock.ts';
 
 export interface DoubtsOptions {
   readonly boot?: UncleanBoot | undefined;
@@ -10,14 +13,14 @@ export interface DoubtsOptions {
 
 export class Doubts {
   readonly #options: DoubtsOptions;
-  /** By directory: until when lines were lost. */
+  /** Until when lines were lost, by directory. */
   readonly #gaps = new Map<string, Micros>();
 
   constructor(options: DoubtsOptions) {
     this.#options = options;
   }
 
-  /** Lines about that directory were lost until then. */
+  /** Notes that lines about the directory were lost until that time. */
   add(directoryId: string, until: Micros): void {
     this.#gaps.set(directoryId, Math.max(until, this.#gaps.get(directoryId) ?? until));
   }
@@ -27,12 +30,15 @@ export class Doubts {
     return this.#gaps.get(directoryId);
   }
 
-  /** Whether a file that nothing explains may be a part of one. @param changedAt its ctime, which clients cannot set. */
+  /**
+   * Whether an unexplained file may be incomplete.
+   * @param changedAt the file's ctime, which clients cannot set.
+   */
   has(directoryId: string, changedAt: Micros, now: Micros): boolean {
     const { boot, journal } = this.#options;
     const booted = boot ? bootedBy(boot, now) : -Infinity;
     const until = Math.max(booted, journal.at, this.#gaps.get(directoryId) ?? -Infinity);
-    // A clock that was set back says nothing of when it was.
+    // A ctime in the future means that the clock was set back, so the file may be as old as the doubts.
     return changedAt <= until || (until > -Infinity && changedAt > now);
   }
 }

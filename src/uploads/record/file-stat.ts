@@ -1,25 +1,25 @@
-/** What a file is, as far as rows keep it, and whether two such are the same file. */
+/** A file's identity and state as rows keep them, and how two of these are compared. */
 import type { Stats } from 'node:fs';
-import { type Micros, SECOND } from '../../clock.ts';
+import { type Micros, SECOND } from '../../base/clock.ts';
 import type { FilesTable } from '../../db/schema.ts';
 
 export type FileStat = Pick<FilesTable, 'inode' | 'mtime' | 'size_bytes'>;
 
-/** File times are taken from the kernel's timer, which ticks this often at least. */
+/** The grain of file times, which come from the kernel's timer. It ticks at least this often. */
 export const TIMER_GRAIN: Micros = 10_000;
 
-/** How much later than it happened the log may be heard. */
+/** How long after an event its log line may be read. */
 export const LOG_LAG: Micros = 200_000;
 
-/** The mtime of a row whose file has been overwritten since: no file on the disk is the same as this. */
+/** The mtime of a row that must not match any file: the file has not been seen, or has been overwritten since. */
 export const UNSEEN: Micros = -1;
 
-/** The inode of a row whose file nobody has seen: it was announced by the log's word. */
+/** The inode of a row whose file was never seen: it was written from the log alone. */
 export const UNSEEN_INODE = -(2 ** 52);
 
 /**
- * A sparse file may claim to be larger than any disk; sums stay exact, and SQLite's integers do not overflow, as long as
- * each counts for at most this much: 16 TiB, the largest file of ext4.
+ * The largest size that counts for a file: 16 TiB, the largest file of ext4. A sparse file may claim to be larger than
+ * any disk. With this limit, sums stay exact and SQLite's integers do not overflow.
  */
 const LARGEST = 2 ** 44;
 
@@ -28,24 +28,30 @@ export function fileStat(stats: Pick<Stats, 'ino' | 'mtimeMs' | 'size'>): FileSt
 }
 
 /**
- * The inode of a row that came with a restored backup, and whose file may have been copied: none that a file has, and
- * different for rows that differ in mtime, so that the index finds them by it.
+ * The inode of a row from a restored backup, whose file may be a copy. It is negative, so no file has it, and it
+ * depends on the mtime, so that the index on inodes finds the row.
  */
 export function unknownInode(mtime: Micros): number {
   return -1 - Math.max(mtime, 0);
 }
 
-/** Whether the file is the one the row was written for, unchanged. A restored row's file has that size and mtime. */
+/**
+ * Whether the file is the one that the row was written for, unchanged. For a restored row, size and mtime have to
+ * agree.
+ */
 export function isSame(row: FileStat, stat: FileStat): boolean {
   return row.inode >= 0 ? row.inode === stat.inode && hasSameContent(row, stat, 0) : isCopy(row, stat);
 }
 
-/** Whether it is the row's file, changed or not; a copied one cannot be told when it has changed. */
+/** Whether the file is the row's, changed or not. A changed copy cannot be recognized. */
 export function isFileOf(row: FileStat, stat: FileStat): boolean {
   return row.inode >= 0 ? row.inode === stat.inode : isCopy(row, stat);
 }
 
-/** Whether the file has the row's size and time, as `cp -a` and `rsync -a` leave them. Some copy whole seconds only. */
+/**
+ * Whether the file has the row's size and mtime, which `cp -a` and `rsync -a` preserve. Some tools preserve whole
+ * seconds only.
+ */
 export function isCopy(row: FileStat, stat: FileStat): boolean {
   return hasSameContent(row, stat, 0) || hasSameContent(row, stat, SECOND);
 }

@@ -1,10 +1,10 @@
 /**
- * The rows of one directory's files, inside the transaction that changes them. Each function keeps `storage_bytes` equal
- * to the sum of the sizes, and `last_upload_at` is that of the latest upload that was announced.
+ * The rows of one directory's files, inside the transaction that changes them. Keeps `storage_bytes` equal to the sum
+ * of the sizes, and `last_upload_at` equal to the time of the latest announced upload.
  */
 import { randomUUID } from 'node:crypto';
 import { type Selectable, sql, type Transaction } from 'kysely';
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import { compiled } from '../../db/compiled.ts';
 import { byPathIndex, pathAfter, pathBelow, pathIs } from '../../db/file-paths.ts';
 import type { FilesTable, PlacementsTable, Tables } from '../../db/schema.ts';
@@ -15,12 +15,12 @@ export type FileRow = FilesTable;
 
 export type Placement = FileStat & Pick<Selectable<PlacementsTable>, 'via' | 'address' | 'recorded'>;
 
-/** Whether somebody outside knows the file by its name: that of an upload is told when it is announced. */
+/** Whether the file's name is known outside of berth. An upload's is, once it is announced. */
 export function isKnownByName({ state }: Pick<FileRow, 'state'>): boolean {
   return state !== 'waiting' && state !== 'checking';
 }
 
-/** A literal, so that the index of just these can be used. */
+/** A literal, so that the partial index on this state can be used. */
 const WAITING = sql.lit('waiting' as const);
 
 const fileAt = compiled<{ directory: string; path: Buffer }>()((db, p) =>
@@ -55,7 +55,7 @@ const keepPlacement = compiled<{ directory: string; inode: number }>()((db, p) =
 const removePlacement = compiled<{ directory: string; inode: number }>()((db, p) =>
   db.deleteFrom('placements').where('directory_id', '=', p('directory')).where('inode', '=', p('inode')),
 );
-/** All columns but the directory, which does not change. */
+/** All columns except the directory, which does not change. */
 const columns = (p: <K extends keyof FilesTable>(name: K) => FilesTable[K]) => ({
   id: p('id'),
   path: p('path'),
@@ -73,7 +73,7 @@ const insertFile = compiled<FilesTable>()((db, p) =>
 const updateFile = compiled<FilesTable & { of: string }>()((db, p) =>
   db.updateTable('files').set(columns(p)).where('id', '=', p('of')),
 );
-const settle = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
+const addTotals = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
   db
     .updateTable('directories')
     .set((eb) => ({
@@ -83,7 +83,7 @@ const settle = compiled<{ id: string; bytes: number; at: Micros }>()((db, p) =>
     .where('id', '=', p('id')),
 );
 
-/** Recorded files of a directory in the order of the index of paths, after one. */
+/** Recorded files of a directory after a path, in the order of the index on paths. */
 export const filesAfter = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
   db
     .selectFrom('files')
@@ -94,7 +94,10 @@ export const filesAfter = compiled<{ directory: string; after: Buffer; limit: nu
     .limit(p('limit')),
 );
 
-/** `flush` at the end of the transaction writes what the row of the directory says of them. */
+/**
+ * The rows of a directory's files. Call `flush` at the end of the transaction: it updates the totals in the directory's
+ * row.
+ */
 export class Files {
   readonly #tx: Transaction<Tables>;
   readonly #directory: string;
@@ -110,27 +113,33 @@ export class Files {
     return fileAt.first(this.#tx, { directory: this.#directory, path: bytesOf(path) });
   }
 
-  /** Rows that the same file may have had under other names. */
+  /** Rows that may be of the same file under other names. */
   ofInode({ inode, mtime }: FileStat): Promise<FileRow[]> {
     return withInode.all(this.#tx, { directory: this.#directory, inode, unknown: unknownInode(mtime) });
   }
 
-  /** What that inode was when it was put into the directory by HTTPS: one of the API's only until it is recorded. */
+  /**
+   * The placement of an inode that came by HTTPS. It exists until the file is recorded and, for an upload by link,
+   * somewhat longer.
+   */
   placementOf({ inode }: FileStat): Promise<Placement | undefined> {
     return placementOf.first(this.#tx, { directory: this.#directory, inode });
   }
 
-  /** The file is recorded: what it has become from here on is told by its row. */
+  /** Removes the placement of a file that has been recorded, and now has a row. */
   async removePlacement({ inode }: FileStat): Promise<void> {
     await removePlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
-  /** The same for an upload by link, of which older lines of the log may still be heard. */
+  /**
+   * Marks the placement of an upload by link as recorded, and keeps it while older log lines about the path may still
+   * be read.
+   */
   async keepPlacement({ inode }: FileStat): Promise<void> {
     await keepPlacement.all(this.#tx, { directory: this.#directory, inode });
   }
 
-  /** Puts a row, with a new id unless one is given, in place of another. */
+  /** Writes a row, in place of another if `before` is given. Its id is new unless `file` has one. */
   async put(
     file: Omit<FileRow, 'id' | 'directory_id'> & { id?: string },
     before: FileRow | undefined,
@@ -154,7 +163,7 @@ export class Files {
     this.#growth -= row.size_bytes;
   }
 
-  /** Up to `limit` rows below a folder, in the order of the index of paths, after one ('' for the first). */
+  /** Up to `limit` rows below a folder and after a path ('' for the first), in the order of the index on paths. */
   below(folder: FilePath, after: FilePath, limit: number): Promise<FileRow[]> {
     return this.#tx
       .selectFrom('files')
@@ -185,8 +194,8 @@ export class Files {
   }
 
   async flush(): Promise<void> {
-    const settled = { id: this.#directory, bytes: this.#growth, at: this.#lastUpload };
-    if (settled.bytes !== 0 || settled.at > 0) await settle.all(this.#tx, settled);
+    const totals = { id: this.#directory, bytes: this.#growth, at: this.#lastUpload };
+    if (totals.bytes !== 0 || totals.at > 0) await addTotals.all(this.#tx, totals);
     this.#growth = 0;
     this.#lastUpload = 0;
   }

@@ -1,22 +1,22 @@
-/** What goes into the history of transfers: rows, and a line of the log for each. */
+/** Writes the history of transfers: its rows, and a log line for each row. */
 import type { Transaction } from 'kysely';
-import type { Clock, Micros } from '../../clock.ts';
+import type { Clock, Micros } from '../../base/clock.ts';
 import type { DirectoriesTable, Tables, TransferEvent } from '../../db/schema.ts';
 import { insertTransfers, isRecorded, type Transfer } from '../../history/transfers.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../base/log.ts';
 import {
   announceInOrder,
+  EVENT_COLUMNS,
   type EventDirectory,
   type Further,
   type FurtherKind,
-  wantedEvents,
   wants,
 } from '../../webhooks/further-events.ts';
 import { enqueueDue } from '../../webhooks/outbox.ts';
 import { displayName } from '../file-path.ts';
 import type { Announcement, BySession } from '../story/operations.ts';
 
-/** A row of the history, and what else its log line says. */
+/** A row of the history, and its directory for the log line. */
 export interface HistoryRow {
   readonly row: Transfer;
   readonly directory: Whose;
@@ -30,16 +30,19 @@ type Happening = Partial<Omit<Announcement, 'at'>> & {
   readonly reason?: string | undefined;
 };
 
-/** What may be recorded already. */
+/** Events that may be recorded already. */
 export interface Repeating {
   /**
-   * What happened until then: an earlier process may have followed those lines of the journal, or it was written before and nobody
-   * knows whether that was committed.
+   * Events up to this time may be recorded already: an earlier process followed their lines, or the answer to their
+   * commit was lost.
    */
   readonly inDoubtUntil?: Micros | undefined;
 }
 
-/** For the history alone: no row of a file and no webhook follows from it. */
+/**
+ * An event that changes no row of a file. Of these events, only a download is announced, where the directory asks for
+ * that.
+ */
 export interface SessionNote extends Happening {
   readonly event: 'session-opened' | 'session-closed' | 'downloaded' | 'download-dropped';
   readonly directoryId: string;
@@ -67,7 +70,10 @@ export function historyRow(directory: Whose, happening: Happening): HistoryRow {
   return { row, directory };
 }
 
-/** What some rows announce, where their directory asks for it, and the fields of that event. */
+/**
+ * The webhook events for rows of the history, and the fields of those events. They are sent where the directory asks
+ * for them.
+ */
 const ANNOUNCED: Partial<Record<TransferEvent, readonly [FurtherKind, (row: Transfer) => Record<string, unknown>]>> = {
   removed: ['file.deleted', ({ path, bytes }) => ({ filename: path, size_bytes: bytes })],
   renamed: ['file.renamed', ({ path, from_path }) => ({ filename: path, previous_filename: from_path })],
@@ -76,7 +82,7 @@ const ANNOUNCED: Partial<Record<TransferEvent, readonly [FurtherKind, (row: Tran
   'upload-dropped': ['upload.failed', ({ path, bytes }) => ({ filename: path, size_bytes: bytes })],
 };
 
-/** What rows of the history announce, where their directory asks for it. Uploads are announced by what records them. */
+/** The events to announce for rows of the history, where their directory asks for them. Uploads are announced elsewhere. */
 export async function furtherIn(tx: Transaction<Tables>, rows: readonly HistoryRow[]): Promise<Further[]> {
   const found: Further[] = [];
   for (const { row, directory } of rows) {
@@ -88,9 +94,9 @@ export async function furtherIn(tx: Transaction<Tables>, rows: readonly HistoryR
 }
 
 /**
- * Puts rows into the history, with what they announce.
- * @param clock for a transaction that the dispatcher does not know of.
- * @returns the destinations of the webhooks, for one that it does.
+ * Adds rows to the history, and enqueues the events that they announce.
+ * @param clock for a transaction that is not the dispatcher's.
+ * @returns the destinations of the webhooks, for a transaction that is the dispatcher's.
  */
 export async function recordHistory(
   tx: Transaction<Tables>,
@@ -104,7 +110,10 @@ export async function recordHistory(
   return announceInOrder(tx, [], await furtherIn(tx, rows), clock && ((_, each) => enqueueDue(tx, each, clock)));
 }
 
-/** Those of one directory that are not recorded yet: all, unless an earlier process or attempt may have recorded some. */
+/**
+ * Filters out events of one directory that are recorded already. Only an earlier process, or an attempt whose answer
+ * was lost, can have recorded them.
+ */
 export async function unrecorded<H extends Happening>(
   tx: Transaction<Tables>,
   directory: Whose,
@@ -127,16 +136,7 @@ export async function noteRows(
   if (notes.length === 0) return [];
   const found = await tx
     .selectFrom('directories')
-    .select([
-      'id',
-      'account_id',
-      'slug',
-      'external_id',
-      'webhook_url',
-      'uses_account_webhook',
-      'sftp_username',
-      wantedEvents.as('wanted'),
-    ])
+    .select(EVENT_COLUMNS)
     .where('id', 'in', [...new Set(notes.map(({ directoryId }) => directoryId))])
     .execute();
   const directories = new Map(found.map((directory) => [directory.id, directory]));
@@ -150,8 +150,8 @@ export async function noteRows(
 }
 
 /**
- * What was cut off or rejected is worth an `info` line; the rest are `debug`, since there can be thousands a second
- * (`berth transfers --follow` shows them too).
+ * Logs rows of the history. Dropped and rejected uploads are logged at `info`, all other events at `debug`, since there
+ * can be thousands a second (`berth transfers --follow` shows them too).
  */
 export function logHistory(log: Log, rows: readonly HistoryRow[]): void {
   if (!log.isLevelEnabled('info')) return;

@@ -1,8 +1,9 @@
 /**
- * What is to be done about one directory: operations in the order of the log, and looks at paths.
+ * The pending work for one directory: operations in the order of the log, and looks at paths.
  *
- * An operation may overtake another only if no path of theirs is equal, above or below; what waits holds back everything
- * that is related to it. A look never speaks before the log: it waits for every operation that touches its path.
+ * Paths are related if they are equal or one is above the other. An operation may overtake another only if none of
+ * their paths are related. An operation that waits holds back every later one on related paths. A look waits for every
+ * operation on a path related to its own, so the disk is never believed before the log.
  */
 import type { FilePath } from '../file-path.ts';
 import type { FileStat } from '../record/file-stat.ts';
@@ -14,33 +15,36 @@ import { isBelow } from './tracked-files.ts';
 export interface Task {
   readonly operation: Operation;
   readonly paths: readonly FilePath[];
-  /** Waits for the log, the disk or the kernel, or is in the transaction that is under way. */
+  /** Whether the task waits for the log or the disk, or is in the running transaction. */
   isBusy: boolean;
-  /** What is on the disk for certain: null for nothing. */
+  /** The file as it was after a sync; null when there was none. */
   synced?: FileStat | null;
-  /** The disk did not take what was written to the file: it is never known to be whole. */
+  /** The disk lost data that was written to the file, so it can never count as complete. */
   isLost?: boolean;
-  /** What lay there before the log was heard: null for nothing. */
+  /** The file as it was before the task waited for the log; null when there was none. */
   seen?: FileStat | null;
-  /** After which row a folder's move goes on. */
+  /** The path of the last row that a folder's move has handled; '' at the start. */
   after: FilePath;
-  /** Times that it was applied without a result. */
+  /** How many times the task has waited for the log or the disk. */
   tries: number;
 }
 
-/** A path that is to be compared with its row. */
+/** A planned comparison of a path with its row. */
 export interface Look {
   readonly path: FilePath;
-  /** By the monotonic clock, in ms. */
+  /** When to look, by the monotonic clock in ms. */
   due: number;
   isBusy: boolean;
-  /** Asked for again while it was busy. */
+  /** Whether the look was requested again while it was busy. */
   isRepeated: boolean;
-  /** What was seen, and since when. */
+  /** The file that looks have found, and since when, by the monotonic clock in ms. */
   still?: { readonly stat: FileStat | undefined; readonly since: number } | undefined;
-  /** A client set times or sizes shortly before. */
+  /** A client set the file's times or size shortly before. */
   wasSet: boolean;
-  /** The log has been heard, and the kernel says that nobody writes it, since `still` was seen. */
+  /**
+   * Since `still` was found, the log has been read without explaining the file, and the kernel says that no session has
+   * it open for writing.
+   */
   isUnexplained: boolean;
   synced?: FileStat | null;
   isLost?: boolean;
@@ -49,7 +53,7 @@ export interface Look {
 
 export class Agenda {
   readonly #tasks = new Set<Task>();
-  /** What the tasks are about. */
+  /** The paths of the tasks. */
   readonly #inUse = new PathSet();
   readonly #looks = new Map<FilePath, Look>();
 
@@ -61,35 +65,37 @@ export class Agenda {
     return task;
   }
 
-  /** Plans a look at the latest at `due`. */
-  look(path: FilePath, due: number): void {
+  /** Plans a look for `due` or earlier. */
+  look(path: FilePath, due: number, wasSet = false): void {
     const look = this.#looks.get(path);
-    if (!look)
-      this.#looks.set(path, {
-        path,
-        due,
-        isBusy: false,
-        isRepeated: false,
-        isUnexplained: false,
-        wasSet: false,
-        tries: 0,
-      });
-    else if (look.isBusy) look.isRepeated = true;
+    if (!look) {
+      const state = { isBusy: false, isRepeated: false, isUnexplained: false, tries: 0 };
+      this.#looks.set(path, { path, due, wasSet, ...state });
+      return;
+    }
+    look.wasSet ||= wasSet;
+    if (look.isBusy) look.isRepeated = true;
     else look.due = Math.min(look.due, due);
   }
 
-  /** A file or folder has another name: looks follow it, and the old name is looked at, too. */
+  /**
+   * A file or folder was renamed: plans each look at or below `from` for the new path too. The looks at the old paths
+   * stay.
+   */
   moved(from: FilePath, to: FilePath): void {
-    for (const { path, due } of Array.from(this.#looks.values())) {
-      if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due);
+    for (const { path, due, wasSet } of Array.from(this.#looks.values())) {
+      if (path === from || isBelow(path, from)) this.look(to + path.slice(from.length), due, wasSet);
     }
   }
 
-  /** Takes operations that may be applied together, in this order. */
+  /** Takes operations that may be applied in one transaction, in order. */
   takeTasks(limit: number): Task[] {
     const waiting = new PathSet();
     const taken: Task[] = [];
-    /** Those that wait and are not in the set yet: most operations touch no other, and need none. */
+    /**
+     * Waiting tasks that are not in `waiting` yet. Most operations are related to no other, so the set is filled only
+     * when it is needed.
+     */
     let unlisted: Task[] = [];
     let isAnyWaiting = false;
     for (const task of this.#tasks) {
@@ -133,7 +139,7 @@ export class Agenda {
     else this.#inUse.remove(task.paths);
   }
 
-  /** The look is settled; asked for again meanwhile, it is due at once. */
+  /** Removes a look that is complete. If it was requested again meanwhile, the new look is due at once. */
   settled(look: Look, now: number): void {
     if (this.#looks.get(look.path) === look) this.#looks.delete(look.path);
     if (look.isRepeated) this.look(look.path, now);
@@ -154,7 +160,10 @@ export class Agenda {
     return count;
   }
 
-  /** When the next look can be taken; undefined when none can before an operation has been applied. */
+  /**
+   * When the next look can be taken, by the monotonic clock in ms. Undefined when there is none, or all wait for
+   * operations.
+   */
   nextLook(): number | undefined {
     let next: number | undefined;
     for (const { due, isBusy, path } of this.#looks.values()) {
@@ -164,7 +173,7 @@ export class Agenda {
   }
 }
 
-/** The paths of an operation other than an end, which touches all. */
+/** The paths of an operation. An end lists none: it touches all paths. */
 function pathsOf(operation: Operation): readonly FilePath[] {
   switch (operation.kind) {
     case 'move':
@@ -177,7 +186,7 @@ function pathsOf(operation: Operation): readonly FilePath[] {
   }
 }
 
-/** Whether the file that was synced is the one seen now, with the same size. */
+/** Whether the file that was synced has the same inode and size as the one seen now. */
 export function isSynced({ synced }: Task | Look, stat: FileStat): boolean {
   return (
     synced !== undefined && synced !== null && synced.inode === stat.inode && synced.size_bytes === stat.size_bytes

@@ -1,6 +1,6 @@
 /**
- * Applies the log's operations to the rows of a directory, in order. Every operation verifies its row against the disk; where
- * they disagree the log's order stands, and the paths are looked at (`look.ts`).
+ * Applies the log's operations to the rows of a directory, in order. Every operation checks its row against the disk.
+ * Where they disagree, the row follows the log, and a look (`look.ts`) is planned for the paths.
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName } from '../record/files.ts';
@@ -10,24 +10,24 @@ import type { DirectoryInTransaction } from './directory.ts';
 import { isLike } from './lost.ts';
 import type { End, Ending, Move, Put, Remove } from './operations.ts';
 
-/** Rows below a folder, or of a session, in one transaction. */
+/** How many rows below a folder, or of a session, one operation changes in one transaction. */
 const STEP = 100;
 
-/** How soon a path is looked at where log and disk disagree, in ms. */
+/** How soon to look at a path where log and disk disagree, in ms. */
 const SOON_MS = 5;
 
-/** Times that a put waits for the log because its file keeps changing. */
+/** How many times a put waits for the log because its file keeps changing. */
 const MOST_WAITS = 5;
 
-/** Why a file is partial whose session has closed it. */
+/** The reason given for a partial file that its session has closed. */
 const UNPROVEN = 'the machine went down before the file was known to be on the disk';
 
-/** What became of an operation. */
+/** The result of an operation. */
 export type Outcome =
   | 'done'
-  /** There is more to do, after that row. */
+  /** There is more to do, after the row at that path. */
   | { readonly again: FilePath }
-  /** The log has to be heard up to what `seen` shows. */
+  /** First the log has to be read up to the moment when the file was as in `seen`. */
   | { readonly wait: 'log'; readonly seen: FileStat | undefined }
   /** The file at that path has to be on the disk. */
   | { readonly wait: 'sync'; readonly path: FilePath };
@@ -52,7 +52,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const stat = here === undefined ? undefined : directory.fileAt(here);
   const row = await directory.files.at(path);
   if (!stat || (await isAnother(operation, stat, directory))) {
-    // It may have been renamed or removed by a request that is yet to be heard.
+    // The file may have been renamed or removed by a request whose line has not been read yet.
     if (here !== undefined && task.seen === undefined) return { wait: 'log', seen: stat };
     const isReplaced = stat !== undefined && (await isPlaced(stat, row, directory));
     return isReplaced ? outdated(operation, row, directory) : byTheLog(operation, row, directory);
@@ -60,13 +60,14 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   if (row && isSame(row, stat) && end.at <= row.uploaded_at) return outdated(operation, row, directory);
   if (end.isUnwritten && row && row.state !== 'partial' && isSame(row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
-  // What was added to a file is told by its size, unless that was changed again since.
+  // The size says how much was appended, unless the file was changed again since.
   const expected = end.bytes ?? (isRewritten ? sizeByTheLog(end, row) : stat.size_bytes);
   if ((end.bytes ?? -1) !== stat.size_bytes && !isRewritten && end.isComplete) {
     const isHeard = task.seen !== undefined && task.seen !== null && isSame(task.seen, stat);
     if (!isHeard && task.tries < MOST_WAITS) return { wait: 'log', seen: stat };
   }
-  // A size proves nothing after a power cut: ext4 may have it on the disk before the data, and then reads zeros.
+  // A size proves nothing after a power cut: ext4 may write it to the disk before the data, and the file then reads as
+  // zeros.
   const isUnproven = end.isUnproven && (stat.size_bytes > 0 || end.written > 0);
   const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
   if (!end.isComplete || task.isLost || isUnproven || isShort)
@@ -75,26 +76,30 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
   else {
-    // What has not been announced must not look like this upload. A size that was set is no upload of its own.
-    const mtime = operation.isResized ? stat.mtime : UNSEEN;
-    await putUpload(operation, { ...stat, size_bytes: bytes, mtime }, row, directory);
+    // The file holds bytes that have not been announced, so the row must not match it. A size that a client set is not
+    // an upload of its own, so it may.
+    const seen = operation.isResized ? stat : { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN };
+    await putUpload(operation, { ...seen, size_bytes: bytes }, row, directory);
     directory.requests.look(path, SOON_MS);
   }
   return 'done';
 }
 
-/** Whether the file is not the one that was uploaded. */
+/** Whether the file at the path is another one than was uploaded. */
 async function isAnother({ end, file }: Put, stat: FileStat, directory: DirectoryInTransaction): Promise<boolean> {
   const { inode, openedAt, bytes: expected } = end;
   if (inode !== undefined && inode !== stat.inode) return !isLike(end, stat);
   if (expected === stat.size_bytes && inode !== undefined) return false;
-  // Of what was cut off no size is known for certain: two handles of one name may have been taken for each other.
+  // The size of a dropped file is never certain: two handles with one name may have been mixed up.
   const isOlder = end.isComplete && openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;
   if (isOlder && expected !== undefined && expected !== stat.size_bytes) return true;
   return isPlaced(stat, undefined, directory);
 }
 
-/** The API has replaced the file since, or it was found before the log was heard: then it has been announced. */
+/**
+ * Handles an upload whose file the API has replaced since, or which a look found before its lines were read. A look has
+ * announced it already.
+ */
 async function outdated(
   { path, end }: Put,
   row: FileRow | undefined,
@@ -107,7 +112,7 @@ async function outdated(
   return 'done';
 }
 
-/** Whether the API has put that file there. */
+/** Whether the file came by HTTPS and not from this upload. */
 async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: DirectoryInTransaction): Promise<boolean> {
   if (row?.state === 'placed' && isSame(row, stat)) return true;
   const placement = await files.placementOf(stat);
@@ -116,27 +121,33 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
 
 /** Whether somebody wrote the file after that upload had ended. */
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
-  if (file.hasOpenWriters() || file.puts.at(-1)?.end !== end || put.isResized) return true;
+  if (file.hasOpenWriters() || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.isResized) return true;
   return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
 }
 
-/** The rows are as the log has them at that point, so a handle that did not begin with an empty file has added to its row. */
+/**
+ * The file's size according to the log. The rows are as the log has them at that point, so a handle that did not begin
+ * with an empty file has added to the row's size.
+ */
 function sizeByTheLog({ bytes, written }: Ending, row: FileRow | undefined): number {
   return bytes ?? (row?.size_bytes ?? 0) + written;
 }
 
-/** The file cannot be seen: it was renamed, replaced or removed since, and the operations that say so follow. */
+/**
+ * Records an upload whose file is not at its path: it was renamed, replaced or removed since, and later operations say
+ * so.
+ */
 async function byTheLog(operation: Put, row: FileRow | undefined, directory: DirectoryInTransaction): Promise<Outcome> {
   const { end, path } = operation;
   if (end.isUnwritten && row) return 'done';
   if (!end.isComplete || end.isUnproven) {
     directory.world.lost.addEnding(directory.row.id, end);
-    // What is there may be that very file, however late the log was.
+    // The file at the path may still be the right one, if the log was read very late.
     directory.requests.look(path, SOON_MS);
     return 'done';
   }
   const size = sizeByTheLog(end, row);
-  // What became of it since then is in the rows already: the API may have removed it.
+  // The rows already show what happened to the file since: the API may have removed it.
   if (await directory.wasAnnounced(announcement(path, end, size))) return 'done';
   const unseen = { inode: end.inode ?? UNSEEN_INODE, mtime: UNSEEN, size_bytes: size };
   await putUpload(operation, unseen, row, directory);
@@ -151,12 +162,12 @@ async function putUpload(
   directory: DirectoryInTransaction,
 ): Promise<void> {
   const isWaiting = directory.world.isTemporary(path);
-  if (row && (row.inode !== stat.inode || row.mtime === UNSEEN)) directory.world.lost.addRow(row);
+  replace(row, stat, directory);
   const written = await directory.files.put(
     {
       ...stat,
       path: bytesOf(path),
-      // The same upload again, after a crash.
+      // After a crash the same upload may be applied again. It keeps its id.
       ...(row?.uploaded_at === end.at && { id: row.id }),
       state: isWaiting ? 'waiting' : directory.arrivalState,
       uploaded_at: end.at,
@@ -168,7 +179,12 @@ async function putUpload(
   if (!isWaiting) await directory.arrived(announcement(path, end, stat.size_bytes), written);
 }
 
-/** The connection died, the server refused a write, or what was written may be lost. */
+/** Remembers a row that another file replaces: the row's own file may turn up elsewhere. */
+function replace(row: FileRow | undefined, stat: FileStat, { world }: DirectoryInTransaction): void {
+  if (row && (row.inode !== stat.inode || row.mtime === UNSEEN)) world.lost.addRow(row);
+}
+
+/** Records a partial file: the connection died, the server refused a write, or written data may be lost. */
 async function drop(
   operation: Put,
   stat: FileStat,
@@ -181,6 +197,7 @@ async function drop(
   if (row && isSame(row, stat)) return 'done';
   const isRewritten = isWrittenSince(operation, stat);
   const seen = isRewritten ? { ...stat, mtime: UNSEEN } : stat;
+  replace(row, stat, directory);
   const values = { ...seen, path: bytesOf(path), uploaded_at: end.at, source: 'log', session_pid: null } as const;
   await directory.files.put({ ...values, state: 'partial' }, row);
   const bytes = isRewritten ? (end.bytes ?? stat.size_bytes) : stat.size_bytes;
@@ -196,7 +213,7 @@ async function applyMove(operation: Move, task: Task, directory: DirectoryInTran
   if (task.after === '') {
     const row = await files.at(from);
     if (row && !arrived?.isDirectory()) return moveFile(operation, row, task, directory);
-    // A file that has gone, whose name the folder took.
+    // A folder was moved, so the row at `from` is of a file that has gone.
     if (row) requests.look(from, SOON_MS);
   }
   const below = await files.below(from, task.after, STEP);
@@ -227,7 +244,7 @@ async function moveFile(
   const isKnown = row.inode >= 0 && row.mtime !== UNSEEN;
   const isOther = !isCertain && isKnown && inode !== undefined && inode !== row.inode;
   const isStillThere = left !== undefined && isSame(row, left) && !(arrived && isFileOf(row, arrived));
-  // It was moved for certain, and back again since, unless the row is of an upload that came later.
+  // The move is certain, so the file has been moved back since, unless the row is of a later upload.
   const isBack = isCertain && row.uploaded_at <= operation.at;
   if (isOther || (isStillThere && !isBack)) {
     requests.look(from, SOON_MS);
@@ -239,7 +256,7 @@ async function moveFile(
   const replaced = await files.at(to);
   const about = { ...by(operation), path: to, from, bytes: row.size_bytes };
   if (isFinal && (await directory.wasAnnounced(about))) {
-    // It was done before a crash, and what became of it since then is in the rows already.
+    // The move was applied before a crash, and the rows already show what happened to the file since.
     await files.remove(row);
     return 'done';
   }
@@ -288,14 +305,14 @@ async function applyRemove({ path, ...removal }: Remove, directory: DirectoryInT
   return 'done';
 }
 
-/** What the session left under temporary names is announced as it is. */
+/** Announces the files that the session left under temporary names. */
 async function endSession(operation: End, directory: DirectoryInTransaction): Promise<Outcome> {
   const { files, requests } = directory;
   const rows = await files.waitingFor(operation.by.pid, STEP);
   let announced = 0;
   for (const row of rows) {
     const path = pathOf(row.path);
-    // Recorded by the word of the log: the look that follows puts it on the disk, and announces it.
+    // The row was written from the log alone. A look syncs the file and announces it.
     if (row.mtime === UNSEEN && directory.fileAt(path)) {
       requests.look(path, SOON_MS);
       continue;

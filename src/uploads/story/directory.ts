@@ -1,5 +1,8 @@
-/** One directory inside one transaction: its rows, its disk, and what the transaction adds to the history and the outbox. */
-import type { Micros } from '../../clock.ts';
+/**
+ * One directory inside one transaction: its rows, its files, and what the transaction adds to the history and the
+ * outbox.
+ */
+import type { Micros } from '../../base/clock.ts';
 import type { UploadEvent } from '../../webhooks/outbox.ts';
 import type { Transaction } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
@@ -13,23 +16,25 @@ import type { Announcement, Ending, TrackedFile } from './operations.ts';
 
 export type UploadDirectory = Place['directory'];
 
-/** What a file looks like to lstat(2). */
+/** A file's status from lstat(2). */
 export interface Found {
   readonly ino: number;
   readonly size: number;
   readonly mtimeMs: number;
   readonly ctimeMs: number;
+  /** 0 where the file system does not keep it. */
+  readonly birthtimeMs: number;
   isFile(): boolean;
   isDirectory(): boolean;
 }
 
-/** What follows from a transaction, besides its rows. */
+/** The effects of a transaction besides its rows. */
 export interface Requests {
-  /** `path` is to be looked at, in so many ms. */
+  /** Compares `path` with its row, in `inMs` ms. */
   look(path: FilePath, inMs: number): void;
-  /** The directory is to be compared with the disk. */
+  /** Compares the directory with the disk. */
   compare(): void;
-  /** A file was found under a temporary name; the end of that session announces it. */
+  /** A file was found under a temporary name. The end of the session with that pid announces it. */
   waits(pid: number, path: FilePath): void;
 }
 
@@ -38,14 +43,17 @@ export interface WorldOfDirectory {
   isTemporary(path: FilePath): boolean;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked: boolean;
-  /** False while the disk of the jails is not mounted. */
+  /** False while the jails' disk is not mounted. */
   isDiskThere(): boolean;
-  /** What the story knows of a path. */
+  /** The story's file at a path. */
   trackedAt(path: FilePath): TrackedFile | undefined;
-  /** The processes of its live sessions. */
+  /** The processes of the directory's live sessions. */
   pids(): readonly number[];
   readonly lost: Lost;
-  /** Whether a file that nothing explains may be a part of one. @param changedAt its ctime, in µs. */
+  /**
+   * Whether an unexplained file may be incomplete.
+   * @param changedAt the file's ctime, in µs.
+   */
   isDoubted(changedAt: Micros): boolean;
   readonly now: Micros;
   /** A monotonic clock, in ms. */
@@ -81,7 +89,7 @@ export class DirectoryInTransaction {
     this.files = new Files(tx, row.id);
   }
 
-  /** The regular file that is there. */
+  /** The regular file at a path. */
   fileAt(path: FilePath): FileStat | undefined {
     const found = this.world.lstat(path);
     return found?.isFile() ? fileStat(found) : undefined;
@@ -93,12 +101,15 @@ export class DirectoryInTransaction {
     return news.length === 0;
   }
 
-  /** The state of the row of an upload that is complete. */
+  /** The state that the row of a complete upload gets. */
   get arrivalState(): ArrivalState {
     return arrivalState(this.world);
   }
 
-  /** An upload is complete, and has a row in that state if its file is there: it is announced, or checked first. */
+  /**
+   * Announces a complete upload, or leaves its row to be checked first. `row` is undefined when the file was gone
+   * before it got a row.
+   */
   async arrived(upload: Announcement, row: FileRow | undefined): Promise<void> {
     const [news] = await unrecorded(this.#tx, this.row, [{ ...upload, event: 'uploaded' as const }], this.#repeating);
     if (!news) return;
@@ -118,7 +129,7 @@ export class DirectoryInTransaction {
     if (news) this.history.push(historyRow(this.row, news));
   }
 
-  /** A row goes because its file is not there; should the file turn up elsewhere, the row comes back. */
+  /** Removes a row whose file is gone. The row comes back if the file turns up elsewhere. */
   async forget(row: FileRow): Promise<void> {
     this.world.lost.addRow(row);
     await this.files.remove(row);

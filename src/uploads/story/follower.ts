@@ -1,6 +1,6 @@
-/** Follows the journal: hands each record to the story of its directory, in order, and knows which sessions are there. */
-import type { Clock } from '../../clock.ts';
-import type { Log } from '../../log.ts';
+/** Follows the journal: hands each record to the story of its directory, in order, and keeps track of live sessions. */
+import type { Clock } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
 import { type FilesRoot, pathOf } from '../file-path.ts';
 import type { Jail, JailQueries } from '../jails.ts';
 import type { RecordConsumer } from '../log/journal-reader.ts';
@@ -12,39 +12,39 @@ import { LOG_LAG } from '../record/file-stat.ts';
 import type { Recorder } from './recorder.ts';
 import type { KeptSession, SessionOf } from './sessions.ts';
 
-/** Lines and operations of one directory beyond which its records come slowly. */
+/** How much work of one directory may be pending before its records are read slowly. */
 const BACKLOG = 500;
 
 export interface FollowerOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly filesRoot: FilesRoot;
-  /** Ask until the database answers. */
+  /** Queries that retry until the database answers. */
   readonly jails: Pick<JailQueries, 'byUsername' | 'byUid'>;
   readonly recorder: Recorder;
   /** The lowest UID that a directory may have. */
   readonly firstUid: number;
-  /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
+  /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
   heard(jail: Jail): Promise<void>;
-  /** The client's address of a session that was there before, undefined when it is none of this berth's. */
+  /** The client's address of a session that was live before. Undefined when the session is not this berth's. */
   addressOf(username: string, pid: number): string | undefined;
-  /** Whether records of that user's sessions are still to be followed, which tell of them. */
+  /** Whether an earlier process's records of the user's sessions have yet to be followed. */
   isRestoring(username: string): boolean;
-  /** Whether every line was kept that was written since the process before this one. */
+  /** Whether no line was lost between the previous process and this one. */
   isGapless(): boolean;
-  /** A session of that directory is there. */
+  /** The directory has a live session. */
   live(jail: Jail): void;
-  /** A session of that directory is over. */
+  /** A session of the directory is over. */
   ended(jail: Jail): void;
-  /** Learns of lines that are missing, and keeps it. */
+  /** Remembers until when lines of a directory were lost. */
   readonly doubts: Doubts;
   compare(directoryId: string): void;
 }
 
 export interface Follower extends RecordConsumer {
-  /** Takes up the sessions that are live already and that no journal tells of. */
+  /** Adopts live sessions that no journal mentions. */
   adoptAll(): Promise<void>;
-  /** Ends sessions whose process died without a word. */
+  /** Ends sessions whose process died without a line. */
   sweep(): Promise<void>;
 }
 
@@ -71,11 +71,13 @@ export function createFollower(options: FollowerOptions): Follower {
     return undefined;
   }
 
-  /** A process of which nothing was heard before: its session began before there was a journal. */
+  /**
+   * Adds a line of a process that has written none before: its session began before the journal, and is adopted first.
+   */
   async function adoptAndTell(jail: Jail, record: JournalRecord): Promise<void> {
     const { pid, address } = record;
     await adopt(pid, uidOf(pid));
-    // It has ended since.
+    // The process has ended since.
     if (!has(jail, pid)) {
       recorder.storyOf(jail).begin({ by: { pid, address }, openedAt: undefined, born: undefined });
     }
@@ -93,9 +95,10 @@ export function createFollower(options: FollowerOptions): Follower {
     if (!jail || has(jail, pid)) return;
     const username = jail.sftp_username;
     const address = options.addressOf(username, pid);
-    // Another berth's, which has given out the same UID. One of ours whose monitor was killed is in our jail still.
+    // The session may belong to another berth that gave out the same UID. A session of this berth whose monitor process
+    // was killed is still in its jail.
     if (address === undefined && !isJailedWith(pid, filesRoot(username))) return;
-    // sshd's own process beside it has the same UID.
+    // sshd's own process for the session has the same UID.
     if (!servesSftp(pid)) return;
     live(jail);
     const session = { by: { pid, address: address ?? '' }, openedAt: undefined, born: startTimeOf(pid) };
@@ -109,7 +112,10 @@ export function createFollower(options: FollowerOptions): Follower {
     options.ended(jail);
   }
 
-  /** The journal of an earlier process has been followed: handles may have been closed since that nobody has heard of. */
+  /**
+   * Checks a directory's sessions once the records of an earlier process have been followed: sessions may have ended,
+   * and handles may have been closed, without a line.
+   */
   async function check(jail: Jail): Promise<void> {
     const before = sessionsOf(jail);
     if (before.length === 0) return;
@@ -166,12 +172,12 @@ export function createFollower(options: FollowerOptions): Follower {
   };
 }
 
-/** The number may be another process's by now. */
+/** Compares start times, because another process may have the pid by now. */
 function isAliveStill({ by, born }: SessionOf): boolean {
   return born === undefined ? isAlive(by.pid) : startTimeOf(by.pid) === born;
 }
 
-/** The files below its jail that the session's process writes. */
+/** The files in the jail that the session's process has open for writing. */
 function writtenBy(pid: number, { sftp_username }: Jail) {
   const marker = `/${sftp_username}/files/`;
   return filesHeldBy(pid).flatMap(({ inode, path }) => {

@@ -1,36 +1,37 @@
 /**
- * The handles of one directory's sessions: opens, closes and what is set, until a file has no writer left. Then it is a put.
+ * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
+ * has gone becomes a put.
  *
- * An open is believed at once. If a refusal follows and a file is there, the kernel is asked when it matters.
+ * An open is believed at once. If a refusal follows, the handle is doubtful, and the kernel is asked about it when it
+ * matters.
  */
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
 import { TIMER_GRAIN } from '../record/file-stat.ts';
 import type { SessionNote } from '../record/history.ts';
 import type { Ending, Operation, Put } from './operations.ts';
-import { File, type Handle, type Session } from './sessions.ts';
+import type { File, Handle, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
-/** sshd's complaint about a write shows that many bytes of a name (`"%.100s"` in sftp-server.c). */
+/** How many bytes of a name sshd shows when it complains about a write (`"%.100s"` in sftp-server.c). */
 const NAME_SHOWN = 100;
 
 export interface HandlesOptions {
   readonly directoryId: string;
-  /** What lies at the path that the line names. */
+  /** The file at the path that the current line names. */
   sight(path: FilePath): Sighting | undefined;
-  lstat(path: FilePath): Sighting | undefined;
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
   sessionOf(pid: number): Session | undefined;
   happened(operation: Operation): void;
-  /** An upload ended whose file has no name. */
+  /** An upload ended after its file had lost its name. */
   homeless(end: Ending): void;
   look(path: FilePath, inMs: number): void;
   note(note: SessionNote): void;
-  /** What was closed before may not have reached the disk. */
+  /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */
   readonly provenFrom: Micros;
 }
 
@@ -47,7 +48,9 @@ export class Handles {
     this.#files = files;
   }
 
-  /** Returns what a refusal would answer. */
+  /**
+   * Tracks a handle. Returns what a refusal would be about: that handle, or 'other' when the name is not a valid path.
+   */
   open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | 'other' {
     const path = filePath(name);
     if (path === undefined) return 'other';
@@ -68,7 +71,7 @@ export class Handles {
     return this.#opened;
   }
 
-  /** A handle that the session has. */
+  /** Adds a handle to its session and to the file that it writes. */
   track(
     session: Session,
     opening: Pick<Handle, 'name' | 'path' | 'openedAt' | 'inode' | 'creates' | 'truncates'>,
@@ -81,7 +84,10 @@ export class Handles {
     return handle;
   }
 
-  /** The inode of the file that was opened, unless the path is another file's by now: one that was emptied is new. */
+  /**
+   * The inode of the file that was opened. Undefined if the file at the path is older than `emptiedAt`: emptying a file
+   * sets its mtime, so another file has the path by now.
+   */
   #inodeAt(path: FilePath, emptiedAt: Micros): number | undefined {
     const seen = this.#options.sight(path);
     return seen && seen.mtimeMs * 1000 >= emptiedAt - TIMER_GRAIN ? seen.ino : undefined;
@@ -92,8 +98,8 @@ export class Handles {
     const path = filePath(event.name);
     if (path === undefined) return;
     const { by } = session;
-    const handle = session.take(event.name, path);
-    // A handle that only reads says so also when the file was empty.
+    const handle = session.take(event.name, path, event.forced);
+    // The close of a handle that only reads is a download even if the file was empty.
     if (event.read > 0 || (handle && !handle.file)) {
       const rows = session.reads.add({
         event: event.forced ? 'download-dropped' : 'downloaded',
@@ -106,15 +112,15 @@ export class Handles {
       });
       rows.forEach(this.#options.note);
     }
-    const unheard = event.written > 0 ? { path, inode: this.#inodeAt(path, 0) } : undefined;
-    const writer = handle ?? (unheard && this.openUnheard(session, unheard));
-    if (!writer?.file) return;
+    if (!handle && event.written === 0) return;
+    const writer = handle ?? this.openUnheard(session, { path, inode: this.#inodeAt(path, 0) });
+    if (!writer.file) return;
     session.forget(writer);
     const isChanged = event.written > 0 || writer.creates || writer.truncates;
     this.release(writer, isChanged ? this.#endOf(writer, event, at) : undefined, at);
   }
 
-  /** A handle whose open was not heard. */
+  /** Tracks a handle whose open was not heard. */
   openUnheard(session: Session, { path, inode }: { path: FilePath; inode: number | undefined }): Handle {
     const opening = { name: undefined, path, openedAt: undefined, inode, creates: false, truncates: false };
     return this.track(session, opening, this.#files.ensure(path));
@@ -137,7 +143,9 @@ export class Handles {
     };
   }
 
-  /** A handle has gone. `end` is undefined when it changed nothing. */
+  /**
+   * Takes a handle off its file. The last one to go makes a put. `end` is undefined when the handle changed nothing.
+   */
   release(handle: Handle, end: Ending | undefined, at: Micros): void {
     const { file } = handle;
     if (!file) return;
@@ -150,7 +158,7 @@ export class Handles {
     if (file.hasOpenWriters()) return;
     const { newestEnd } = file;
     file.newestEnd = undefined;
-    // The file is as the upload left it that is yet to be recorded.
+    // Nothing was added to the previous upload, which has yet to be recorded.
     const hasAddedNothing = newestEnd?.isUnwritten === true && file.puts.at(-1)?.end.isComplete === true;
     if (!newestEnd || hasAddedNothing) return this.#files.forget(file);
     const closed = { ...newestEnd, at: end?.at ?? at, by: end?.by ?? newestEnd.by };
@@ -170,26 +178,26 @@ export class Handles {
     this.#options.happened(put);
   }
 
-  /** The last request was refused, unless it was one that is not logged. */
+  /** sshd refused a request: the last one, whether it is logged or not. */
   refused(session: Session, status: string): void {
     const { last } = session;
     if (session.isComplaining || last === 'other') return;
     if (last) {
-      // Without a file there is no handle. With one, the kernel is asked when it matters.
-      const isThere = this.#options.lstat(last.file?.path ?? last.path) !== undefined;
-      const dropped = isThere && last.file ? session.doubt(last) : last;
+      // The refusal may answer a later request that is not logged, so the kernel is asked when it matters.
+      const dropped = last.file ? session.doubt(last) : last;
       if (!dropped) return;
       session.forget(dropped);
       return this.release(dropped, undefined, 0);
     }
-    // The answer to something that is not logged. A write that found only some room gets this, without a complaint.
+    // The refused request is not logged. It may be a write that only partly fitted on the disk, which sshd refuses
+    // without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
   }
 
-  /** Times or a size were set. */
+  /** A client set a file's times or size. */
   set(session: Session, { name, isSize }: Event<'set'>): void {
     const path = filePath(name);
-    // It may be a handle's name, whose file has another by now.
+    // The name may be that of an open handle, whose file has been renamed since.
     const files = new Set(session.opened(name).flatMap(({ file }) => (file ? [file] : [])));
     const there = path === undefined ? undefined : this.#files.at(path);
     if (there) files.add(there);
@@ -198,21 +206,21 @@ export class Handles {
       file.setAt = this.#options.monotonic();
       const last = file.puts.at(-1);
       if (last && isSize) last.isResized = true;
-      if (file.path !== undefined && !file.hasOpenWriters()) {
-        this.#options.look(file.path, 2);
-        this.#options.look(file.path, File.SET_SHOWS_MS);
-      }
+      if (file.path !== undefined && !file.hasOpenWriters()) this.#options.look(file.path, 2);
     }
   }
 }
 
-/** The end of a handle whose process died. */
+/** How a handle ends when its process dies. */
 export function droppedAt({ by }: Session, { openedAt, inode, order }: Handle, at: Micros): Ending {
   const unknown = { bytes: undefined, written: 0, isUnwritten: false, isDoubted: false, isUnproven: false };
   return { isComplete: false, at, by, openedAt, inode, order, ...unknown };
 }
 
-/** The server refused a write. @param start of the name that the handle was opened with. */
+/**
+ * The server refused a write.
+ * @param start the first `NAME_SHOWN` bytes of the name that the handle was opened with.
+ */
 export function refuseWrites(session: Session, start: string): void {
   const exact = session.opened(start);
   const isMeant = ({ name }: Handle): boolean => name === undefined || name.slice(0, NAME_SHOWN) === start;

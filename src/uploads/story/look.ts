@@ -1,6 +1,6 @@
 /**
- * A look compares a path with its row. It speaks for the disk, and only of what no operation of the log explains: an
- * administrator's copy, a file that was removed by hand, a disagreement that `apply.ts` met.
+ * Compares a path on the disk with its row, and records what no operation of the log explains: an administrator's copy,
+ * a file that was removed by hand, a disagreement that `apply.ts` met.
  */
 import { bytesOf, type FilePath, pathOf } from '../file-path.ts';
 import { type FileRow, isKnownByName, type Placement } from '../record/files.ts';
@@ -10,24 +10,24 @@ import { isUnseen } from './lost.ts';
 import type { DirectoryInTransaction, Found } from './directory.ts';
 import type { TrackedFile } from './operations.ts';
 
-/** How long a file has to stay as it is, in ms. */
+/** How long a file has to stay unchanged before it is recorded, in ms. */
 export const REST_MS = 2000;
 
-/** How long a file has to be missing before its row goes, in ms: a move is two events. */
+/** How long a file has to be missing before its row is removed, in ms. A move causes two events. */
 const GONE_MS = 3000;
 
-/** Between looks while the disk is away, in ms. */
+/** The pause between looks while the jails' disk is not mounted, in ms. */
 const AWAY_MS = 10_000;
 
 export type LookOutcome =
   | 'settled'
-  /** Look again then. */
+  /** Look again after that many ms. */
   | { readonly again: number }
-  /** The log has to be heard, and the kernel to say whether anybody writes the file. */
+  /** First the log has to be read, and the kernel has to say whether a session has the file open for writing. */
   | { readonly wait: 'explanation' }
   | { readonly wait: 'sync' };
 
-/** @param file what the story knows of that path. */
+/** @param file the story's file at that path. */
 export async function lookAt(
   look: Look,
   file: TrackedFile | undefined,
@@ -47,6 +47,7 @@ export async function lookAt(
   }
   look.wasSet ||= file?.wasSet === true;
   const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
+  if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
   if (row && (wasSet || isCopy(row, stat))) {
     const isResized = row.size_bytes !== stat.size_bytes;
     if (isResized && !look.isUnexplained) return { wait: 'explanation' };
@@ -59,15 +60,15 @@ export async function lookAt(
   const isNew = placement?.recorded === 0;
   if (isNew && isSame(placement, stat)) return placed(look, stat, { placement, row }, directory);
   if (!look.isUnexplained) return { wait: 'explanation' };
-  // Its end will be heard, unless that line was lost.
+  // A session still writes the file, and its close will be logged.
   if (file?.isHeld(stat.inode)) return { again: REST_MS };
-  // A client may have set its times.
+  // A client may have set the file's times, so only the size has to agree.
   if (isNew && look.wasSet && placement.size_bytes === stat.size_bytes)
     return placed(look, stat, { placement, row }, directory);
   return (await elsewhere(look, stat, row, directory)) ?? unexplained(look, found, stat, row, stillFor, directory);
 }
 
-/** Nothing is there, and a row says that something is. */
+/** There is no file at the path, but there is a row. */
 async function missing(
   look: Look,
   row: FileRow,
@@ -78,14 +79,14 @@ async function missing(
   if (!directory.world.isDiskThere()) return { again: AWAY_MS };
   if (!look.isUnexplained) return { wait: 'explanation' };
   const { now } = directory.world;
-  // Its file was never seen, and may be where the log does not tell.
+  // The row's file was never seen, and may be at a path that the log does not name.
   if (row.mtime === UNSEEN) directory.requests.compare();
   await directory.record({ event: 'removed', path: look.path, at: now, bytes: row.size_bytes });
   await directory.forget(row);
   return 'settled';
 }
 
-/** The file is as its row has it. One that waits for a session that is over is announced. */
+/** The file agrees with its row. If it waits for the end of a session that is over already, it is announced. */
 async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransaction): Promise<LookOutcome> {
   const { world, files } = directory;
   const isAbandoned = row.state === 'waiting' && (row.session_pid === null || !world.pids().includes(row.session_pid));
@@ -101,7 +102,7 @@ async function known(row: FileRow, stat: FileStat, directory: DirectoryInTransac
   return 'settled';
 }
 
-/** It came by HTTPS: what the API has put there is recorded, and no upload; what came by a link is one. */
+/** Records a file that came by HTTPS. A file from the API is not an upload; a file from an upload link is. */
 async function placed(
   look: Look,
   stat: FileStat,
@@ -118,14 +119,14 @@ async function placed(
   }
   if (!isSynced(look, stat)) return { wait: 'sync' };
   await files.keepPlacement(stat);
-  // Known as well as what the log tells of: an older upload of that name is not taken for it.
+  // The source is `log`, so that an older upload of that name is announced as one of its own, not taken for this file.
   const written = await files.put({ ...values, state: directory.arrivalState, source: 'log' }, row);
   const byLink = { address: placement.address ?? '' };
   await directory.arrived({ path, at: world.now, bytes: stat.size_bytes, byLink }, written);
   return 'settled';
 }
 
-/** The file is known under another name, or its row went before it was seen here. */
+/** Handles a file that has a row under another name, or whose row was removed before the file was seen here. */
 async function elsewhere(
   look: Look,
   stat: FileStat,
@@ -151,11 +152,11 @@ async function elsewhere(
   if (row) await directory.forget(row);
   directory.found.push(removed);
   const { id, state, uploaded_at, source, session_pid } = removed;
-  await files.put({ ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) }, undefined);
-  return 'settled';
+  const values = { ...stat, id, state, uploaded_at, source, session_pid, path: bytesOf(path) };
+  return known(await files.put(values, undefined), stat, directory);
 }
 
-/** The row of that file under a name that the file no longer has. */
+/** The row that has the file under a name that it no longer has. */
 async function twinOf(
   stat: FileStat,
   own: FileRow | undefined,
@@ -163,7 +164,7 @@ async function twinOf(
 ): Promise<FileRow | undefined> {
   for (const row of await directory.files.ofInode(stat)) {
     if (row.id === own?.id) continue;
-    // By the log's word alone: it was announced before its file was seen.
+    // `isUnseen`: the upload was announced from the log before its file was seen.
     const isIt = isSame(row, stat) || isUnseen(row, stat);
     const there = directory.fileAt(pathOf(row.path));
     if (isIt && !(there && isFileOf(row, there))) return row;
@@ -171,7 +172,10 @@ async function twinOf(
   return undefined;
 }
 
-/** Nothing explains the file: the end of an upload whose name was not known, or a file that somebody else put there. */
+/**
+ * Records a file that nothing explains: it is from an upload whose name was not known at its end, or somebody else put
+ * it there.
+ */
 async function unexplained(
   look: Look,
   found: Found,
@@ -207,7 +211,10 @@ async function unexplained(
   return 'settled';
 }
 
-/** It may be whole, and nobody knows: a client resumes it, or an operator decides. */
+/**
+ * Records a file as partial because nothing shows that it is complete. A client may resume the upload, or an operator
+ * decides.
+ */
 async function unproven(
   path: FilePath,
   stat: FileStat,
@@ -221,12 +228,13 @@ async function unproven(
   return 'settled';
 }
 
-/** The upload whose file had no name when it ended, if this may be it. */
+/** The upload without a known name that may have left this file. */
 function endingOf(path: FilePath, found: Found, stat: FileStat, { world, row, matched }: DirectoryInTransaction) {
-  return world.lost.endingOf(row.id, path, stat, found.ctimeMs * 1000, matched);
+  const times = { changedAt: found.ctimeMs * 1000, bornAt: found.birthtimeMs * 1000 };
+  return world.lost.endingOf(row.id, path, { ...stat, ...times }, matched);
 }
 
-/** How long looks have seen the same, in ms. */
+/** How long looks have found the same file, or none, in ms. Starts over when that changes. */
 function timeSince(look: Look, stat: FileStat | undefined, now: number): number {
   const before = look.still?.stat;
   const isStill = look.still && (before && stat ? isSame(before, stat) : before === stat);

@@ -1,11 +1,14 @@
 /** Runs the recorder's turns when there is something to do, until it is closed. */
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../base/log.ts';
 import type { Recorder } from './recorder.ts';
 
-/** Between two transactions that write, in ms: a commit costs more than what it holds. */
+/**
+ * The pause between two transactions that write, in ms. A commit costs more than its rows, so work is gathered
+ * meanwhile.
+ */
 const GATHER_MS = 2;
-/** How long a database that does not answer may hold up the end, in ms. */
+/** How long a database that does not answer may delay closing, in ms. */
 const CLOSE_TIMEOUT_MS = 5000;
 const CHECK_MS = 10;
 

@@ -1,34 +1,38 @@
 /**
- * What has lost its file for the moment: uploads whose file had no name when they ended, closes whose name the log has cut
- * off, and rows that were removed because nothing was there. A look that finds a file which nothing explains matches it.
+ * Remembers uploads and rows whose file has not been found: uploads whose file had no name when they ended, closes
+ * whose name the log cut off, and rows that were removed because their file was missing. A look matches an unexplained
+ * file against them.
  */
 import { LRUCache } from 'lru-cache';
-import { type Micros, SECOND } from '../../clock.ts';
+import { type Micros, SECOND } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { FileRow } from '../record/files.ts';
 import { type FileStat, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
 import type { Ending } from './operations.ts';
 
-/** How many are remembered of all directories, and for how long, in ms: a comparison comes sooner. */
+/** How many entries are remembered, and for how long, in ms. A comparison with the disk comes sooner than that. */
 const REMEMBERED = { max: 10_000, ttl: 60_000 };
 
-/** How late the log may be heard on a machine that is too busy. Enough when the size agrees, too. */
+/** How late the log may be read on an overloaded machine. Used only where the file's size agrees too. */
 const BUSY_LAG: Micros = 2_000_000;
 
-/** How late an upload may be heard of that was announced before its file was seen. */
+/** How much older than its upload a file may be, if the upload was announced before the file was seen. */
 const LATEST: Micros = 60 * SECOND;
 
-/** Endings of one directory. */
+/** How many endings are remembered for one directory. */
 const ENDINGS = 1000;
 
 interface LostEnding {
   readonly end: Ending;
-  /** The beginning of the logged name, or the whole of it with wording from a `"` on. */
+  /**
+   * The beginning of the logged name, or the whole name followed by a `"` and part of the log's wording. Undefined for
+   * an upload whose file had lost its name.
+   */
   readonly nameStart: string | undefined;
 }
 
 export class Lost {
-  /** By directory, the newest first. */
+  /** The endings of each directory, newest first. */
   readonly #endings = new LRUCache<string, readonly LostEnding[]>(REMEMBERED);
   readonly #rows = new LRUCache<string, FileRow>(REMEMBERED);
 
@@ -37,30 +41,36 @@ export class Lost {
     this.#endings.set(directoryId, [{ end, nameStart }, ...others].slice(0, ENDINGS));
   }
 
-  /** The upload that this file may be, if it has not changed since; none of those that are `matched` already. */
+  /**
+   * The upload that may have left this file, provided that the file has not changed since. Skips uploads in `matched`,
+   * except dropped ones with a cut-off name: the log cannot say which of several files they left.
+   */
   endingOf(
     directoryId: string,
     path: FilePath,
-    stat: FileStat,
-    changedAt: Micros,
+    stat: FileStat & { readonly changedAt: Micros; readonly bornAt: Micros },
     matched: readonly Ending[],
   ): Ending | undefined {
-    const endings = (this.#endings.get(directoryId) ?? []).filter(
-      ({ end, nameStart }) => !matched.includes(end) || (!end.isComplete && nameStart !== undefined),
-    );
+    const endings = (this.#endings.get(directoryId) ?? [])
+      .filter(({ end, nameStart }) => !matched.includes(end) || (!end.isComplete && nameStart !== undefined))
+      // A file that was created after the open is another file, which may have reused the inode.
+      .filter(({ end }) => stat.bornAt <= (end.openedAt ?? stat.bornAt) + LOG_LAG);
     const found =
       endings.find(({ end }) => end.inode === stat.inode && isOfThatTime(end, stat, LOG_LAG) && mayBe(end, stat)) ??
       endings.find(({ end }) => isLike(end, stat)) ??
-      cutOffAt(endings, path, stat, changedAt);
+      cutOffAt(endings, path, stat);
     return found?.end;
   }
 
-  /** Whether no file of that directory is looked for. */
+  /** Whether no upload of the directory waits for its file. */
   isEmpty(directoryId: string): boolean {
     return (this.#endings.get(directoryId)?.length ?? 0) === 0;
   }
 
-  /** Its file has been recorded. One that was cut off, and whose name nobody knows, may still be another file's. */
+  /**
+   * Removes an ending whose file has been recorded. A dropped upload with a cut-off name stays, because it may have
+   * left another file.
+   */
   removeEnding(directoryId: string, end: Ending): void {
     const others = this.#endings
       .get(directoryId)
@@ -72,7 +82,7 @@ export class Lost {
     this.#rows.set(keyOf(row.directory_id, row), row);
   }
 
-  /** The row that a file had, or that was written for it before it was seen. */
+  /** The removed row of this file, or a removed row that was written from the log before the file was seen. */
   rowOf(directoryId: string, stat: FileStat): FileRow | undefined {
     const row = this.#rows.get(keyOf(directoryId, stat));
     if (row && (isSame(row, stat) || isUnseen(row, stat))) return row;
@@ -80,7 +90,7 @@ export class Lost {
     return unseen && isUnseen(unseen, stat) ? unseen : undefined;
   }
 
-  /** Its file has been found. */
+  /** Removes a row whose file has been found. */
   removeRow(row: FileRow): void {
     this.#rows.delete(keyOf(row.directory_id, row));
   }
@@ -91,8 +101,8 @@ function keyOf(directoryId: string, { inode, size_bytes }: FileStat): string {
 }
 
 /**
- * Whether the row is of an upload that was announced before its file was seen, and the file may be that one. At its own path
- * the inode proves nothing: it may be that of a file which had the name before.
+ * Whether the row was written from the log before its file was seen, and `stat` may be that file. With `isAtPath`, the
+ * file is at the row's path and the inode may differ: the row may have the inode of a file that had the name before.
  */
 export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolean {
   const { mtime, size_bytes, inode, uploaded_at } = row;
@@ -101,10 +111,15 @@ export function isUnseen(row: FileRow, stat: FileStat, isAtPath = false): boolea
 }
 
 /**
- * Of several the one that ended when the file was changed last: all files of a folder may begin alike. One that may be the file of
- * an upload that was cut off is never taken for a whole one: times do not tell them apart, since the log is heard late.
+ * The upload with a cut-off name that may have left this file. All files of a folder may share that beginning, so the
+ * upload that ended closest to the file's last change comes first. A dropped upload comes before complete ones, so that
+ * a partial file never passes for a whole one: the log is read late, so times cannot tell them apart.
  */
-function cutOffAt(endings: readonly LostEnding[], path: FilePath, { mtime }: FileStat, changedAt: Micros) {
+function cutOffAt(
+  endings: readonly LostEnding[],
+  path: FilePath,
+  { mtime, changedAt }: FileStat & { readonly changedAt: Micros },
+) {
   const possible = endings
     .filter(
       ({ end, nameStart }) => nameStart !== undefined && beginsLike(path, nameStart) && mtime <= end.at + TIMER_GRAIN,
@@ -113,25 +128,29 @@ function cutOffAt(endings: readonly LostEnding[], path: FilePath, { mtime }: Fil
   return possible.find(({ end }) => !end.isComplete) ?? possible[0];
 }
 
-/** Whether the file may have been written through that handle, by its time; its open may have been heard so late. */
+/** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */
 function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
   return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
 }
 
-/** A handle that began with an empty file leaves no more than it wrote: a larger file got the inode later. */
+/**
+ * Whether the file is small enough. A handle that began with an empty file leaves at most the bytes that it wrote, so a
+ * larger file got the inode later.
+ */
 function mayBe({ bytes }: Ending, { size_bytes }: FileStat): boolean {
   return bytes === undefined || size_bytes <= bytes;
 }
 
-/** Whether the file was written through that handle, by its size and time. */
+/** Whether the file's size and mtime agree with what the handle wrote. */
 export function isLike(end: Ending, stat: FileStat): boolean {
-  // A file whose open was not heard was empty then, mostly.
+  // If the open was not heard, the file was most likely empty at that time.
   const bytes = end.bytes ?? (end.openedAt === undefined ? end.written : undefined);
   return bytes === stat.size_bytes && isOfThatTime(end, stat, BUSY_LAG);
 }
 
 function beginsLike(path: FilePath, start: string): boolean {
-  // The folders of a name can be spelled in many ways; its last component was cut, or hides the wording.
+  // Folders can be spelled in many ways, so they are normalized. Only the last component may be cut off, or followed by
+  // wording of the log.
   const cut = start.lastIndexOf('/') + 1;
   const folder = filePath(`${start.slice(0, cut)}x`)?.slice(0, -1);
   if (folder === undefined || !path.startsWith(folder)) return false;

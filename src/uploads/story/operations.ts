@@ -1,5 +1,8 @@
-/** What the log says happened in one directory, in order: the language between the story, the agenda and `apply`. */
-import type { Micros } from '../../clock.ts';
+/**
+ * The operations in one directory: a story emits them in the log's order, an agenda queues them, and `apply.ts` writes
+ * them to the rows.
+ */
+import type { Micros } from '../../base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 
 /** The session that did something. */
@@ -18,40 +21,48 @@ export interface Ending {
   readonly by: BySession;
   /** When the handle was opened, if that was heard. */
   readonly openedAt: Micros | undefined;
-  /** Bytes written through a handle that began with an empty file: the file's size, unless some were written twice. */
+  /**
+   * Bytes written through a handle that began with an empty file; undefined for other handles. This is the file's size,
+   * unless bytes were written twice.
+   */
   readonly bytes: number | undefined;
   /** Bytes written through the handle. */
   readonly written: number;
-  /** Nothing was written, nor was the file emptied: an upload only if the open made the file. */
+  /** The handle neither wrote to the file nor emptied it. This is an upload only if the open created the file. */
   readonly isUnwritten: boolean;
-  /** A request of the session was refused that may have been a write. */
+  /** The session had a request refused that may have been a write. */
   readonly isDoubted: boolean;
-  /** The machine went down since, and not in order: nothing shows that the file is whole, unless it is recorded. */
+  /**
+   * The machine has crashed since the close, so nothing shows that the file is complete unless it is recorded already.
+   */
   readonly isUnproven: boolean;
   /** The file's inode, when it was seen. */
   readonly inode: number | undefined;
-  /** The newest handle of a file decides: higher numbers are later opens. */
+  /** Later opens have higher numbers. Of a file's handles, the newest decides how the upload ended. */
   readonly order: number;
 }
 
 /** A file that the story follows while a session writes it, or until an operation about it has been applied. */
 export interface TrackedFile {
-  /** Where it is, as far as the log has been read; undefined once it has lost its name. */
+  /** The file's path, as far as the log has been read; undefined once the file has lost its name. */
   readonly path: FilePath | undefined;
-  /** Whether a handle may still write it. */
+  /** Whether a handle may still write the file. */
   hasOpenWriters(): boolean;
-  /** Whether the kernel knows one of those handles to hold that inode, or cannot be asked any more. */
+  /**
+   * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
+   * because its process died.
+   */
   isHeld(inode: number): boolean;
   /** Puts that have not been applied, oldest first. */
   readonly puts: readonly Put[];
-  /** A client set its times or size within the last seconds, so they say nothing about who wrote it. */
+  /** A client set the file's times or size within the last few seconds, so they say nothing about who wrote it. */
   readonly wasSet: boolean;
 }
 
 /** The last writer of a file has gone. */
 export interface Put {
   readonly kind: 'put';
-  /** Where the file was then. */
+  /** The file's path at that time. */
   readonly path: FilePath;
   readonly file: TrackedFile;
   readonly end: Ending;
@@ -81,7 +92,7 @@ export interface Remove {
   readonly at: Micros;
 }
 
-/** A session is over: what it left under temporary names is announced. */
+/** A session is over: the files that it left under temporary names are announced. */
 export interface End {
   readonly kind: 'end';
   readonly by: BySession;
@@ -90,7 +101,7 @@ export interface End {
 
 export type Operation = Put | Move | Remove | End;
 
-/** Something about a file for the history, or an upload for a webhook too. */
+/** An event about a file for the history and, if it is an upload, for a webhook. */
 export interface Announcement {
   readonly path: FilePath;
   readonly from?: FilePath | undefined;
@@ -98,6 +109,6 @@ export interface Announcement {
   readonly bytes: number;
   readonly by?: BySession | undefined;
   readonly openedAt?: Micros | undefined;
-  /** Of an upload by link: the client's address, or '' when it is not known. */
+  /** Set for an upload by link. `address` is the client's, or '' when it is not known. */
   readonly byLink?: { readonly address: string } | undefined;
 }

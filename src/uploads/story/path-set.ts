@@ -1,12 +1,15 @@
-/** Paths that are in use: an operation about an equal path, one above or one below has to wait. */
+/**
+ * A set of paths that are in use. An operation has to wait if one of its paths is equal to, above or below one of
+ * these.
+ */
 import type { FilePath } from '../file-path.ts';
 
 export class PathSet {
-  /** How often each was added. */
+  /** How often each path was added. */
   readonly #paths = new Map<FilePath, number>();
-  /** Every folder above one of them, and how often. */
+  /** The folders above the added paths, each with the number of paths below it. */
   readonly #above = new Map<FilePath, number>();
-  /** How often everything was added. */
+  /** How many calls of `addAll` are in effect. */
   #all = 0;
 
   add(paths: readonly FilePath[]): void {
@@ -18,7 +21,7 @@ export class PathSet {
     this.#count(paths, -1);
   }
 
-  /** Everything is in use. */
+  /** Marks all paths as in use. */
   addAll(): void {
     this.#all += 1;
   }
@@ -35,7 +38,7 @@ export class PathSet {
     return this.#all > 0 || (this.#paths.size > 0 && paths.some((path) => this.#touches(path, 0)));
   }
 
-  /** Whether these paths, which were added once, touch any that was added besides. */
+  /** Whether these paths, which are in the set themselves, touch any other path in the set. */
   touchesOthers(paths: readonly FilePath[]): boolean {
     return this.#all > 0 || paths.some((path) => this.#touches(path, 1));
   }
@@ -64,7 +67,7 @@ function change(counts: Map<FilePath, number>, path: FilePath, by: 1 | -1): void
   else counts.set(path, count);
 }
 
-/** Where the folder that a path lies in ends; not above 0 for `files/` itself. */
+/** Where the folder part of a path ends; not above 0 for a path directly in `files/`. */
 function endOfParent(path: FilePath, end = path.length): number {
   return path.lastIndexOf('/', end - 1);
 }

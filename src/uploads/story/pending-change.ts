@@ -1,16 +1,17 @@
 /**
- * A rename or a removal that may yet be refused: sshd has logged it, and nobody knows whether it was done. What the session
- * says next proves that it was, unless that is a refusal; the disk may show it before.
+ * A rename or a removal that sshd has logged and may still refuse. The session's next line proves that it was done,
+ * unless that line is a refusal. The disk may show it sooner.
  */
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { TIMER_GRAIN } from '../record/file-stat.ts';
+import { fileStat, TIMER_GRAIN } from '../record/file-stat.ts';
+import { isLike } from './lost.ts';
 import type { File, Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
-/** When the disk is asked, in ms after the line was read; then the log is believed. */
+/** When to check the disk, in ms after the line was read. After the last check the log is believed. */
 const LOOKS_MS = [0, 2, 10, 50, 200, 700];
 
 export interface ChangeOptions {
@@ -19,14 +20,14 @@ export interface ChangeOptions {
   readonly to: FilePath | undefined;
   readonly session: Session;
   readonly at: Micros;
-  /** What lay at `from` and `to` when the line was read. */
+  /** The files at `from` and `to` when the line was read. */
   readonly seen: readonly (Sighting | null)[] | undefined;
 }
 
-/** What a session said next. */
+/** The session's next line. */
 export interface Answer {
   readonly event: LogEvent;
-  /** What lay at the paths of the change when that was read. */
+  /** The files at the paths of the change when that line was read. */
   readonly seen?: readonly (Sighting | null)[] | undefined;
 }
 
@@ -35,12 +36,12 @@ export type Verdict =
   | 'refused'
   /** Proved by the session's next request. */
   | 'certain'
-  /** By what the disk shows, or by the word of the log. */
+  /** The disk shows it, or the log says so and nothing has refused it. */
   | 'likely';
 
 export class PendingChange {
   readonly change: ChangeOptions;
-  /** What the session said next, once that is in the queue. */
+  /** The session's next line, once it is in the queue. */
   answer: Answer | undefined;
   readonly #since: number;
   #looks = 0;
@@ -51,60 +52,66 @@ export class PendingChange {
     this.#since = now;
   }
 
-  /** When the disk is to be asked next, by the monotonic clock in ms. */
+  /** When to check the disk next, by the monotonic clock in ms. */
   get nextLook(): number {
     return this.#since + (LOOKS_MS[this.#looks] ?? 0);
   }
 
   verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
-    // A session does one thing after the other: what it asked for before was done, or a refusal would follow it.
+    // A session handles one request after the other. If this one had been refused, the refusal would have come next.
     if (this.answer && this.answer.event.kind !== 'status') return 'certain';
     if (!this.answer && now < this.nextLook) return 'open';
     this.#looks += 1;
     if (this.#isShown(files, lstat)) return 'likely';
-    // The refusal may be that of an unlogged request, but nothing speaks for it.
+    // The refusal may answer a request that is not logged, but nothing suggests that.
     if (this.answer) return 'refused';
     return this.#looks < LOOKS_MS.length ? 'open' : 'likely';
   }
 
-  /** Whether the disk shows that it was done. */
+  /** Whether the disk shows that the change was done. */
   #isShown(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined): boolean {
     const { from, to, seen } = this.change;
     const file = files.at(from);
-    // Later requests may have changed that since.
+    // Compare the files that were seen when the line was read, because later requests may have changed them since.
     const [leftThen, arrivedThen] = seen ?? [];
     if (file?.inode !== undefined && leftThen?.ino !== file.inode && arrivedThen?.ino === file.inode) return true;
-    // Nor is the disk of now that of then: what lay there when the answer was read is nearer to the fact.
+    // Prefer the files that were seen when the answer was read, because the disk may have changed since.
     const [answered, answeredTo] = this.answer?.seen ?? [];
     const left = answered === undefined ? lstat(from) : (answered ?? undefined);
     const at = (path: FilePath): Sighting | undefined =>
       path === to && answeredTo !== undefined ? (answeredTo ?? undefined) : lstat(path);
     if (to === undefined) return !left || (file?.inode !== undefined && left.ino !== file.inode);
-    // A rename onto another file gets this answer, and little that is not logged does.
+    // sshd answers `Failure` to a rename onto an existing file, and to few requests that are not logged.
     const isFailure = this.answer?.event.kind === 'status' && this.answer.event.text === 'Failure';
-    const isClosed = (file?.writers.size ?? 0) === 0;
+    const isClosed = file?.hasOpenWriters() !== true;
     if (isFailure && isClosed && file) {
       return file.inode !== undefined && left?.ino !== file.inode && at(to)?.ino === file.inode;
     }
     const arrived = at(to);
-    // The log has a file there, and it has gone: that much is also so when a rename was refused and the file removed after it.
+    // The log has a file at `from`. Its absence alone proves nothing: the rename may have been refused and the file
+    // removed afterwards.
     if (file !== undefined && (file.inode !== undefined || file.puts.length > 0)) {
-      // The inode may be that of a file which had the name when the open was read.
-      const isLike = left !== undefined && file.puts.at(-1)?.end.bytes === left.size;
-      const isGone = !left || (file.inode !== undefined && left.ino !== file.inode && !isLike);
+      // The known inode may be that of a file that had the name when the open was read.
+      const end = file.puts.at(-1)?.end;
+      const isIt = (found: Sighting | undefined): boolean =>
+        end !== undefined && found !== undefined && isLike(end, fileStat(found));
+      // Where nothing is at `from`, the file may have been removed after a refusal.
+      if (left && isIt(arrived) && !isIt(left)) return true;
+      const isGone = !left || (file.inode !== undefined && left.ino !== file.inode && end?.bytes !== left.size);
       return isGone && (this.answer !== undefined || (arrived !== undefined && mayBe(file, arrived)));
     }
-    if (left || !arrived) return false;
+    // Compare a file below the folder, because another folder may have the name by now.
     const child = files.knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
+    if (left || !arrived) return false;
     if (files.isAnyKnownAt(to)) return false;
-    // What is there may be a file for which the rename was refused.
+    // The file that is there may be the reason why the rename was refused.
     if (this.answer) return !(isFailure && isClosed);
     return seen === undefined || arrived.ino === leftThen?.ino;
   }
 }
 
-/** Whether what lies there may be that file, and not an older one. */
+/** Whether the file that was seen may be the story's file rather than an older one. */
 function mayBe({ inode, wasSet, puts }: File, { ino, mtimeMs }: Sighting): boolean {
   if (inode !== undefined) return ino === inode;
   const openedAt = puts.at(-1)?.end.openedAt ?? 0;

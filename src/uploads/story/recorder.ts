@@ -1,18 +1,18 @@
 /**
- * The recorder: one loop that reads the stories of all directories in turn, applies their operations, and writes rows, totals,
- * history and webhooks in one transaction for several of them.
+ * Records uploads: reads the stories of all directories in turn, applies their operations, and writes rows, totals,
+ * history and webhooks, with several directories in one transaction.
  *
- * Promise: what is taken is applied in its order or, when that is not possible, its directory is compared with the disk. A
- * full or busy database is waited for. An upload is on the disk before its row is.
+ * Promise: the operations of a directory are applied in order, or, if that is not possible, the directory is compared
+ * with the disk. The recorder waits while the database is full or busy. An upload's file is on the disk before its row
+ * is written.
  */
 import { setTimeout } from 'node:timers/promises';
-import type { Micros } from '../../clock.ts';
-import { isUnavailable } from '../../db/away.ts';
-import { errorMessage } from '../../errors.ts';
+import type { Micros } from '../../base/clock.ts';
+import { errorMessage, isUnavailable } from '../../base/errors.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { logHistory, type SessionNote } from '../record/history.ts';
-import { DataLost } from '../disk/durable.ts';
+import { DataLost } from '../disk/file-syncer.ts';
 import { Agenda, type Look, type Task } from './agenda.ts';
 import type { Outcome } from './apply.ts';
 import type { WorldOfDirectory } from './directory.ts';
@@ -24,54 +24,66 @@ import { type Line, Story } from './story.ts';
 import type { RecorderOptions } from './world.ts';
 import { type Applied, isPassing, separated, type Taken, write } from './write.ts';
 
-/** Lines and operations of one directory before it is the next one's turn, and operations in one transaction. */
+/**
+ * How many lines and operations of one directory are handled before the next directory's turn, and how many operations
+ * and looks go into one transaction.
+ */
 const LINES = 64;
 const TURN = 16;
 const BATCH = 64;
 
-/** How long notes wait for something to be written with, in ms, and how many wait at most: a flood may lose some. */
+/**
+ * How long notes wait for another write that they can join, in ms, and how many may wait. A flood loses the notes
+ * beyond that.
+ */
 const NOTES_MS = 1000;
 const NOTES = 10_000;
 
-/** How long to wait before trying again when the database is full or busy, or the disk fails, in ms. */
+/**
+ * How long to wait before a retry when the database is full or busy or the disk fails, in ms, and how many times a task
+ * or a look may wait.
+ */
 const RETRY_MS = 1000;
 const MOST_TRIES = 100;
 
-/** One directory of which something is known. */
+/** A directory with work to do or state to keep. */
 interface Work {
   readonly jail: Jail;
   readonly story: Story;
   readonly agenda: Agenda;
-  /** Who waits until a line has been read. */
+  /** Callers that wait until a line has been read. */
   waiters: { readonly line: number; readonly resolve: () => void }[];
 }
 
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #works = new Map<string, Work>();
-  /** Directories with something to do, in turn. */
+  /** Directories that have work now, in the order of their turns. */
   readonly #now = new Set<Work>();
-  /** When directories have something to do again, by the monotonic clock in ms. */
+  /** When directories have work again, by the monotonic clock in ms. */
   readonly #later = new Map<Work, number>();
   readonly #lost = new Lost();
   #notes: SessionNote[] = [];
   /** When notes are written even if nothing else is, by the monotonic clock in ms. */
   #notesDue = Infinity;
-  /** What happened until then may be recorded: the answer to a commit was lost. */
+  /**
+   * Events up to this time may be recorded already: the answer to their commit was lost, or an earlier process followed
+   * their lines.
+   */
   #inDoubtUntil: Micros = -Infinity;
-  /** Tasks and looks that wait for the log, the disk or the kernel. */
-  #preparing = 0;
+  /** How many transactions are running, and tasks and looks are waiting for the log, the disk or the kernel. */
+  #underWay = 0;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
   }
 
-  /** The story of a directory, which begins here if need be. */
+  /** The story of a directory, created if there is none. */
   storyOf(jail: Jail): Story {
     return this.#workOf(jail).story;
   }
 
-  /** The story of a directory, if anything is known of it. */
+  /** The story of a directory, if there is one. */
   known(directoryId: string): Story | undefined {
     return this.#works.get(directoryId)?.story;
   }
@@ -83,24 +95,27 @@ export class Recorder {
     );
   }
 
-  /** sshd said something in a session of that directory. */
+  /** Adds a line that sshd logged in a session of the directory. */
   add(jail: Jail, line: Line): void {
     const work = this.#workOf(jail);
     work.story.add(line);
     this.#wake(work);
   }
 
-  /** What happened until then may be recorded already: an earlier process has followed it. */
+  /** Notes that events up to `at` may be recorded already. */
   repeated(at: Micros): void {
     this.#inDoubtUntil = Math.max(this.#inDoubtUntil, at);
   }
 
-  /** Whether all that was followed is written, but for what `kept` tells of. @param isUrgent lost files aside. */
+  /**
+   * Whether everything that was followed has been written, except for the state that `kept` returns.
+   * @param isUrgent ignores uploads that still wait for their file.
+   */
   isDecided(directoryId: string, isUrgent: boolean): boolean {
     return this.isSettled(directoryId) && (isUrgent || this.#lost.isEmpty(directoryId));
   }
 
-  /** Resolves when every line has been read that was added before. */
+  /** Resolves once every line that was added before the call has been interpreted. */
   async read(directoryId: string): Promise<void> {
     const work = this.#works.get(directoryId);
     if (!work) return;
@@ -112,10 +127,10 @@ export class Recorder {
     });
   }
 
-  /** Something may have happened to a path: it is looked at in so many ms. */
+  /** Something may have happened at a path: plans a comparison with its row, in `inMs` ms. */
   look(jail: Jail, path: FilePath, inMs: number): void {
     const work = this.#workOf(jail);
-    work.agenda.look(path, this.#options.world.monotonic() + inMs);
+    work.agenda.look(path, this.#options.world.monotonic() + inMs, work.story.fileAt(path)?.wasSet);
     this.#wake(work);
   }
 
@@ -133,7 +148,7 @@ export class Recorder {
     this.#options.wake();
   }
 
-  /** Lines that have not been read, operations and due looks of one directory, or of all. */
+  /** How many lines, operations and due looks are pending, for one directory or for all. */
   pending(directoryId?: string): number {
     const now = this.#options.world.monotonic();
     const pendingOf = ({ agenda, story }: Work): number => story.waiting + agenda.operations + agenda.dueLooks(now);
@@ -142,32 +157,35 @@ export class Recorder {
     return work ? pendingOf(work) : 0;
   }
 
-  /** Whether all that the log has told of a directory has been applied, but for handles that are still open. */
+  /** Whether everything the log says about a directory has been applied, except for open handles. */
   isSettled(directoryId: string): boolean {
     return this.pending(directoryId) === 0;
   }
 
-  /** Whether all that was heard has been recorded; what is planned for later aside. */
+  /** Whether everything that was heard has been recorded. Work that is planned for later does not count. */
   get isDrained(): boolean {
-    return this.#now.size === 0 && this.#preparing === 0 && this.#notes.length === 0;
+    return this.#now.size === 0 && this.#underWay === 0 && this.#notes.length === 0;
   }
 
-  /** Has notes written with the next turn. */
+  /** Makes the next turn write the waiting notes. */
   flushNotes(): void {
     if (this.#notes.length > 0) this.#notesDue = 0;
     this.#options.wake();
   }
 
-  /** When the last transaction began that had something to write, by the monotonic clock in ms. */
+  /** When the last transaction that added to the history was committed, by the monotonic clock in ms. */
   wroteAt = Number.NEGATIVE_INFINITY;
 
-  /** Does what there is to do now. Returns when there is something again, in ms; undefined when nothing is planned. */
+  /**
+   * Does the work that is due. Returns when more is due, by the monotonic clock in ms, or undefined when nothing is
+   * planned.
+   */
   async turn(): Promise<number | undefined> {
     const now = this.#options.world.monotonic();
     for (const [work, due] of this.#later) if (due <= now) this.#wake(work);
     const taken: Taken<Work>[] = [];
     let left = BATCH;
-    // A directory that is alone need not leave room for others.
+    // With few directories, each may take more of the batch.
     const turn = Math.max(TURN, Math.floor(BATCH / this.#now.size));
     for (const work of Array.from(this.#now)) {
       if (left <= 0) break;
@@ -179,7 +197,10 @@ export class Recorder {
     const isWriting = taken.length > 0 || this.#notesDue <= now;
     const notes = isWriting ? this.#notes.splice(0, BATCH) : [];
     if (this.#notes.length === 0) this.#notesDue = Infinity;
-    if (isWriting) await this.#record(taken, notes);
+    if (isWriting) {
+      this.#underWay += 1;
+      await this.#record(taken, notes).finally(() => (this.#underWay -= 1));
+    }
     if (this.#now.size > 0) return now;
     let next = this.#notesDue;
     for (const due of this.#later.values()) if (due < next) next = due;
@@ -236,7 +257,10 @@ export class Recorder {
     return work;
   }
 
-  /** An upload is synced before it is applied: that would only show that it has to be. */
+  /**
+   * Adds an operation. The file of a complete upload is synced at once, because applying the upload first would only
+   * find that it has to be.
+   */
   #happened(work: Work, operation: Operation): void {
     const task = work.agenda.add(operation);
     this.#wake(work);
@@ -260,15 +284,13 @@ export class Recorder {
         this.repeated(this.#options.clock.now());
         this.#notes.unshift(...notes);
         if (notes.length > 0) this.#notesDue = 0;
-        this.#preparing += 1;
         await this.#rest();
-        this.#preparing -= 1;
         for (const { work, tasks, looks } of taken) {
           for (const each of [...tasks, ...looks]) each.isBusy = false;
           this.#wake(work);
         }
       } else if (notes.length > 0) {
-        // The history is not worth holding up uploads for, should it be at fault.
+        // The notes may be the cause. Drop them rather than hold up uploads.
         log.error({ err: error, notes: notes.length }, 'cannot write history');
         await this.#record(taken, []);
       } else {
@@ -325,7 +347,7 @@ export class Recorder {
     };
   }
 
-  /** The transaction is committed. */
+  /** Acts on the outcomes of a transaction that has been committed. */
   #conclude({ work, tasks, looks, outcomes, lookOutcomes, afterwards }: Applied<Work>): void {
     tasks.forEach((task, index) => this.#concludeTask(work, task, outcomes[index] ?? 'hold'));
     looks.forEach((look, index) => this.#concludeLook(work, look, lookOutcomes[index] ?? 'hold'));
@@ -374,20 +396,23 @@ export class Recorder {
         await this.#heard(jail);
         const isHeld = inode !== undefined && (await this.#options.world.isHeldByAny(story.pids(), inode));
         look.isUnexplained = !isHeld;
-        // What nobody explains will be recorded: it has to be on the disk then.
+        // An unexplained file will be recorded, so it has to be on the disk by then.
         if (!isHeld && inode !== undefined) look.synced = (await this.#options.world.sync(jail, look.path)) ?? null;
         if (isHeld) look.due = this.#options.world.monotonic() + REST_MS;
       });
     }
   }
 
-  /** Resolves when all has been read that sshd had logged of the directory before the call. */
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
   async #heard(jail: Jail): Promise<void> {
     await this.#options.world.heard(jail);
     await this.read(jail.id);
   }
 
-  /** What was added to a file is told by its size once the log has been heard. */
+  /**
+   * Syncs an uploaded file. If the file was not empty when it was opened, also waits for the log, because only then
+   * does the size show how much was appended.
+   */
   #syncPut(work: Work, task: Task, path: FilePath, { bytes }: Ending): void {
     this.#prepare(work, task, async () => {
       task.synced = (await this.#options.world.sync(work.jail, path)) ?? null;
@@ -404,11 +429,11 @@ export class Recorder {
     });
   }
 
-  /** Does what a task or a look waits for; again after a while when the disk or the database fails. */
+  /** Runs what a task or a look waits for. After a failure, waits before the task or look is tried again. */
   #prepare(work: Work, each: Task | Look, how: () => Promise<void>): void {
     each.isBusy = true;
     each.tries += 1;
-    this.#preparing += 1;
+    this.#underWay += 1;
     const attempt = async (): Promise<void> => {
       try {
         await how();
@@ -419,7 +444,7 @@ export class Recorder {
         }
         await this.#rest();
       }
-      this.#preparing -= 1;
+      this.#underWay -= 1;
       each.isBusy = false;
       this.#wake(work);
     };

@@ -1,35 +1,41 @@
-/** The SFTP sessions of one directory with their handles, and the files that these write. */
-import type { Micros } from '../../clock.ts';
+/** The SFTP sessions of one directory, their handles, and the files that these handles write. */
+import type { Micros } from '../../base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
 import { Reads } from '../log/reads.ts';
 import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
 
-/** Opens that seem to have failed and are remembered of one session, in case that they did not. */
+/** How many handles whose open seems to have failed are kept for one session, in case the open succeeded after all. */
 const DOUBTFUL_LIMIT = 50;
 
-/** For so long after a session was taken up, the log may tell of what the kernel has told of it already, in ms. */
+/** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
 const ADOPTION_MS = 5000;
+
+/** How long after a client set a file's times or size a look may come across the change, in ms. */
+const SET_SHOWS_MS = 3000;
 
 /** A handle that a session has opened. */
 export interface Handle {
   readonly session: Session;
-  /** The name it was opened with, which sshd logs again at the close. Undefined when its open was not heard. */
+  /** The name in the open request. sshd logs it again at the close. Undefined when the open was not heard. */
   readonly name: string | undefined;
-  /** Where the file was when it was opened. */
+  /** The path of the file when it was opened. */
   readonly path: FilePath;
-  /** What it writes; undefined when it only reads. */
+  /** The file that the handle writes; undefined for a handle that only reads. */
   readonly file: File | undefined;
-  /** Whether opening it may have made the file. */
+  /** Whether the open may have created the file. */
   readonly creates: boolean;
-  /** Whether opening it emptied the file. */
+  /** Whether the open emptied the file. */
   readonly truncates: boolean;
-  /** Undefined when that was before the log. */
+  /** Undefined when the open was not heard. */
   readonly openedAt: Micros | undefined;
   /** Later handles have higher numbers. */
   readonly order: number;
   readonly inode: number | undefined;
-  /** The server refused a write through it (a full disk): it does not leave what the client sent. */
+  /**
+   * The server refused a write through the handle (a full disk, for example), so the file lacks something that the
+   * client sent.
+   */
   isRefused: boolean;
   /** The open seems to have failed. */
   isDoubtful: boolean;
@@ -38,9 +44,9 @@ export interface Handle {
 /** How a session began. */
 export interface SessionStart {
   readonly by: BySession;
-  /** Undefined when that was before the log. */
+  /** Undefined when the session's beginning was not heard. */
   readonly openedAt: Micros | undefined;
-  /** When its process began, in clock ticks since the boot; undefined when nobody looked. */
+  /** When the session's process began, in clock ticks since the boot. Undefined when it is not known. */
   readonly born: string | undefined;
 }
 
@@ -50,7 +56,7 @@ export interface SessionOf extends SessionStart {
 
 /** A handle that a session had open when the journal was compacted. */
 type KeptHandle = Omit<Handle, 'file' | 'session' | 'order'> & {
-  /** Whether it writes, and where its file is by now: null when it has no name any more. */
+  /** Whether the handle writes, and the current path of its file: null when the file has lost its name. */
   readonly writes: boolean;
   readonly now: FilePath | null;
 };
@@ -58,7 +64,7 @@ type KeptHandle = Omit<Handle, 'file' | 'session' | 'order'> & {
 /** A session as it was when the journal was compacted. */
 export interface KeptSession extends SessionStart {
   readonly isDoubted: boolean;
-  /** An earlier berth did not keep it. */
+  /** Missing in state that an older version saved. */
   readonly lastAt?: Micros | undefined;
   readonly handles: readonly KeptHandle[];
 }
@@ -67,20 +73,23 @@ export class Session {
   readonly by: BySession;
   readonly openedAt: Micros | undefined;
   readonly born: string | undefined;
-  /** What it asked for last, which a refusal may answer: a handle, something else, or nothing that is logged. */
+  /**
+   * The request that a refusal would answer: the handle of an open, or 'other' for another logged request. Undefined
+   * after a close or a refusal: the next refusal then answers a request that is not logged.
+   */
   last: Handle | 'other' | undefined;
-  /** When its last line was read. */
+  /** When the session's last line was read. */
   lastAt: Micros | undefined;
-  /** sshd has said why it will refuse the request that it refuses next. */
+  /** The last line was a complaint that explains the refusal to follow. */
   isComplaining = false;
   /** A rename or a removal seems to have been refused: names may be wrong. */
   isDoubtful = false;
-  /** It left an upload under a temporary name. */
+  /** The session has left an upload under a temporary name. */
   hasTemporary = false;
-  /** A write through a handle up to this order may have been refused without a word. */
+  /** A write through any handle up to this order may have been refused without being logged. */
   doubtedUpTo = 0;
   readonly reads = new Reads();
-  /** By the name that sshd logs, oldest first; '' for those that were open before the log was. */
+  /** The handles by the name that sshd logs, oldest first. Those whose open was not heard are under ''. */
   readonly #handles = new Map<string, Handle[]>();
   readonly #doubtful: Handle[] = [];
   readonly #since = performance.now();
@@ -92,7 +101,7 @@ export class Session {
     this.born = born;
   }
 
-  /** What a later process has to know to go on with what it says next. */
+  /** The state that a later process needs to continue with the session's next line. */
   kept(): KeptSession {
     const handles = this.all().map(({ file, session: _session, order: _order, ...handle }): KeptHandle => {
       return { ...handle, writes: file !== undefined, now: file ? (file.path ?? null) : handle.path };
@@ -118,17 +127,21 @@ export class Session {
     return this.opened('');
   }
 
-  /** Whether the log may yet tell of handles that the kernel has told of. */
+  /** Whether the log may still report opens that the kernel has already shown. */
   isNew(now: number): boolean {
     return now - this.#since <= ADOPTION_MS;
   }
 
-  /** Removes the handle that a close names. One whose open seems to have failed comes last. */
-  take(name: string, path: FilePath): Handle | undefined {
+  /**
+   * Removes and returns the handle that a close names. A handle whose open seems to have failed is the last choice. A
+   * forced close takes the oldest, since sshd closes the oldest first when a session ends.
+   */
+  take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
     const same = this.opened(name);
     const certain = same.filter(({ isDoubtful }) => !isDoubtful);
-    // Of several the one whose file still has that name: the other's was replaced.
-    const meant = certain.find(({ file }) => file?.path === path) ?? certain[0] ?? same[0];
+    // Prefer the handle whose file still has that name: the files of the others were replaced.
+    const named = isForced ? undefined : certain.find(({ file }) => file?.path === path);
+    const meant = named ?? certain[0] ?? same[0];
     const found = meant ?? this.openBefore().find((handle) => handle.file?.path === path);
     if (found) this.forget(found);
     return found;
@@ -141,7 +154,10 @@ export class Session {
     else this.#handles.delete(key);
   }
 
-  /** The open seems to have failed. Returns a handle that need not be remembered any longer. */
+  /**
+   * Marks a handle whose open seems to have failed. When there are too many of these, returns the oldest for the caller
+   * to forget.
+   */
   doubt(handle: Handle): Handle | undefined {
     handle.isDoubtful = true;
     this.#doubtful.push(handle);
@@ -153,25 +169,22 @@ export class Session {
   }
 }
 
-/** What a file asks. */
+/** Answers questions about open files. */
 export interface Kernel {
-  /** Whether that process writes that file, or died and cannot be asked. */
+  /** Whether the process has the file open for writing, or died and cannot be asked. */
   isHeldBy(pid: number, inode: number): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
 }
 
 export class File implements TrackedFile {
-  /** How long after a client set times or a size their change may show, in ms. */
-  static readonly SET_SHOWS_MS = 3000;
-
   path: FilePath | undefined;
   readonly writers = new Set<Handle>();
-  /** How the newest handle ended so far, while others still write. */
+  /** How the newest of the closed handles ended, while others still write. */
   newestEnd: Ending | undefined;
   readonly puts: Put[] = [];
   inode: number | undefined;
-  /** When a client last set its times or size, by the monotonic clock in ms. */
+  /** When a client last set the file's times or size, by the monotonic clock in ms. */
   setAt = Number.NEGATIVE_INFINITY;
   readonly #kernel: Kernel;
 
@@ -184,10 +197,10 @@ export class File implements TrackedFile {
   }
 
   get wasSet(): boolean {
-    return this.#kernel.monotonic() - this.setAt < File.SET_SHOWS_MS;
+    return this.#kernel.monotonic() - this.setAt < SET_SHOWS_MS;
   }
 
-  /** A handle whose open is in doubt counts when the kernel knows it. */
+  /** Whether a handle may still write the file. A handle whose open is in doubt counts only if the kernel shows it. */
   hasOpenWriters(): boolean {
     for (const { isDoubtful, session, inode } of this.writers) {
       if (!isDoubtful || (inode !== undefined && this.#kernel.isHeldBy(session.by.pid, inode))) return true;
@@ -199,12 +212,12 @@ export class File implements TrackedFile {
     return [...this.writers].some(({ session }) => this.#kernel.isHeldBy(session.by.pid, inode));
   }
 
-  /** Whether the log tells more of it than that its times were set. */
+  /** Whether the log says more about the file than that its times or size were set. */
   get isKnown(): boolean {
-    return this.writers.size > 0 || this.puts.length > 0;
+    return this.puts.length > 0 || [...this.writers].some(({ isDoubtful }) => !isDoubtful);
   }
 
   get isNeeded(): boolean {
-    return this.isKnown || this.wasSet;
+    return this.writers.size > 0 || this.puts.length > 0 || this.wasSet;
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The story of one directory: lines of sshd's log in, operations out, in order.
+ * Turns the lines that sshd logs about one directory into operations, in order.
  *
- * sshd logs a request before it tries it, and of the answers only refusals. An open is believed at once, since forgetting
- * a handle that never was costs nothing. A rename or a removal waits until it is known whether it was done, and every
- * later line of the directory waits behind it. So nothing is ever undone.
+ * sshd logs each request before it tries it, and afterwards only refusals. An open is believed at once, because
+ * forgetting a handle that never existed costs nothing. A rename or a removal waits until its outcome is known, and
+ * every later line of the directory waits behind it. So no operation is ever undone.
  */
-import type { Micros } from '../../clock.ts';
+import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import { type LogEvent, readEvent } from '../log/log-line.ts';
@@ -19,36 +19,38 @@ import type { Ending, Operation, Put } from './operations.ts';
 export interface StoryOptions {
   readonly directoryId: string;
   lstat(path: FilePath): Sighting | undefined;
-  /** Whether that process writes that file, by the kernel's word, or died and cannot be asked. */
+  /**
+   * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
+   */
   isHeldBy(pid: number, inode: number): boolean;
   isTemporary(path: FilePath): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
-  /** What happened, in order. */
+  /** Receives the operations, in order. */
   happened(operation: Operation): void;
-  /** An upload ended whose file has no name. */
+  /** An upload ended after its file had lost its name. */
   homeless(end: Ending): void;
-  /** The close of a name that the log has cut off. `start` is the beginning of the name. */
+  /** The log has cut off the name in a close; `start` is the beginning of the name. */
   cutOff(start: string, end: Ending): void;
-  /** What is at that path is not certain; `inMs` from now it is time to look. */
+  /** Requests a look at a path whose state is uncertain, in `inMs` ms. */
   look(path: FilePath, inMs: number): void;
-  /** Looks that are planned for `from`, or below it, are meant for `to`. */
+  /** A file or folder was renamed: looks planned at or below `from` are needed at the new path too. */
   moved(from: FilePath, to: FilePath): void;
-  /** Something happened that only a comparison with the disk can tell. */
+  /** Requests a comparison with the disk, because the log does not show what happened. */
   compare(): void;
   note(note: SessionNote): void;
-  /** What was closed before may not have reached the disk: the machine went down since. */
+  /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */
   readonly provenFrom: Micros;
 }
 
-/** What sshd says in a session. */
+/** A line that sshd logged in a session. */
 export interface Line {
   readonly at: Micros;
   readonly pid: number;
   readonly text: string;
-  /** What lay at the paths that it names when it was read: null for nothing. */
+  /** The files at the paths that the line names, as they were when it was read. Null where there was no file. */
   readonly seen?: readonly (Sighting | null)[] | undefined;
-  /** Whether it was read just now, so that the disk still shows the same or more. */
+  /** Whether the line was read so recently that the disk still shows what `seen` has, or more. */
   readonly isFresh: boolean;
 }
 
@@ -56,7 +58,7 @@ interface ReadLine extends Omit<Line, 'text'> {
   readonly event: LogEvent;
 }
 
-/** A file that a process writes. */
+/** A file that a process has open for writing. */
 export interface HeldPath {
   readonly path: FilePath;
   readonly inode: number;
@@ -70,10 +72,10 @@ export class Story {
   readonly #files: TrackedFiles;
   readonly #handles: Handles;
   readonly #queue: ReadLine[] = [];
-  /** The line that is being read. */
+  /** The line that is being interpreted. */
   #line: ReadLine | undefined;
   #pending: PendingChange | undefined;
-  /** Lines taken so far, and lines read. */
+  /** Lines added so far, and lines interpreted so far. */
   #taken = 0;
   #read = 0;
 
@@ -88,7 +90,10 @@ export class Story {
     this.#handles = new Handles(asked, this.#files);
   }
 
-  /** A session has begun, or was there before the log was: then `writing` is what the kernel says it has open. */
+  /**
+   * Starts a session. If its beginning was not heard, `writing` lists the files that the kernel says it has open for
+   * writing.
+   */
   begin(start: SessionStart, writing: readonly HeldPath[] = []): void {
     const { by, openedAt } = start;
     this.end(by.pid, openedAt ?? 0, openedAt === undefined ? 'unheard' : 'died');
@@ -100,17 +105,17 @@ export class Story {
     }
   }
 
-  /** What a later process has to know of the sessions. */
+  /** The state of the sessions, for a later process to restore. */
   kept(): KeptSession[] {
     return [...this.#sessions.values()].map((session) => session.kept());
   }
 
-  /** Takes up sessions as an earlier process has kept them. */
+  /** Restores sessions that an earlier process saved with `kept`. */
   restore(kept: readonly KeptSession[]): void {
     for (const { handles, isDoubted, lastAt, ...start } of kept) {
       const session = new Session(start);
       session.lastAt = lastAt ?? start.openedAt;
-      session.hasTemporary = true; // it may have
+      session.hasTemporary = true; // `kept` does not save it
       this.#sessions.set(start.by.pid, session);
       for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
         const path = now ?? opening.path;
@@ -128,8 +133,8 @@ export class Story {
   }
 
   /**
-   * Compares the handles of a live session with the files that the kernel says it writes.
-   * @param isGapless whether every open was heard, or is still to be.
+   * Compares a live session's handles with the files that the kernel says it has open for writing.
+   * @param isGapless whether every open has been heard or is still to be read.
    */
   checkHandles(pid: number, writing: readonly HeldPath[], isGapless: boolean): void {
     const session = this.#sessions.get(pid);
@@ -159,7 +164,10 @@ export class Story {
     }
   }
 
-  /** Reads up to `limit` lines. Returns when to go on, by the monotonic clock; undefined when nothing is left. */
+  /**
+   * Interprets up to `limit` lines. Returns when to continue, by the monotonic clock in ms, or undefined when no line
+   * is left.
+   */
   advance(limit: number): number | undefined {
     let read = 0;
     while (read < limit) {
@@ -171,7 +179,7 @@ export class Story {
       this.#line = line;
       this.#interpret(line);
       this.#line = undefined;
-      // The answer may be in the queue already.
+      // The session's next line may be in the queue already.
       const waiting = this.#pending;
       if (waiting) {
         this.#queue.splice(0, read);
@@ -185,7 +193,7 @@ export class Story {
     return this.#queue.length > 0 ? this.#options.monotonic() : undefined;
   }
 
-  /** The number of the last line that was taken; `hasRead` tells when it has been read. */
+  /** The number of the line that was added last. `hasRead` says whether it has been interpreted. */
   get taken(): number {
     return this.#taken;
   }
@@ -194,7 +202,7 @@ export class Story {
     return this.#read >= line && !this.#pending;
   }
 
-  /** Lines that wait, with the one that is not resolved yet. */
+  /** How many lines wait, including a rename or removal whose outcome is unknown. */
   get waiting(): number {
     return this.#queue.length + (this.#pending ? 1 : 0);
   }
@@ -204,7 +212,10 @@ export class Story {
     return [...this.#sessions.values()];
   }
 
-  /** A process has gone. `how`: it said so, it died without a word, or nobody knows what it did last. */
+  /**
+   * Ends a session. `how`: sshd logged the end (`said`), the process died without logging it (`died`), or its last
+   * requests were not heard (`unheard`).
+   */
   end(pid: number, at: Micros, how: 'said' | 'died' | 'unheard'): void {
     const session = this.#sessions.get(pid);
     if (!session) return;
@@ -218,14 +229,16 @@ export class Story {
         }
         continue;
       }
-      // sshd logs the end of every handle before it says that a session is over. What is left was not heard.
+      // sshd logs the close of every handle before the end of the session. If a handle is left, its close was not
+      // heard.
       const isDropped = how === 'died';
       const { path } = handle.file;
       this.#handles.release(handle, isDropped ? droppedAt(session, handle, at) : undefined, at);
       if (!isDropped && path !== undefined) look(path, 0);
     }
     session.reads.end().forEach(note);
-    // Whenever its death is noticed, also by a later process: what it left is announced once, so the time has to be the same.
+    // A later process may notice the same death. It must get the same time, so that the session's files are announced
+    // only once.
     const endedAt = how === 'said' ? at : (session.lastAt ?? at);
     if (session.hasTemporary) happened({ kind: 'end', by, at: endedAt });
     if (session.isDoubtful) this.#options.compare();
@@ -244,20 +257,20 @@ export class Story {
     return this.#sessions.has(pid);
   }
 
-  /** Whether that session is live: the number of its process may be another session's by now. */
+  /** Whether that session is live. `openedAt` is compared too, because another session may have the pid by now. */
   isLive({ by, openedAt }: SessionStart): boolean {
     const session = this.#sessions.get(by.pid);
     return session !== undefined && session.openedAt === openedAt;
   }
 
-  /** The session has left an upload under a temporary name. False when it is over. */
+  /** Notes that the session has left an upload under a temporary name. Returns false when the session is over. */
   leavesTemporary(pid: number): boolean {
     const session = this.#sessions.get(pid);
     if (session) session.hasTemporary = true;
     return session !== undefined;
   }
 
-  /** A look at that path is over: what is not needed is forgotten. */
+  /** A look at that path is complete: forgets the file if it is no longer needed. */
   lookedAt(path: FilePath): void {
     const file = this.#files.at(path);
     if (file) this.#files.forget(file);
@@ -271,14 +284,14 @@ export class Story {
     this.#files.forget(file);
   }
 
-  /** Nothing is known that is worth keeping. */
+  /** Whether the story can be dropped: no session, file or line is left. */
   get isEmpty(): boolean {
     return this.#sessions.size === 0 && this.#files.size === 0 && this.#queue.length === 0 && !this.#pending;
   }
 
   #interpret({ at, pid, event }: ReadLine): void {
     if (event.kind === 'session-closed') return this.end(pid, at, 'said');
-    // One that was taken for dead goes on.
+    // A session that was taken for dead goes on.
     if (!this.#sessions.has(pid)) this.begin({ by: { pid, address: '' }, openedAt: undefined, born: undefined });
     const session = this.#sessions.get(pid);
     if (!session) return;
@@ -294,7 +307,7 @@ export class Story {
       case 'rename': {
         const [from, to] = [filePath(event.from), filePath(event.to)];
         session.last = 'other';
-        // No kernel renames a file onto itself or below itself.
+        // A rename of a path to itself does nothing, and the kernel refuses one to a path below itself.
         if (from !== undefined && to !== undefined && to !== from && !isBelow(to, from)) {
           this.#await(session, from, to, at);
         }
@@ -331,11 +344,17 @@ export class Story {
     session.isComplaining = event.kind === 'complaint' || event.kind === 'write-refused';
   }
 
-  /** What lies at the path that the line names: by now when it is fresh, which shows more, or when it was read. */
+  /**
+   * The file at the path that the current line names. While the line is fresh, this is the file that is there now,
+   * since that shows more; otherwise the file that was there when the line was read.
+   */
   #sight(path: FilePath): Sighting | undefined {
     const { isFresh = true, seen } = this.#line ?? {};
+    const [then] = seen ?? [];
     const now = isFresh || !seen ? this.#options.lstat(path) : undefined;
-    return now ?? seen?.[0] ?? undefined;
+    // Another file has taken the name since the line was read.
+    if (then && now && now.ino !== then.ino) return then;
+    return now ?? then ?? undefined;
   }
 
   #unclear(session: Session, { about, start }: Event<'unclear'>, at: Micros): void {
@@ -353,7 +372,7 @@ export class Story {
     this.#pending = new PendingChange(change, this.#options.monotonic());
   }
 
-  /** Whether it is known by now what became of the change. */
+  /** Completes the change if its outcome is known by now. Returns whether it is. */
   #resolve(pending: PendingChange): boolean {
     const { lstat, look, monotonic } = this.#options;
     const verdict = pending.verdict(this.#files, lstat, monotonic());

@@ -1,4 +1,4 @@
-/** The files that a story follows, by the paths that they have as far as the log has been read. */
+/** The files that a story follows, by their paths as far as the log has been read. */
 import type { FilePath } from '../file-path.ts';
 import { File, type Kernel } from './sessions.ts';
 
@@ -24,7 +24,7 @@ export class TrackedFiles {
     return file;
   }
 
-  /** Forgets what is not needed any more. */
+  /** Forgets a file that is no longer needed. */
   forget(file: File): void {
     if (file.path !== undefined && !file.isNeeded && this.#files.get(file.path) === file) this.#files.delete(file.path);
   }
@@ -37,10 +37,11 @@ export class TrackedFiles {
     file.path = undefined;
   }
 
-  /** A file or a folder has another name; what was there loses its own. */
+  /** A file or folder was renamed. Files that were at the new path lose their name. */
   move(from: FilePath, to: FilePath): void {
     const moving = [...this.#files.values()].filter(({ path = '' }) => path === from || isBelow(path, from));
-    // That a client set its times is remembered of a path, should the log be wrong about the rename.
+    // A file that is only remembered because its times or size were set keeps its name, in case the log is wrong about
+    // the rename.
     for (const [path, { isKnown }] of this.#files) {
       if (isKnown && (path === to || isBelow(path, to))) this.loseName(path);
     }
@@ -60,7 +61,7 @@ export class TrackedFiles {
     return undefined;
   }
 
-  /** Whether the log tells of a file at a path or below it. */
+  /** Whether the log says that there is a file at a path or below it. */
   isAnyKnownAt(path: FilePath): boolean {
     for (const [each, { isKnown }] of this.#files) {
       if (isKnown && (each === path || isBelow(each, path))) return true;
@@ -69,7 +70,7 @@ export class TrackedFiles {
   }
 }
 
-/** Whether `path` lies below `folder`. */
+/** Whether `path` is below `folder`. */
 export function isBelow(path: FilePath, folder: FilePath): boolean {
   return path.length > folder.length && path.startsWith(folder) && path[folder.length] === '/';
 }

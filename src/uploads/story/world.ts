@@ -1,6 +1,6 @@
-/** What the recorder asks of the machine, and what it is given. */
-import type { Clock, Micros } from '../../clock.ts';
-import type { Log } from '../../log.ts';
+/** The recorder's interface to the machine, and its options. */
+import type { Clock, Micros } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
 import type { Transact } from '../../webhooks/dispatcher.ts';
 import type { FilePath, IsTemporary } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
@@ -11,15 +11,20 @@ import type { Found } from './directory.ts';
 
 export interface World {
   lstat(jail: Jail, path: FilePath): Found | undefined;
-  /** Whether that process has that file open for writing, by the kernel's word, or died and cannot be asked. */
+  /**
+   * Whether the kernel reports that the process has the file open for writing, or the process died and cannot be asked.
+   */
   isHeldBy(pid: number, inode: number): boolean;
-  /** Whether one of those processes has. */
+  /** Whether the kernel reports that one of the processes has the file open for writing. */
   isHeldByAny(pids: readonly number[], inode: number): Promise<boolean>;
-  /** Puts a file and its name on the disk. Resolves with what is there; undefined for nothing. Rejects when the disk fails (`Durable`). */
+  /**
+   * Flushes a file and its name to the disk. Resolves with the file's status, or undefined if there is no file. Rejects
+   * when the disk fails (`FileSyncer`).
+   */
   sync(jail: Jail, path: FilePath): Promise<FileStat | undefined>;
-  /** Resolves when all has been handed over that sshd had logged of the directory before the call. */
+  /** Resolves once every line that sshd logged about the directory before the call has been handed over. */
   heard(jail: Jail): Promise<void>;
-  /** False while the disk of the jails is not mounted: then nothing counts as removed. */
+  /** False while the jails' disk is not mounted. A missing file does not count as removed then. */
   isDiskThere(): boolean;
   /** A monotonic clock, in ms. */
   monotonic(): number;
@@ -29,20 +34,20 @@ export interface RecorderOptions {
   readonly world: World;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whose directories these are. */
+  /** The node of these directories. */
   readonly node: string;
   readonly isTemporary: IsTemporary;
   /** Whether uploads are checked before they are announced. */
   readonly isChecked?: boolean | undefined;
   readonly transact: Transact;
-  /** What was closed before may not have reached the disk: the machine went down since. */
+  /** Files closed before this time may not have reached the disk, because the machine crashed afterwards. */
   readonly provenFrom?: Micros | undefined;
-  /** Files that nobody can vouch for. */
+  /** Knows which files may be incomplete after a crash or lost log lines. */
   readonly doubts: Pick<Doubts, 'has'>;
-  /** Called after each commit with what it has put into the history. */
+  /** Called after each commit with the rows that it added to the history. */
   recorded(rows: readonly HistoryRow[]): void;
-  /** The directory has to be compared with the disk. */
+  /** Requests a comparison of the directory with the disk. */
   compare(directoryId: string): void;
-  /** There is something to do before the next turn that was planned. */
+  /** Called when there is work to do before the next planned turn. */
   wake(): void;
 }

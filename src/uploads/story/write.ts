@@ -1,12 +1,11 @@
 /** One transaction for several directories: rows, totals, history and webhooks. */
 import type { Transaction } from 'kysely';
-import { isUnavailable } from '../../db/away.ts';
 import { compiled } from '../../db/compiled.ts';
 import type { Tables } from '../../db/schema.ts';
 import { insertTransfers } from '../../history/transfers.ts';
-import { errorCode } from '../../errors.ts';
+import { errorCode, isUnavailable } from '../../base/errors.ts';
 import type { Enqueued } from '../../webhooks/dispatcher.ts';
-import { announceInOrder, wantedEvents } from '../../webhooks/further-events.ts';
+import { announceInOrder, EVENT_COLUMNS } from '../../webhooks/further-events.ts';
 import type { UploadEvent } from '../../webhooks/outbox.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Jail } from '../jails.ts';
@@ -19,18 +18,17 @@ import { lookAt, type LookOutcome } from './look.ts';
 import type { Ending } from './operations.ts';
 import { PathSet } from './path-set.ts';
 
-/** The directory, while it is live and at home on this node. */
+/** The directory, unless it was deleted or moved to another node. */
 const live = compiled<{ id: string; node: string }>()((db, p) =>
   db
     .selectFrom('directories')
-    .select(['id', 'account_id', 'slug', 'external_id', 'webhook_url', 'uses_account_webhook', 'sftp_username'])
-    .select(wantedEvents.as('wanted'))
+    .select(EVENT_COLUMNS)
     .where('id', '=', p('id'))
     .where('node', '=', p('node'))
     .where('deleted_at', 'is', null),
 );
 
-/** What is to be done about one directory. */
+/** The work taken from one directory. */
 export interface Taken<W> {
   readonly work: W;
   readonly tasks: readonly Task[];
@@ -40,24 +38,24 @@ export interface Taken<W> {
 export interface Applied<W> extends Taken<W> {
   readonly outcomes: readonly (Outcome | 'hold')[];
   readonly lookOutcomes: readonly (LookOutcome | 'hold')[];
-  /** What follows the commit. */
+  /** Runs after the commit. */
   readonly afterwards: readonly (() => void)[];
 }
 
 export interface WriteOptions<W> {
-  /** Whose directories these are. */
+  /** The node of these directories. */
   readonly node: string;
   readonly repeating: Repeating;
   worldOf(work: W): WorldOfDirectory;
-  /** What a commit asks for. */
+  /** Receives the looks and comparisons that a transaction requests. */
   requestsOf(work: W): Requests;
-  /** What was lost has been found. */
+  /** Called with lost endings and rows whose files have been found. */
   found(directoryId: string, lost: { readonly endings: readonly Ending[]; readonly rows: readonly FileRow[] }): void;
 }
 
 interface Written<W> {
   readonly applied: readonly Applied<W>[];
-  /** What went into the history. */
+  /** The rows that went into the history. */
   readonly history: readonly HistoryRow[];
 }
 
@@ -96,13 +94,13 @@ export async function write<W extends { readonly jail: Jail }>(
   return { value: { applied, history }, destinations };
 }
 
-/** The directory has been deleted, or moved to another node, and nothing in it matters any more. */
+/** The result for a directory that was deleted or moved to another node: its work is dropped. */
 function nothingOf<W>(taken: Taken<W>): Applied<W> {
   const outcomes = taken.tasks.map(() => 'done' as const);
   return { ...taken, outcomes, lookOutcomes: taken.looks.map(() => 'settled' as const), afterwards: [] };
 }
 
-/** A transaction may be repeated, so what it asks for waits for its commit. */
+/** Defers requests until the commit, because the transaction may be repeated. */
 function deferred({ look, compare, waits }: Requests, afterwards: (() => void)[]): Requests {
   return {
     look: (path: FilePath, inMs: number) => void afterwards.push(() => look(path, inMs)),
@@ -111,7 +109,9 @@ function deferred({ look, compare, waits }: Requests, afterwards: (() => void)[]
   };
 }
 
-/** What waits holds back what is related to it, in the same transaction too. */
+/**
+ * Applies tasks and looks. A task that has to wait holds back the later ones on related paths in the same transaction.
+ */
 async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryInTransaction) {
   const held = new PathSet();
   const outcomes: (Outcome | 'hold')[] = [];
@@ -134,7 +134,7 @@ async function applyAll({ tasks, looks }: Taken<unknown>, directory: DirectoryIn
   return { outcomes, lookOutcomes };
 }
 
-/** Each operation and each look by itself. */
+/** Splits the work into single operations and looks. */
 export function separated<W>(taken: readonly Taken<W>[]): Taken<W>[] {
   return taken.flatMap(({ work, tasks, looks }) => [
     ...tasks.map((task) => ({ work, tasks: [task], looks: [] })),
@@ -142,7 +142,7 @@ export function separated<W>(taken: readonly Taken<W>[]): Taken<W>[] {
   ]);
 }
 
-/** Trouble that goes away by itself: no space, or a database that cannot be asked. */
+/** Whether an error is temporary: no space, too many open files, an I/O error, or an unavailable database. */
 export function isPassing(error: unknown): boolean {
   const code = errorCode(error) ?? '';
   if (isUnavailable(error)) return true;

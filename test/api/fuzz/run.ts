@@ -16,7 +16,7 @@ import { type Case, cases } from './cases.ts';
 const BATCH = 40;
 /** Requests under way at a time: client and server share a thread here, so more would measure each other. */
 const CONNECTIONS = 8;
-/** No response takes so many times the median of the batch before it: that is some 3 ms on a quiet machine. */
+/** No response takes this many times the median of the batch before it, which is some 3 ms on a quiet machine. */
 const SLOW = 60;
 const TRIES = 5;
 /** Characters of a failing case. */
@@ -167,7 +167,7 @@ function judge(one: Case, { status, type, text }: Answered): void {
   }
 }
 
-/** What was accepted is within the limits, whoever set it. */
+/** Accepted values are within the limits, for every endpoint that sets them. */
 function judgeStored(directory: Record<string, unknown> | undefined): void {
   for (const [name, value] of Object.entries(directory ?? {})) {
     const limit = LIMITS[name];

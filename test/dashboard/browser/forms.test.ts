@@ -98,7 +98,7 @@ test('a name of 100 characters hides no column: it is cut off, whole in its titl
   }
 });
 
-test('a session that ends in the middle of a form: one is told, signs in, and finds what was typed', async () => {
+test('a session ends in the middle of a form: the page says so, and after a sign-in the input is still there', async () => {
   using files = scratch({ BERTH_DASHBOARD: 'on' });
   await using berth = await startBerth(files);
   await using browser = await startBrowser();

@@ -47,6 +47,9 @@ export const PAGES: Readonly<Record<string, Route | null>> = {
   '/dashboard/directories/:id/quarantine/:file/delete': {
     path: ({ failing, heldId }) => `/dashboard/directories/${failing.id}/quarantine/${heldId}/delete`,
   },
+  '/dashboard/directories/:id/links': {
+    path: ({ directory }) => `/dashboard/directories/${directory.id}/links`,
+  },
   '/dashboard/directories/:id/activity': { path: ({ directory }) => `/dashboard/directories/${directory.id}/activity` },
   '/dashboard/directories/:id/files/:upload/content': null,
   '/dashboard/directories/:id/files/events': null,

@@ -1,5 +1,5 @@
 /**
- * The screenshots of docs/dashboard.md and the README. `BERTH_WRITE=1` makes them anew:
+ * The screenshots of docs/dashboard.md and the README. `BERTH_WRITE=1` takes them:
  *
  *   BERTH_WRITE=1 node --import ./scripts/lib/jsx.mjs --test test/dashboard/browser/screenshots.test.ts
  */

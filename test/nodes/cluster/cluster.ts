@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Config } from '../../../src/config.ts';
+import type { Config } from '../../../src/base/config.ts';
 import { type Database, openDatabase } from '../../../src/db/open.ts';
 import { pathsOf } from '../../../src/sftp/paths.ts';
 import { usersWithCredentials } from '../../../src/sftp/credentials.ts';

@@ -66,7 +66,7 @@ async function askedInVain(through: ClusterNode, of: Changed): Promise<void> {
   assert.equal((await through.send('GET', `/directories/${of.deleted.id}`)).status, 404);
 }
 
-/** Whoever repeats the changes is told that they are in force, and they are. */
+/** A repetition of the changes reports that they are in force, and they are. */
 async function repeated(through: ClusterNode, of: Changed): Promise<void> {
   const answers = await Promise.all(CHANGES.map((change) => changes[change](through, of[change])));
   assert.deepEqual(

@@ -71,9 +71,7 @@ test(
     const versions = new Set<string>();
     const twice = told.filter((version) => versions.size === versions.add(version).size);
     const ids = new Set(requests.map(({ headers }) => headers['webhook-id']));
-    t.diagnostic(
-      `${told.length} sent: ${told.length - ids.size} again, ${ids.size - versions.size} anew under another id`,
-    );
+    t.diagnostic(`${told.length} sent: ${told.length - ids.size} again, ${ids.size - versions.size} under another id`);
     assert.ok(twice.length <= allowed(versions.size), `these came twice: ${twice.join(', ')}`);
   },
 );
@@ -112,7 +110,7 @@ function missing({ receiver }: Cluster, busy: readonly Busy[]): string[] {
 
 /**
  * Partial files, which an operator announces or deletes: nobody holds this test's sockets while its node is dead, so the line of
- * a close may be lost that the client was told of.
+ * a close may be lost although the client got its answer.
  */
 async function keptForOperators({ db }: Cluster): Promise<ReadonlySet<string>> {
   const rows = await db.selectFrom('files').selectAll().where('state', '=', 'partial').execute();

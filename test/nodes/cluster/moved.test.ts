@@ -24,7 +24,7 @@ const ROUNDS = Number(process.env['CLUSTER_ROUNDS'] ?? rounds(2, 30));
 /** Of a move's beginning, in ms, in which something is killed. */
 const LATEST_KILL = 6000;
 
-/** What was on its way at a kill comes twice: in a round at most so many. */
+/** Deliveries in flight at a kill come twice: at most this many in a round. */
 const TWICE = 5;
 
 /** How long something may yet come twice, in ms. */
@@ -94,7 +94,7 @@ test('kill -9 of anything during a move: it is on one node, and nothing is lost'
   assert.ok(twice.length <= TWICE * ROUNDS, `these came twice: ${twice.join(', ')}`);
 });
 
-/** The rest of one that was cut off is announced, too. */
+/** The remainder of one that was cut off is announced, too. */
 function isWhole({ size_bytes: size }: { readonly size_bytes: number }): boolean {
   return size === SIZE;
 }

@@ -1,14 +1,16 @@
-/** Who may log in beside passwords and keys, and how much the directory may hold. */
+/** A directory's access settings beside passwords and keys: suspension, expiry, networks and the quota. */
 import type { FC } from 'hono/jsx';
-import { formatMicros, type Micros } from '../../../clock.ts';
+import { formatMicros, type Micros } from '../../../base/clock.ts';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import { changedFields } from '../../changed-fields.ts';
+import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, sizeInWords, Time } from '../../components/values.tsx';
 import type { FormFields } from '../../environment.ts';
+import { isoTime } from '../../form.ts';
+import { bytesIn, UNITS } from '../../sizes.ts';
 import { splitNetworks } from '../../words.ts';
-import type { DirectoryProps } from './settings.tsx';
 
 interface AccessProps extends DirectoryProps {
   readonly isAdmin: boolean;
@@ -56,7 +58,7 @@ const Suspension: FC<DirectoryProps> = ({ directory, path }) =>
     />
   );
 
-/** As the fields show them. */
+/** The stored values in the fields' format. */
 function storedLimits({ expires_at, allowed_networks }: DirectoriesTable) {
   return { expires_at: expiryText(expires_at), allowed_networks: networksOf({ allowed_networks }).join('\n') };
 }
@@ -113,29 +115,16 @@ function expiryText(at: Micros | null): string {
   return at === null ? '' : formatMicros(at).slice(0, 19).replace(/:00$/, '');
 }
 
-/** What the form changes, as `AccessFields` takes it. A time that is as it was shown stays as exact as it is. */
+/** The form's changes for `AccessFields`. A time that was not edited keeps its full precision. */
 export function accessFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const seconds = (time: string) => time.replace(/:00$/, (end) => (/T\d\d:\d\d:00$/.test(time) ? '' : end));
   const given = { ...fields, ...(fields['expires_at'] && { expires_at: seconds(fields['expires_at']) }) };
   const { expires_at: time, allowed_networks: networks } = changedFields(given, storedLimits(directory));
   return {
-    ...(time !== undefined && { expires_at: time === '' ? null : `${time}${/T\d\d:\d\d$/.test(time) ? ':00' : ''}Z` }),
+    ...(time !== undefined && { expires_at: time === '' ? null : isoTime(time) }),
     ...(networks !== undefined && { allowed_networks: splitNetworks(networks) }),
   };
 }
-
-/** Decimal units as disks are sold, binary ones as they are counted here. A number alone is of MiB, as before there were units. */
-const UNITS: Readonly<Record<string, number>> = {
-  B: 1,
-  KB: 1e3,
-  MB: 1e6,
-  GB: 1e9,
-  TB: 1e12,
-  KIB: 2 ** 10,
-  MIB: 2 ** 20,
-  GIB: 2 ** 30,
-  TIB: 2 ** 40,
-};
 
 function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
   if (bytes === null) return { max_bytes: '' };
@@ -146,15 +135,8 @@ function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
   return { max_bytes: `${bytes / (UNITS[exact?.toUpperCase() ?? 'B'] ?? 1)} ${exact ?? 'B'}` };
 }
 
-/** In bytes; what is no size stays what it is, for the rules to refuse. */
+/** The size in bytes; other input stays as it is, for the rules to refuse. */
 export function quotaFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const { max_bytes: text } = changedFields(fields, storedQuota(directory));
   return { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) };
-}
-
-function bytesIn(text: string): number | string | null {
-  if (text === '') return null;
-  const [, number = '', unit = 'MiB'] = /^(\d{1,15}(?:\.\d+)?)\s*([KMGT]?i?B)?$/i.exec(text) ?? [];
-  const size = UNITS[unit.toUpperCase()];
-  return number === '' || size === undefined ? text : Math.round(Number(number) * size);
 }

@@ -15,7 +15,7 @@ export function directoryActions(
   page: (c: PageContext) => Response | Promise<Response>,
   tab: 'connect' | 'settings',
 ) {
-  /** What members change as well. */
+  /** An action that members may take, too. */
   const action = (name: string, done: string, change: Change): void => {
     app.post(`${PATH}/${name}`, (c) =>
       submitted(c, page, async (given) => {

@@ -1,6 +1,6 @@
-/** How common clients are told where a directory is. Each text can be pasted as it stands. */
+/** How to point common clients at a directory. Each text can be pasted unchanged. */
 import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
-import { shellWord } from '../../../terminal.ts';
+import { shellWord } from '../../../base/terminal.ts';
 
 export interface Place {
   readonly host: string;
@@ -29,7 +29,7 @@ function command(...words: readonly string[]): string {
 /** Bits, which WinSCP has in its fingerprints. RSA's vary, and no client of today needs that key. */
 const BITS: Readonly<Record<string, number>> = { 'ssh-ed25519': 255, 'ecdsa-sha2-nistp256': 256 };
 
-/** As WinSCP takes it: `ssh-ed25519 255 BASE64=`. */
+/** The fingerprint in WinSCP's format: `ssh-ed25519 255 BASE64=`. */
 function winscpFingerprint({ type, fingerprint }: PublicHostKey): string[] {
   const bits = BITS[type];
   return bits === undefined ? [] : [`${type} ${bits} ${fingerprint.replace('SHA256:', '')}=`];

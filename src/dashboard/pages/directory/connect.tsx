@@ -1,7 +1,7 @@
-/** Where a directory is found, by what the server is recognized, what to paste into each client, and who may log in with what. */
+/** How to connect: the address, the server's fingerprints, texts to paste into each client, and the allowed credentials. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import type { CreateDependencies } from '../../../directories/create.ts';
+import type { CreateOptions } from '../../../directories/create.ts';
 import { renewPassword } from '../../../directories/password.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../directories/public-keys.ts';
 import { updateAuth } from '../../../directories/update.ts';
@@ -25,7 +25,7 @@ const DONE = {
 
 export function connectPage(
   app: Hono<DashboardEnv>,
-  rules: CreateDependencies,
+  rules: CreateOptions,
   hostKeys: () => Promise<PublicHostKeys>,
 ): void {
   const { reads } = rules.database;
@@ -56,18 +56,18 @@ export function connectPage(
 
   const { adminAction } = directoryActions(app, page, 'connect');
 
-  adminAction('auth-mode', 'saved', (_, { accountId, id, asker }, { auth_mode }) =>
-    updateAuth(rules, accountId, id, { auth_mode }, asker),
+  adminAction('auth-mode', 'saved', (_, { accountId, id, actor }, { auth_mode }) =>
+    updateAuth(rules, accountId, id, { auth_mode }, actor),
   );
-  adminAction('password', 'password', async (c, { accountId, id, asker }) => {
-    const { password } = await renewPassword(rules, accountId, id, asker);
+  adminAction('password', 'password', async (c, { accountId, id, actor }) => {
+    const { password } = await renewPassword(rules, accountId, id, actor);
     showOnce(c, { kind: 'sftp-password', value: password, page: `${pathOf(c)}/connect` });
   });
-  adminAction('public-keys', 'key-added', (_, { accountId, id, asker }, { public_key }) =>
-    addPublicKey(rules, accountId, id, { public_key }, asker),
+  adminAction('public-keys', 'key-added', (_, { accountId, id, actor }, { public_key }) =>
+    addPublicKey(rules, accountId, id, { public_key }, actor),
   );
-  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, asker }, { fingerprint = '' }) =>
-    removePublicKey(rules, accountId, id, fingerprint, asker),
+  adminAction('public-keys/remove', 'key-removed', (_, { accountId, id, actor }, { fingerprint = '' }) =>
+    removePublicKey(rules, accountId, id, fingerprint, actor),
   );
 }
 

@@ -1,16 +1,16 @@
-/** What a directory is called, who may log in beside passwords and keys, how much it may hold, and its end. */
+/** A directory's settings: name, access, quota and deletion. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { LRUCache } from 'lru-cache';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import { updateAccess } from '../../../directories/access.ts';
-import type { CreateDependencies } from '../../../directories/create.ts';
+import type { CreateOptions } from '../../../directories/create.ts';
 import { deleteDirectory } from '../../../directories/delete.ts';
 import { setQuota } from '../../../directories/quota.ts';
 import { updateBasics } from '../../../directories/update.ts';
-import { ValidationError } from '../../../errors.ts';
+import { ValidationError } from '../../../base/errors.ts';
 import { changedFields } from '../../changed-fields.ts';
-import { DirectoryState, MoreFields, NameField } from '../../components/directory.tsx';
+import { type DirectoryProps, DirectoryState, MoreFields, NameField } from '../../components/directory.tsx';
 import { Field, Form, Was } from '../../components/form.tsx';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
@@ -27,16 +27,10 @@ const DONE = {
   resumed: 'Resumed. Logins work again.',
 };
 
-export interface DirectoryProps {
-  readonly directory: DirectoriesTable;
-  /** The path of the directory's pages; forms post to paths below it. */
-  readonly path: string;
-}
-
 /** How long it is believed whether quotas can be set, in ms: each look may be a process. */
 const OBSTACLE_LIFE_MS = 60_000;
 
-export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies): void {
+export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
     max: 100,
     ttl: OBSTACLE_LIFE_MS,
@@ -70,16 +64,16 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies)
 
   const { action, adminAction } = directoryActions(app, page, 'settings');
 
-  action('settings', 'saved', (c, { accountId, id, asker }, given) =>
-    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), asker),
+  action('settings', 'saved', (c, { accountId, id, actor }, given) =>
+    updateBasics(rules, accountId, id, settingsFields(given, c.get('directory')), actor),
   );
   for (const [name, done, suspended] of [
     ['suspend', 'suspended', true],
     ['resume', 'resumed', false],
   ] as const)
-    adminAction(name, done, (_, { accountId, id, asker }) => updateAccess(rules, accountId, id, { suspended }, asker));
-  adminAction('access', 'saved', (c, { accountId, id, asker }, given) =>
-    updateAccess(rules, accountId, id, accessFields(given, c.get('directory')), asker),
+    adminAction(name, done, (_, { accountId, id, actor }) => updateAccess(rules, accountId, id, { suspended }, actor));
+  adminAction('access', 'saved', (c, { accountId, id, actor }, given) =>
+    updateAccess(rules, accountId, id, accessFields(given, c.get('directory')), actor),
   );
   adminAction('quota', 'saved', (c, target, given) => setQuota(rules, target, quotaFields(given, c.get('directory'))));
 
@@ -87,8 +81,8 @@ export function settingsPage(app: Hono<DashboardEnv>, rules: CreateDependencies)
     submitted(c, page, async ({ confirmation = '' }) => {
       if (!isNameTyped(confirmation, c.get('directory').name))
         throw new ValidationError({ confirmation: ['The name doesn’t match.'] });
-      const { accountId, id, asker } = targetOf(c);
-      await deleteDirectory(rules, accountId, id, asker);
+      const { accountId, id, actor } = targetOf(c);
+      await deleteDirectory(rules, accountId, id, actor);
       return '/dashboard/directories?done=deleted';
     }),
   );
@@ -117,7 +111,7 @@ const Settings: FC<DirectoryProps> = ({ directory, path }) => {
   );
 };
 
-/** What the form changes, as the rules take it. */
+/** The form's changes, as the rules take them. */
 function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const changed = changedFields(fields, storedSettings(directory));
   const { name, description, external_id, max_connections } = changed;
@@ -163,7 +157,7 @@ const Delete: FC<DirectoryProps> = ({ directory, path }) => (
   </Section>
 );
 
-/** As it is shown, whatever blanks and hidden characters it has. */
+/** Whether the name was typed as it is displayed, apart from blanks and hidden characters. */
 function isNameTyped(typed: string, name: string): boolean {
   const shown = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
   return shown(typed) === shown(name);

@@ -2,12 +2,12 @@
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import type { ShownKey } from '../../../directories/public-keys.ts';
+import type { DirectoryProps } from '../../components/directory.tsx';
 import { ActionButton, Field, Form, Select } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Table } from '../../components/table.tsx';
 import { Text } from '../../components/text.tsx';
 import { Time } from '../../components/values.tsx';
-import type { DirectoryProps } from './settings.tsx';
 
 const MODES: Readonly<Record<DirectoriesTable['auth_mode'], string>> = {
   password: 'Password',

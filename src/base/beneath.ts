@@ -1,0 +1,139 @@
+/**
+ * Looks at and removes files below a folder as root, where a hostile user may swap anything at any moment: every
+ * component is opened on its own and none that is a link is followed, so no path leads outside.
+ *
+ * Node has no openat(2). `/proc/self/fd/N/name` does the same: the kernel starts at the open folder N, whatever its
+ * path has become (proc(5)), and only the last component is left to resolve.
+ */
+import { closeSync, constants, lstatSync, opendirSync, openSync, type Stats, unlinkSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { errorCode } from './errors.ts';
+
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const SLASH = 0x2f;
+
+/** An open folder. Close it, or hold it with `using`. */
+export interface Folder extends Disposable {
+  readonly fd: number;
+}
+
+export interface FolderEntry {
+  readonly name: Buffer;
+  readonly kind: 'file' | 'folder' | 'other';
+}
+
+/**
+ * Opens `path` below `root`. `root` itself is trusted, but its last component may not be a link.
+ * @throws the system's error: `ENOENT`, `ENOTDIR` (a link among them included), `ELOOP`.
+ */
+export function openFolder(root: string, path: Buffer = Buffer.alloc(0)): Folder {
+  let fd = openSync(root, FOLDER);
+  for (const name of components(path)) {
+    const parent = fd;
+    try {
+      fd = openSync(at(parent, name), FOLDER);
+    } finally {
+      closeSync(parent);
+    }
+  }
+  return hold(fd);
+}
+
+/** Opens one entry of an open folder as a folder. */
+export function openEntry(parent: Folder, name: Buffer): Folder {
+  return hold(openSync(at(parent.fd, name), FOLDER));
+}
+
+/**
+ * Opens the file at `path` below `root` for reading, without waiting for whatever it is. Close what it returns.
+ * @throws the system's error.
+ */
+export function openFile(root: string, path: Buffer): number {
+  return inFolderOf(root, path, ({ fd }, name) => openSync(at(fd, name), FILE));
+}
+
+/** The status of the file at `path` below `root`; undefined when there is none, or only through a link. */
+export function lstatBeneath(root: string, path: Buffer): Stats | undefined {
+  try {
+    return inFolderOf(root, path, lstatEntry);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The status of an entry of an open folder; undefined when it has gone. */
+export function lstatEntry(folder: Folder, name: Buffer): Stats | undefined {
+  return lstatSync(at(folder.fd, name), { throwIfNoEntry: false });
+}
+
+/**
+ * A path that leads to an entry of an open folder, for as long as that is open; for calls that take a link in the last
+ * component as what it is.
+ */
+export function placeIn({ fd }: Folder, name: Buffer): Buffer {
+  return at(fd, name);
+}
+
+/** Removes the file at `path` below `root`; a link is removed, never what it points at. False when there is none. */
+export function unlinkBeneath(root: string, path: Buffer): boolean {
+  try {
+    inFolderOf(root, path, ({ fd }, name) => unlinkSync(at(fd, name)));
+    return true;
+  } catch (error) {
+    if (isAbsent(error)) return false;
+    throw error;
+  }
+}
+
+/** Entries of a folder that are read at once: a large folder must not hold up everything else. */
+const SOME = 256;
+
+/**
+ * The entries of an open folder, in no order. Read on this thread: handing the four system calls of a small folder to
+ * another one costs more than they do.
+ */
+export async function listFolder(folder: Folder): Promise<FolderEntry[]> {
+  const entries: FolderEntry[] = [];
+  // One character a byte, so that every name comes out as it is.
+  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: SOME, encoding: 'latin1' });
+  for (let entry = dir.readSync(); entry !== null; entry = dir.readSync()) {
+    const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
+    entries.push({ name: Buffer.from(entry.name, 'latin1'), kind });
+    if (entries.length % SOME === 0) await setImmediate();
+  }
+  return entries;
+}
+
+/** Whether an error says that there is nothing (left) at that path which we may touch. */
+export function isAbsent(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG';
+}
+
+/** Opens the folder that the last component of `path` is in, for as long as `use` takes. */
+export function inFolderOf<T>(root: string, path: Buffer, use: (folder: Folder, name: Buffer) => T): T {
+  const cut = path.lastIndexOf(SLASH);
+  using folder = openFolder(root, path.subarray(0, Math.max(cut, 0)));
+  return use(folder, path.subarray(cut + 1));
+}
+
+function hold(fd: number): Folder {
+  return { fd, [Symbol.dispose]: () => closeSync(fd) };
+}
+
+function at(fd: number, name: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), name]);
+}
+
+/** The components of a path, without empty ones. */
+export function* components(path: Buffer): Generator<Buffer> {
+  let start = 0;
+  while (start < path.length) {
+    const slash = path.indexOf(SLASH, start);
+    const end = slash === -1 ? path.length : slash;
+    if (end > start) yield path.subarray(start, end);
+    start = end + 1;
+  }
+}

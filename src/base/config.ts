@@ -1,0 +1,409 @@
+/**
+ * The only reader of the environment. `readConfig` is pure: a record of strings in, a valid configuration out, or one
+ * error that lists every problem at once.
+ */
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { isAbsolute, join, normalize } from 'node:path';
+import * as v from 'valibot';
+import { isPostgresUrl } from './database-place.ts';
+import { OperatorError } from './errors.ts';
+
+export interface Config {
+  readonly stateDir: string;
+  readonly jailDir: string;
+  /** Descriptors of the transfer log's sockets (scripts/lib/log-sockets); empty when nobody holds any for this process. */
+  readonly logSockets: readonly number[];
+  /** The id of this boot of the machine; undefined to ask the kernel. */
+  readonly bootId: string | undefined;
+  readonly runtimeDir: string;
+  /** SQLite's file, or PostgreSQL's URL. */
+  readonly database: string;
+  /** This machine's name among those that share a PostgreSQL; empty with SQLite. */
+  readonly node: string;
+  /** Where SQLite's file is, or would be. */
+  readonly databaseFile: string;
+  readonly api: { readonly host: string; readonly port: number };
+  /** Where clients reach the API of this node, without a path; undefined when that is not configured. */
+  readonly apiUrl: string | undefined;
+  readonly tls: {
+    readonly mode: 'on' | 'proxy';
+    readonly cert: string;
+    readonly key: string;
+    /** A copy of the pair that was used last. */
+    readonly lastGood: string;
+    readonly selfSigned: boolean;
+    /** The host's name or address, for a self-signed pair. */
+    readonly name: string;
+  };
+  readonly sftp: { readonly host: string; readonly port: number };
+  readonly environment: 'live' | 'test';
+  /** Requests per account and clock minute. */
+  readonly rateLimit: number;
+  /** Requests for what needs no key, without one, per client address (IPv6: /64) and minute. */
+  readonly unauthenticatedRateLimit: number;
+  /** CIDRs of the proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly string[];
+  readonly webhooks: {
+    /** CIDRs that the destination guard lets through although it would block them. */
+    readonly allow: readonly string[];
+    /** A file of certificates that are trusted beside those that Node knows. */
+    readonly ca: string | undefined;
+    /** Waits before the second, third and fourth attempt, in seconds. */
+    readonly retryDelays: readonly [number, number, number];
+  };
+  /** Name patterns of uploads that are still to be renamed, with `*` for anything. */
+  readonly tempNames: readonly string[];
+  /** Whether an upload is put on the disk before it is announced. */
+  readonly syncUploads: boolean;
+  /** The checker that uploads have to pass before they are announced; undefined for none. */
+  readonly check: CheckSettings | undefined;
+  /** Where Prometheus reads the metrics, in plain HTTP. */
+  readonly metrics: { readonly host: string; readonly port: number | 'off' };
+  readonly dashboard: {
+    readonly isOn: boolean;
+    /** An address of its own; undefined: the API's. */
+    readonly own: { readonly host: string; readonly port: number } | undefined;
+    /** Where browsers find it, without a path; undefined: as each request's `Host` says. */
+    readonly url: string | undefined;
+    /** Whether people may sign in with a password. Links from the command line work even so. */
+    readonly hasPasswordLogin: boolean;
+    readonly companyLogin: CompanyLogin | undefined;
+  };
+  /** How long transfers, audit rows and finished deliveries are kept. */
+  readonly historyDays: number;
+  /** With more directories than this, only those with a live or recent session are watched; scans cover the others. */
+  readonly watchLimit: number;
+  readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+}
+
+/** A Unix socket, or a port of a host. */
+export type CheckPlace = { readonly path: string } | { readonly host: string; readonly port: number };
+
+export type CheckBy =
+  | { readonly kind: 'clamd'; readonly place: CheckPlace }
+  /** The listener at that socket starts the program. */
+  | { readonly kind: 'exec'; readonly socket: string };
+
+export interface CheckSettings {
+  readonly by: CheckBy;
+  /** Files that could not be checked either wait or are announced. */
+  readonly whenUnavailable: 'wait' | 'pass';
+  /** How long the check of one file may take. */
+  readonly seconds: number;
+  /** Larger files count as ones that nobody can check. */
+  readonly maxBytes: number;
+}
+
+/** An OpenID provider, and which of its users get in. */
+export interface CompanyLogin {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scope: string;
+  /** The claim whose values are mapped: the first of these that somebody has decides. */
+  readonly claim: string;
+  readonly map: readonly { readonly value: string; readonly accountId: string; readonly role: 'admin' | 'member' }[];
+}
+
+const LOOPBACK = ['127.0.0.0/8', '::1/128'];
+
+const folder = v.pipe(
+  v.string(),
+  v.check(isAbsolute, 'must be an absolute path'),
+  v.transform((path) => normalize(path).replace(/(?<=.)\/+$/, '')),
+  // These paths are written into sshd's and PAM's configuration, where such characters would end an argument.
+  v.regex(/^[\w./@+-]+$/, 'may hold only letters, digits and . _ / @ + -'),
+);
+const port = v.pipe(
+  v.string(),
+  v.regex(/^\d+$/, 'must be a port number'),
+  v.transform(Number),
+  v.maxValue(65_535, 'must be a port number'),
+);
+const words = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(/[\s,]+/).filter(Boolean)),
+);
+const cidr = v.pipe(v.string(), v.check(isCidr, 'must be CIDRs such as 10.0.0.0/8'));
+const count = v.pipe(v.string(), v.regex(/^[1-9]\d{0,8}$/, 'must be a whole number above 0'), v.transform(Number));
+const delays = v.pipe(
+  words,
+  v.check(
+    (parts) => parts.length === 3 && parts.every((part) => /^\d+(\.\d+)?$/.test(part)),
+    'must be three numbers of seconds such as 10,60,300',
+  ),
+  v.transform(([second = '', third = '', fourth = '']) => [Number(second), Number(third), Number(fourth)] as const),
+);
+const bootId = v.optional(v.string());
+const descriptors = v.optional(
+  v.pipe(
+    words,
+    v.check((parts) => parts.every((part) => /^\d+$/.test(part)), 'must be numbers of open descriptors'),
+    v.transform((parts) => parts.map(Number)),
+  ),
+  '',
+);
+const issuer = v.pipe(v.string(), v.check(isIssuer, 'must be an https:// address (http:// for one on this machine)'));
+const checker = v.pipe(
+  v.string(),
+  v.regex(
+    /^(clamd:(\/[\w./@+-]+|([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5})|exec:\/[\w./@+-]+)$/,
+    'must be clamd:/path/of/its/socket, clamd:HOST:PORT or exec:/path/of/a/program',
+  ),
+);
+const publicUrl = v.pipe(
+  v.string(),
+  v.check(
+    (text) => /^https:\/\/[^/?#@]+\/?$/.test(text) && URL.canParse(text),
+    'must be an https:// address without a path',
+  ),
+  v.transform((text) => new URL(text).origin),
+);
+const claimMap = v.pipe(
+  v.string(),
+  v.transform(parseClaimMap),
+  v.check((entries) => entries.length > 0, 'must be VALUE=ACCOUNT_ID:admin or :member, with commas between several'),
+);
+
+/** No settings: scripts/lib/log-sockets and the units say it. */
+const FROM_SUPERVISOR = { BERTH_LOG_SOCKETS: descriptors, BERTH_BOOT_ID: bootId };
+
+const Environment = v.object({
+  BERTH_STATE_DIR: v.optional(folder, '/var/lib/berth'),
+  BERTH_JAIL_DIR: v.optional(folder, '/srv/berth/jails'),
+  BERTH_RUNTIME_DIR: v.optional(folder, '/run/berth'),
+  ...FROM_SUPERVISOR,
+  BERTH_API_HOST: v.optional(v.string(), '0.0.0.0'),
+  BERTH_API_PORT: v.optional(port, '8443'),
+  BERTH_API_URL: v.optional(publicUrl),
+  BERTH_TLS: v.optional(v.picklist(['on', 'proxy'], 'must be on or proxy'), 'on'),
+  BERTH_TLS_CERT: v.optional(folder),
+  BERTH_TLS_KEY: v.optional(folder),
+  BERTH_SFTP_HOST: v.optional(v.string()),
+  BERTH_SFTP_PORT: v.optional(port, '2222'),
+  BERTH_ENVIRONMENT: v.optional(v.picklist(['live', 'test'], 'must be live or test'), 'live'),
+  BERTH_DATABASE_URL: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^(sqlite|file|postgres|postgresql):/, 'must be sqlite:/path or postgres://user:password@host/name'),
+      // Commands and units run in different folders.
+      v.regex(/^(postgres|\w+:(\/\/)?\/(?!\/))/, 'must have an absolute path, as in sqlite:/var/lib/berth/berth.db'),
+      v.check(
+        (url) => !isPostgresUrl(url) || isOneServer(url),
+        'must name one PostgreSQL server, a virtual address for several',
+      ),
+    ),
+  ),
+  BERTH_NODE: v.optional(
+    v.pipe(v.string(), v.regex(/^[a-z\d][a-z\d.-]{0,62}$/, 'must be lowercase letters, digits, dots and dashes')),
+  ),
+  BERTH_RATE_LIMIT: v.optional(count, '120'),
+  BERTH_UNAUTHENTICATED_RATE_LIMIT: v.optional(count, '60'),
+  BERTH_TRUSTED_PROXIES: v.optional(v.pipe(words, v.array(cidr)), ''),
+  BERTH_WEBHOOK_ALLOW: v.optional(v.pipe(words, v.array(cidr)), ''),
+  BERTH_WEBHOOK_CA: v.optional(folder),
+  BERTH_WEBHOOK_RETRY_DELAYS: v.optional(delays, '10,60,300'),
+  BERTH_TEMP_NAMES: v.optional(words, '*.filepart *.part *.partial *.tmp .in.*'),
+  BERTH_SYNC_UPLOADS: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_CHECK: v.optional(checker),
+  BERTH_CHECK_UNAVAILABLE: v.optional(v.picklist(['wait', 'pass'], 'must be wait or pass'), 'wait'),
+  BERTH_CHECK_SECONDS: v.optional(count, '300'),
+  BERTH_CHECK_MAX_MIB: v.optional(count, '2048'),
+  BERTH_METRICS_HOST: v.optional(v.string(), '127.0.0.1'),
+  BERTH_METRICS_PORT: v.optional(v.union([v.literal('off'), port], 'must be a port number or off'), '9464'),
+  BERTH_DASHBOARD: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_DASHBOARD_HOST: v.optional(v.string()),
+  BERTH_DASHBOARD_PORT: v.optional(port),
+  BERTH_DASHBOARD_URL: v.optional(publicUrl),
+  BERTH_PASSWORD_LOGIN: v.optional(v.picklist(['on', 'off'], 'must be on or off'), 'on'),
+  BERTH_OIDC_ISSUER: v.optional(issuer),
+  BERTH_OIDC_CLIENT_ID: v.optional(v.string()),
+  BERTH_OIDC_CLIENT_SECRET: v.optional(v.string()),
+  BERTH_OIDC_SCOPE: v.optional(v.string(), 'openid email'),
+  BERTH_OIDC_CLAIM: v.optional(v.string(), 'groups'),
+  BERTH_OIDC_MAP: v.optional(claimMap),
+  BERTH_HISTORY_DAYS: v.optional(count, '90'),
+  BERTH_WATCH_LIMIT: v.optional(count, '20000'),
+  BERTH_LOG_LEVEL: v.optional(
+    v.picklist(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be a level such as info or debug'),
+    'info',
+  ),
+});
+
+/**
+ * The configuration that an environment describes. A variable set to nothing counts as not set, but for
+ * `BERTH_TEMP_NAMES`, where nothing means that no name is temporary.
+ * @throws {OperatorError} naming every variable that is wrong.
+ */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(
+      ([name, value]) => value !== undefined && (value !== '' || name === 'BERTH_TEMP_NAMES'),
+    ),
+  );
+  const result = v.safeParse(Environment, given);
+  const problems = (result.issues ?? []).map(
+    (issue) => `${v.getDotPath(issue)?.split('.')[0] ?? '?'} ${issue.message}`,
+  );
+  if (!given['BERTH_TLS_CERT'] !== !given['BERTH_TLS_KEY']) {
+    problems.push('BERTH_TLS_CERT and BERTH_TLS_KEY go together');
+  }
+  if (given['BERTH_DASHBOARD_HOST'] && !given['BERTH_DASHBOARD_PORT']) {
+    problems.push('BERTH_DASHBOARD_HOST needs a BERTH_DASHBOARD_PORT');
+  }
+  const oidc = ['ISSUER', 'CLIENT_ID', 'CLIENT_SECRET', 'MAP'].map((part) => `BERTH_OIDC_${part}`);
+  if (new Set(oidc.map((name) => given[name] === undefined)).size > 1) problems.push(`${oidc.join(', ')} go together`);
+  if (given['BERTH_PASSWORD_LOGIN'] === 'off' && !given['BERTH_OIDC_ISSUER']) {
+    problems.push('BERTH_PASSWORD_LOGIN=off needs a BERTH_OIDC_ISSUER');
+  }
+  if (!result.success || problems.length > 0) throw new OperatorError(`configuration: ${problems.join('; ')}`);
+  const env = result.output;
+  const name = env.BERTH_SFTP_HOST ?? hostname();
+  return {
+    stateDir: env.BERTH_STATE_DIR,
+    jailDir: env.BERTH_JAIL_DIR,
+    runtimeDir: env.BERTH_RUNTIME_DIR,
+    logSockets: env.BERTH_LOG_SOCKETS,
+    bootId: env.BERTH_BOOT_ID,
+    ...databaseOf(env),
+    api: { host: env.BERTH_API_HOST, port: env.BERTH_API_PORT },
+    apiUrl: env.BERTH_API_URL,
+    tls: {
+      mode: env.BERTH_TLS,
+      cert: env.BERTH_TLS_CERT ?? join(env.BERTH_STATE_DIR, 'tls', 'cert.pem'),
+      key: env.BERTH_TLS_KEY ?? join(env.BERTH_STATE_DIR, 'tls', 'key.pem'),
+      lastGood: join(env.BERTH_STATE_DIR, 'tls', 'last-good.pem'),
+      selfSigned: env.BERTH_TLS_CERT === undefined,
+      name,
+    },
+    sftp: { host: name, port: env.BERTH_SFTP_PORT },
+    environment: env.BERTH_ENVIRONMENT,
+    rateLimit: env.BERTH_RATE_LIMIT,
+    unauthenticatedRateLimit: env.BERTH_UNAUTHENTICATED_RATE_LIMIT,
+    // The proxy that ends TLS is on this machine, whatever others stand before it.
+    trustedProxies: [...(env.BERTH_TLS === 'proxy' ? LOOPBACK : []), ...env.BERTH_TRUSTED_PROXIES],
+    webhooks: {
+      allow: env.BERTH_WEBHOOK_ALLOW,
+      ca: env.BERTH_WEBHOOK_CA,
+      retryDelays: env.BERTH_WEBHOOK_RETRY_DELAYS,
+    },
+    tempNames: env.BERTH_TEMP_NAMES,
+    syncUploads: env.BERTH_SYNC_UPLOADS === 'on',
+    check: checkOf(env),
+    metrics: { host: env.BERTH_METRICS_HOST, port: env.BERTH_METRICS_PORT },
+    dashboard: {
+      isOn: env.BERTH_DASHBOARD === 'on',
+      own:
+        env.BERTH_DASHBOARD_PORT === undefined
+          ? undefined
+          : { host: env.BERTH_DASHBOARD_HOST ?? env.BERTH_API_HOST, port: env.BERTH_DASHBOARD_PORT },
+      url: env.BERTH_DASHBOARD_URL,
+      hasPasswordLogin: env.BERTH_PASSWORD_LOGIN === 'on',
+      companyLogin: env.BERTH_OIDC_ISSUER === undefined ? undefined : companyLogin(env),
+    },
+    historyDays: env.BERTH_HISTORY_DAYS,
+    watchLimit: env.BERTH_WATCH_LIMIT,
+    logLevel: env.BERTH_LOG_LEVEL,
+  };
+}
+
+/** Variables that look like settings, but are for tests and between berth's own programs. */
+const NO_SETTING = /^BERTH_(NOTIFY_|TEST_|WRITE$)/;
+
+/** Variables that are no settings although they look like it, with the setting whose name is nearest. */
+export function unknownSettings(environment: Readonly<Record<string, string | undefined>>) {
+  const known = Object.keys(Environment.entries);
+  return Object.keys(environment)
+    .filter((name) => name.startsWith('BERTH_') && !known.includes(name) && !NO_SETTING.test(name))
+    .map((name) => ({ name, nearest: known.toSorted((a, b) => distance(name, a) - distance(name, b))[0] ?? '' }));
+}
+
+/** The edit distance of two words: how many letters have to be added, removed or changed (Levenshtein). */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, letter] of from.split('').entries()) {
+    const next = [index + 1];
+    for (const [at, other] of to.split('').entries()) {
+      const changed = (row[at] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(changed, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+function databaseOf(env: v.InferOutput<typeof Environment>): Pick<Config, 'database' | 'databaseFile' | 'node'> {
+  const { BERTH_DATABASE_URL: url, BERTH_NODE: node } = env;
+  const byDefault = join(env.BERTH_STATE_DIR, 'berth.db');
+  if (url !== undefined && isPostgresUrl(url)) {
+    return { database: url, databaseFile: byDefault, node: node ?? hostname().toLowerCase() };
+  }
+  const file = url?.replace(/^\w+:(\/\/(?=\/))?/, '') ?? byDefault;
+  return { database: file, databaseFile: file, node: '' };
+}
+
+function checkOf(env: v.InferOutput<typeof Environment>): CheckSettings | undefined {
+  const { BERTH_CHECK: text, BERTH_CHECK_UNAVAILABLE: whenUnavailable, BERTH_CHECK_SECONDS: seconds } = env;
+  if (text === undefined) return undefined;
+  const maxBytes = env.BERTH_CHECK_MAX_MIB * 1024 * 1024;
+  const [, kind, where = ''] = /^(clamd|exec):(.*)$/.exec(text) ?? [];
+  if (kind !== 'clamd') {
+    return { by: { kind: 'exec', socket: join(env.BERTH_RUNTIME_DIR, 'check') }, whenUnavailable, seconds, maxBytes };
+  }
+  const [, host = '', at = ''] = /^(.*):(\d+)$/.exec(where) ?? [];
+  const place = where.startsWith('/') ? { path: where } : { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(at) };
+  return { by: { kind, place }, whenUnavailable, seconds, maxBytes };
+}
+
+/** libpq takes a comma between hosts for several servers (its manual, "Connection URIs"). */
+function isOneServer(url: string): boolean {
+  const [authority = ''] = url.replace(/^\w+:\/\//, '').split(/[/?]/);
+  const hosts = URL.parse(url)?.searchParams.get('host') ?? '';
+  return !authority.slice(authority.lastIndexOf('@') + 1).includes(',') && !hosts.includes(',');
+}
+
+function companyLogin(env: v.InferOutput<typeof Environment>): CompanyLogin {
+  return {
+    issuer: env.BERTH_OIDC_ISSUER ?? '',
+    clientId: env.BERTH_OIDC_CLIENT_ID ?? '',
+    clientSecret: env.BERTH_OIDC_CLIENT_SECRET ?? '',
+    scope: env.BERTH_OIDC_SCOPE,
+    claim: env.BERTH_OIDC_CLAIM,
+    map: env.BERTH_OIDC_MAP ?? [],
+  };
+}
+
+function isIssuer(text: string): boolean {
+  const url = URL.parse(text);
+  if (url?.protocol === 'http:') return ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
+  return url?.protocol === 'https:';
+}
+
+/** Nothing when any part of it is wrong. Values may hold commas and equals signs, as those of LDAP do. */
+function parseClaimMap(text: string): CompanyLogin['map'] {
+  const found = [...text.matchAll(/\s*(\S.*?)\s*=\s*([\da-f-]{36}):(admin|member)\s*(?:,|$)/gy)];
+  if (found.map(([part]) => part).join('') !== text) return [];
+  return found.map(([, value = '', accountId = '', role]) => ({
+    value,
+    accountId,
+    role: role === 'admin' ? 'admin' : 'member',
+  }));
+}
+
+function isCidr(text: string): boolean {
+  const [network = '', prefix = '', ...rest] = text.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(network)] ?? -1;
+  return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+}
+
+/** Where clients find a port of ours, as far as the settings tell: a proxy in front has the usual one. */
+export function originOf({ name, mode }: Config['tls'], own: number): string {
+  const host = name.includes(':') ? `[${name}]` : name;
+  return new URL(`https://${host}${mode === 'proxy' ? '' : `:${own}`}`).origin;
+}
+
+/** Where people find the API, and links. */
+export function apiOrigin({ apiUrl, tls, api }: Pick<Config, 'apiUrl' | 'tls' | 'api'>): string {
+  return apiUrl ?? originOf(tls, api.port);
+}

@@ -1,0 +1,24 @@
+/** Where a database is: a file for SQLite, or a URL for PostgreSQL. */
+import { statSync } from 'node:fs';
+import { isThere } from './there.ts';
+
+export function isPostgresUrl(place: string): boolean {
+  return /^postgres(ql)?:/.test(place);
+}
+
+/** For messages and logs: the URL without its password. */
+export function shownPlace(place: string): string {
+  if (!isPostgresUrl(place)) return place;
+  // To the last @: a password may hold characters that should have been encoded.
+  return place.replace(/^(\w+:\/\/[^:@/]*):.*@/, '$1@').replace(/([?&]password=)[^&]*/, '$1…');
+}
+
+/** Whether there is no such file yet. What a PostgreSQL server has, only it can tell. */
+export function isMissing(place: string): boolean {
+  return !isPostgresUrl(place) && !isThere(place);
+}
+
+/** Whether there is no such file, or nothing in it. */
+export function isBlank(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+}

@@ -1,0 +1,83 @@
+/** The errors that the rules throw, in the domain's terms. `web/responses.ts` alone knows the status and body of each. */
+
+export type ErrorCode =
+  | 'unauthenticated'
+  | 'rate_limited'
+  | 'plan_required'
+  | 'not_authorized'
+  | 'directory_not_found'
+  | 'public_key_not_found'
+  | 'api_key_not_found'
+  | 'in_flight'
+  | 'upload_not_found'
+  | 'delivery_not_found'
+  | 'events_gone'
+  | 'file_not_found'
+  | 'precondition_failed'
+  | 'file_changed'
+  | 'file_in_use'
+  | 'file_conflict'
+  | 'quota_unavailable'
+  | 'partial_put'
+  | 'directory_limit'
+  | 'user_not_found'
+  | 'last_admin'
+  | 'malformed_json'
+  | 'incomplete_body'
+  | 'body_too_large'
+  | 'unsupported_media_type'
+  | 'storage_full'
+  | 'home_unavailable'
+  | 'home_elsewhere'
+  | 'link_invalid'
+  | 'link_ended';
+
+/** A refusal with one reason. `message` is fit to be read by the caller. */
+export class BerthError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'BerthError';
+    this.code = code;
+  }
+}
+
+/** Messages by field name, in Ecto's wording: `{ name: ["can't be blank"] }`. */
+export type FieldErrors = Record<string, string[]>;
+
+/** The request's fields break the rules (specification, "Errors": 422 with `errors`). */
+export class ValidationError extends Error {
+  readonly fields: FieldErrors;
+
+  constructor(fields: FieldErrors) {
+    super(`invalid: ${Object.keys(fields).join(', ')}`);
+    this.name = 'ValidationError';
+    this.fields = fields;
+  }
+}
+
+/** Something the operator has to repair. `message` is one line that says what is wrong and what to do; no stack is shown. */
+export class OperatorError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'OperatorError';
+  }
+}
+
+/** The `code` of a Node system error (`ENOENT`, `SQLITE_FULL`), or undefined. */
+export function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** The text of anything thrown, for a log line or a stored reason. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Whether the database cannot be asked now: PostgreSQL is away, or another process holds the SQLite file. */
+export function isUnavailable(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === 'DATABASE_AWAY' || code === 'SQLITE_BUSY';
+}

@@ -1,0 +1,52 @@
+/**
+ * Structured logs: JSON for machines, with a priority for the journal, readable lines on a terminal. Secrets never get here: callers log ids and
+ * names, and the paths listed below are removed should one slip in.
+ */
+import { type DestinationStream, type Logger, pino } from 'pino';
+import pretty from 'pino-pretty';
+import { PRIORITY } from './journal.ts';
+
+export type Log = Logger;
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+
+const SECRET_FIELDS = ['password', 'sftp_password', 'password_hash', 'webhook_secret', 'key', 'authorization'];
+
+/** How many bytes wait while standard error is blocked; lines beyond that are dropped. */
+const WAITING = 1 << 20;
+
+/** Standard error. What it does not take, since its disk is full say, ends nothing, and waits for the next line that it takes. */
+function standardError() {
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: WAITING });
+  return stderr.on('error', () => undefined);
+}
+
+/** A logger that writes to standard error, so that a command's standard output stays its result. */
+export function createLog(level: LogLevel, destination?: DestinationStream): Log {
+  const options = { level, base: null, redact: { paths: SECRET_FIELDS.flatMap((f) => [f, `*.${f}`]), remove: true } };
+  if (destination) return pino(options, destination);
+  if (process.stderr.isTTY)
+    return pino(options, pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' }));
+  return pino(options, standardError());
+}
+
+const PRIORITIES: Readonly<Record<number, number>> = {
+  10: PRIORITY.debug,
+  20: PRIORITY.debug,
+  30: PRIORITY.info,
+  40: PRIORITY.warning,
+  50: PRIORITY.err,
+  60: PRIORITY.crit,
+};
+
+/** Standard error where that is the journal: each line with its priority. pino tells a stream that asks for it the level of each. */
+export function journalStream(): DestinationStream {
+  const stderr = standardError();
+  return {
+    [Symbol.for('pino.metadata')]: true,
+    lastLevel: 30,
+    write(line: string) {
+      stderr.write(`<${PRIORITIES[this.lastLevel] ?? PRIORITY.info}>${line}`);
+    },
+  } as DestinationStream & { readonly lastLevel: number };
+}

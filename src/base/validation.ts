@@ -1,0 +1,77 @@
+/**
+ * The parts of request schemas, and their messages: Ecto's (validate_required, validate_length, validate_number, cast),
+ * since the specification's `can't be blank` is one of them.
+ *
+ * The same schemas validate and make openapi.json, so each action either converts to JSON Schema or is followed by
+ * metadata that says the same (http/openapi/json-schema.ts insists). Text counts in code points, as there, and has to be
+ * storable anywhere: well-formed Unicode, no NUL.
+ */
+import * as v from 'valibot';
+import { parseMicros } from './clock.ts';
+import { ValidationError } from './errors.ts';
+
+export const BLANK = "can't be blank";
+export const INVALID = 'is invalid';
+
+/** The message for a value of the wrong type: a missing one gets another message than a wrong one. */
+export const orBlank = ({ input }: { readonly input: unknown }): string =>
+  input === null || input === undefined ? BLANK : INVALID;
+
+/** At most `limit` code points. To be spread into a pipe, like `storable`. */
+export const atMost = (limit: number) =>
+  [
+    v.check<string, string>((text) => Array.from(text).length <= limit, `should be at most ${limit} character(s)`),
+    v.metadata<string, { readonly maxLength: number }>({ maxLength: limit }),
+  ] as const;
+
+export const storable = [
+  v.check<string, string>((text) => text.isWellFormed() && !text.includes('\0'), INVALID),
+  v.metadata<string, { readonly pattern: string }>({ pattern: '^[^\\u0000]*$' }),
+] as const;
+
+/** At least one character that is no blank. */
+export const filled = v.regex<string, string>(/\S/, BLANK);
+
+export const optionalText = (limit: number) => v.nullable(v.pipe(v.string(INVALID), ...storable, ...atMost(limit)));
+
+/** Reports one problem at a time: a value that is not a whole number is not compared with the bounds. */
+export const wholeNumber = (min: number, max: number) =>
+  v.config(
+    v.pipe(
+      v.number(orBlank),
+      v.safeInteger(INVALID),
+      v.minValue(min, `must be greater than or equal to ${min}`),
+      v.maxValue(max, `must be less than or equal to ${max}`),
+    ),
+    { abortPipeEarly: true },
+  );
+
+/** The same in a query, where everything is text. */
+export const wholeNumberText = (min: number, max: number) =>
+  v.pipe(
+    v.string(),
+    v.check((text) => /^-?\d{1,9}$/.test(text), INVALID),
+    v.metadata({ type: 'integer', minimum: min, maximum: max }),
+    v.transform(Number),
+    v.minValue(min, `must be greater than or equal to ${min}`),
+    v.maxValue(max, `must be less than or equal to ${max}`),
+  );
+
+/** A moment in ISO 8601, as µs since 1970. */
+export const timestamp = v.pipe(
+  v.string(INVALID),
+  v.check((text) => Number.isSafeInteger(parseMicros(text)), INVALID),
+  v.metadata({ format: 'date-time' }),
+  v.transform((text) => parseMicros(text) ?? 0),
+);
+
+/** @throws {ValidationError} naming every field that is wrong. */
+export function checked<S extends v.GenericSchema>(
+  schema: S,
+  fields: Readonly<Record<string, unknown>>,
+): v.InferOutput<S> {
+  const result = v.safeParse(schema, fields);
+  if (result.success) return result.output;
+  const problems = Object.entries(v.flatten(result.issues).nested ?? {});
+  throw new ValidationError(Object.fromEntries(problems.map(([field, messages]) => [field, messages ?? [INVALID]])));
+}

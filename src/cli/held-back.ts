@@ -1,0 +1,116 @@
+/** The parts that `berth partial` and `berth quarantine` share: both list files that are held back, and change each by the API. */
+import { Command } from 'commander';
+import type { Kysely } from 'kysely';
+import { accountNamed } from '../accounts/accounts.ts';
+import { OperatorError } from '../base/errors.ts';
+import { escaped } from '../base/terminal.ts';
+import type { Tables } from '../db/schema.ts';
+import type { PartialFilter } from '../files/partial.ts';
+import { directoriesNamed } from '../reports/named.ts';
+import { displayName } from '../uploads/file-path.ts';
+import { withDatabase } from './database.ts';
+import { asking } from './directory/service.ts';
+import { confirm, irrevocable } from './directory/which.ts';
+import type { Invocation } from './invocation.ts';
+import { integer } from './options.ts';
+import { printRows, type RowStyle } from './rows.ts';
+
+interface HeldBack {
+  readonly id: string;
+  readonly account_id: string;
+  readonly directory_id: string;
+  readonly username: string;
+  readonly path: Buffer;
+  readonly size_bytes: number;
+}
+
+export interface Kind<F extends HeldBack> {
+  /** The command's name, such as `partial`. */
+  readonly command: string;
+  /** The path of such files in the API, below their directory. */
+  readonly api: string;
+  /** The name of one in messages. */
+  readonly noun: string;
+  readonly find: (reads: Kysely<Tables>, filter: PartialFilter) => Promise<F[]>;
+}
+
+interface ListOptions {
+  readonly directory?: string;
+  readonly account?: string;
+  readonly limit: number;
+  readonly json?: true;
+}
+
+/** @param texts the command's description, and that of `--limit`. */
+export function listCommand<F extends HeldBack>(
+  { command, find }: Kind<F>,
+  texts: { readonly about: string; readonly limit: string },
+  style: RowStyle<F>,
+  { config, print }: Invocation,
+): Command {
+  return new Command('list')
+    .description(texts.about)
+    .option('--directory <directory>', 'only of this one, by its id, SFTP username, external id, slug or name')
+    .option('--account <account>', 'only those of this account, by its id or name')
+    .option('--limit <count>', texts.limit, integer(1, 999_999), 1000)
+    .option('--json', 'print JSON')
+    .addHelpText('after', `\nExamples:\n  berth ${command} list\n  berth ${command} list --directory acme-corp --json`)
+    .action(async ({ directory, account: name, limit, json }: ListOptions) => {
+      const files = await withDatabase(config(), async (database) => {
+        const account = name === undefined ? undefined : await accountNamed(database.reads, name);
+        const named = directory === undefined ? undefined : await directoriesNamed(database, directory, account);
+        if (named?.length === 0) {
+          throw new OperatorError(`there is no directory ${JSON.stringify(directory)}: see berth directory list`);
+        }
+        return find(database.reads, { directories: named?.map(({ id }) => id), account, limit });
+      });
+      printRows(files, style, { print, json });
+    });
+}
+
+export function deleteCommand<F extends HeldBack>(kind: Kind<F>, about: string, invocation: Invocation): Command {
+  return irrevocable(new Command('delete').description(about))
+    .argument('<file...>', `their ids, as berth ${kind.command} list shows them`)
+    .addHelpText('after', `\nExample:\n  berth ${kind.command} delete 0f2c6f0e-4c43-4b7c-9d0c-6a1c8f4f7f10 --yes`)
+    .action(async (ids: readonly string[], options: { readonly yes?: true }) => {
+      await confirm(invocation, options, `Delete ${ids.length === 1 ? 'this file' : `${ids.length} files`} for good?`);
+      await changeEach(invocation, kind, ids, { method: 'DELETE', path: '', done: () => 'Deleted' });
+    });
+}
+
+export interface Change {
+  readonly method: string;
+  /** Below the file's own path. */
+  readonly path: string;
+  /** The message's first words, by the answer's data. */
+  readonly done: (data: { readonly state?: string } | null) => string;
+}
+
+/** Goes on after a refusal. @throws {OperatorError} at the end when there was one. */
+export async function changeEach<F extends HeldBack>(
+  invocation: Invocation,
+  { command, api, noun, find }: Kind<F>,
+  ids: readonly string[],
+  { method, path, done }: Change,
+): Promise<void> {
+  const files = await withDatabase(invocation.config(), ({ reads }) => find(reads, { files: ids, limit: ids.length }));
+  const failures: string[] = [];
+  for (const id of ids) {
+    const file = files.find((each) => each.id === id);
+    try {
+      if (!file) throw new OperatorError(`there is no such ${noun}: see berth ${command} list`);
+      const ask = asking(invocation, file.account_id);
+      const { data } = await ask<{ readonly state?: string } | null>(
+        method,
+        `/directories/${file.directory_id}/${api}/${id}${path}`,
+      );
+      invocation.print(
+        escaped(`${done(data)} ${displayName(file.path)} (${file.size_bytes} bytes) of ${file.username}`),
+      );
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      failures.push(`${id}: ${error.message}`);
+    }
+  }
+  if (failures.length > 0) throw new OperatorError(escaped(failures.join('; ')));
+}

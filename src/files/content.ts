@@ -1,0 +1,124 @@
+/**
+ * Reads the file of an upload, from the place where its customer may do anything to it meanwhile.
+ *
+ * Promise: what was read to its end is what was uploaded. A file that is overwritten, cut, renamed or removed on the way
+ * ends the reading instead; the kernel's change time tells, which no client can set.
+ */
+import { type BigIntStats, closeSync, fstatSync, read } from 'node:fs';
+import { promisify } from 'node:util';
+import { isAbsent, openFile } from '../base/beneath.ts';
+import { BerthError } from '../base/errors.ts';
+import type { FilesRoot } from '../uploads/file-path.ts';
+import type { Jail } from '../uploads/jails.ts';
+import { fileStat, isSame } from '../uploads/record/file-stat.ts';
+import type { RecordedUpload } from '../uploads/upload-list.ts';
+
+/** Bytes that are read at once, and held in memory for each client. */
+const CHUNK = 256 * 1024;
+
+const readSome = promisify(read);
+
+export interface Content {
+  readonly size: number;
+  /** Another one whenever the bytes may differ. */
+  readonly tag: string;
+  /** The bytes from `start` up to and without `end`. Throws `file_changed` where they are no longer those. */
+  read(start: number, end: number): AsyncGenerator<Buffer, void, void>;
+}
+
+export interface ContentOptions {
+  readonly filesRoot: FilesRoot;
+  /** Whether a session holds that inode open for writing. */
+  isHeld(directoryId: string, inode: number): Promise<boolean>;
+}
+
+/** @throws {BerthError} `upload_not_found` when the file has gone, `file_changed`, `file_in_use`. */
+export async function contentOf(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
+  const root = options.filesRoot(jail.sftp_username);
+  const seen = lookAt(root, upload);
+  if (await options.isHeld(jail.id, Number(seen.ino))) throw inUse();
+  return {
+    size: Number(seen.size),
+    tag: tagOf(seen),
+    read: (start, end) => readUnchanged(root, upload.path, seen, { start, end }),
+  };
+}
+
+/** The kernel sets the change time, and no client can. */
+function tagOf({ ino, ctimeNs }: BigIntStats): string {
+  return `${ino.toString(36)}-${ctimeNs.toString(36)}`;
+}
+
+/** The tag of the file at that path, whatever is recorded of it; undefined when there is none. */
+export function currentTag(root: string, path: Buffer): string | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openFile(root, path);
+    const stats = fstatSync(fd, { bigint: true });
+    return stats.isFile() ? tagOf(stats) : undefined;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+export function inUse(): BerthError {
+  return new BerthError('file_in_use', 'The file is being written');
+}
+
+export function changed(): BerthError {
+  return new BerthError('file_changed', 'The file has changed since this upload');
+}
+
+export function gone(cause: unknown): BerthError {
+  return new BerthError('upload_not_found', 'The file has gone', { cause });
+}
+
+/** The upload's own file, as it is now. */
+function lookAt(root: string, upload: RecordedUpload): BigIntStats {
+  const fd = open(root, upload.path);
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile() || !isSame(upload, fileStat(stats))) throw changed();
+    return fstatSync(fd, { bigint: true });
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function open(root: string, path: Buffer): number {
+  try {
+    return openFile(root, path);
+  } catch (error) {
+    if (isAbsent(error)) throw gone(error);
+    throw error;
+  }
+}
+
+/** Opened only when the first byte is asked for: an answer that never begins holds nothing open. */
+async function* readUnchanged(
+  root: string,
+  path: Buffer,
+  seen: BigIntStats,
+  { start, end }: { start: number; end: number },
+): AsyncGenerator<Buffer, void, void> {
+  const fd = open(root, path);
+  try {
+    for (let at = start; at < end;) {
+      const buffer = Buffer.allocUnsafe(Math.min(CHUNK, end - at));
+      const { bytesRead } = await readSome(fd, buffer, 0, buffer.length, at);
+      // After the reading: what was read before a change is good, and the last bytes are sent only if all of them are.
+      if (bytesRead === 0 || !isUntouched(fstatSync(fd, { bigint: true }), seen)) throw changed();
+      yield buffer.subarray(0, bytesRead);
+      at += bytesRead;
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function isUntouched(stats: BigIntStats, seen: BigIntStats): boolean {
+  return stats.ino === seen.ino && stats.ctimeNs === seen.ctimeNs && stats.size === seen.size;
+}

@@ -1,0 +1,58 @@
+/** The API's operations on a directory's files. */
+import { refusingWhenFull } from '../directories/storage-full.ts';
+import { type CompleteFile, fileAt } from './complete-files.ts';
+import { type Content, contentOf, type ContentOptions } from './content.ts';
+import type { FilePath } from '../uploads/file-path.ts';
+import type { Target } from '../directories/target.ts';
+import type { Jail } from '../uploads/jails.ts';
+import { type AnnounceOptions, type AnnouncePartial, partialAnnouncement } from './partial.ts';
+import { filePlacing, type PlaceFile, type PlacingOptions } from './placing.ts';
+import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } from './removal.ts';
+import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
+
+export interface DirectoryFiles {
+  /** With several nodes, whether the files are on this one. @throws {BerthError} `home_elsewhere`. */
+  checkHome(of: Pick<Jail, 'id'>): Promise<void>;
+  /** The upload and its file. @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`. */
+  content(jail: Jail, uploadId: string): Promise<{ upload: RecordedUpload; content: Content }>;
+  /** The file at a path, an upload or one that was put there. @throws {BerthError} `file_not_found`, and as above. */
+  contentAt(jail: Jail, path: FilePath): Promise<{ upload: CompleteFile; content: Content }>;
+  /** Removes an upload with its file. */
+  readonly remove: RemoveUpload;
+  /** Removes the file at a path. */
+  readonly removeAt: RemoveFile;
+  /** Puts a file there for the customer. */
+  readonly place: PlaceFile;
+  /** Makes a partial file an upload. */
+  readonly announcePartial: AnnouncePartial;
+  /** Removes a partial file. @throws {BerthError} as `remove`. */
+  removePartial(target: Target, fileId: string): Promise<void>;
+  /** Removes a file that is being checked. @throws {BerthError} as `remove`. */
+  removeChecking(target: Target, fileId: string): Promise<void>;
+}
+
+export type DirectoryFilesOptions = ContentOptions & RemovalOptions & PlacingOptions & AnnounceOptions;
+
+export function directoryFiles(options: DirectoryFilesOptions): DirectoryFiles {
+  const { upload: remove, at: removeAt, partial: removePartial, checking } = fileRemoval(options);
+  const place = filePlacing(options);
+  const { reads } = options.database;
+  const announcePartial = partialAnnouncement(options);
+  return {
+    checkHome: async () => undefined,
+    async content(jail, uploadId) {
+      const upload = await uploadOf(reads, jail.id, uploadId);
+      return { upload, content: await contentOf(options, jail, upload) };
+    },
+    async contentAt(jail, path) {
+      const upload = await fileAt(reads, jail.id, path);
+      return { upload, content: await contentOf(options, jail, upload) };
+    },
+    announcePartial: (...about) => refusingWhenFull(() => announcePartial(...about)),
+    removePartial: (target, fileId) => refusingWhenFull(() => removePartial(target, fileId)),
+    removeChecking: (target, fileId) => refusingWhenFull(() => checking(target, fileId)),
+    remove: (...about) => refusingWhenFull(() => remove(...about)),
+    removeAt: (...about) => refusingWhenFull(() => removeAt(...about)),
+    place: (...about) => refusingWhenFull(() => place(...about)),
+  };
+}

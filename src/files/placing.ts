@@ -1,0 +1,253 @@
+/**
+ * Puts a file into a directory, for its customer to fetch: written and synced out of the customer's reach, then renamed
+ * into place in one step. It is no upload: nothing is announced, and the list of uploads does not have it. What somebody
+ * uploads with a link (links/) takes the same way, and is an upload.
+ *
+ * Its kind is committed before the rename (`placements`): the recorder, a scan or the next start after a crash may see the
+ * file first, and each records it as that kind. Once a client has written to it, it is an upload like any other.
+ */
+import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
+import { type FileHandle, open, unlink } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
+import { verifyActor } from '../accounts/actor.ts';
+import { isAbsent, lstatBeneath, placeIn } from '../base/beneath.ts';
+import { type Clock, SECOND } from '../base/clock.ts';
+import type { Database } from '../db/open.ts';
+import type { DirectoriesTable, Tables } from '../db/schema.ts';
+import { BerthError, errorCode } from '../base/errors.ts';
+import { insertAudit } from '../history/audit.ts';
+import { fileIfAny } from './complete-files.ts';
+import { currentTag } from './content.ts';
+import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
+import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
+import type { Jail } from '../uploads/jails.ts';
+import { type Precondition, requireAllowed } from './precondition.ts';
+import { type FileStat, fileStat } from '../uploads/record/file-stat.ts';
+import { liveDirectory, notFound, type Target } from '../directories/target.ts';
+import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
+
+/** After which a placement is of a file that never came, in µs. */
+const FORGOTTEN = 3600 * SECOND;
+/** How often it is asked whether the file has been recorded, and for how long. */
+const POLL_MS = 10;
+const TIMEOUT_MS = 10_000;
+/** A folder above may go between two steps. */
+const TRIES = 3;
+
+export interface PlacingOptions {
+  readonly database: Pick<Database, 'db' | 'reads'>;
+  readonly clock: Clock;
+  readonly syncer: FileSyncer;
+  readonly filesRoot: FilesRoot;
+  readonly transit: Transit;
+  /** Something may have happened to a path: compares it with its row after `ms`. */
+  touch(jail: Jail, path: FilePath, ms: number): void;
+}
+
+/** An upload with a link. */
+export interface ByLink {
+  /** The client's. */
+  readonly address: string;
+  /** Takes the link in the transaction that precedes the rename. @throws {BerthError} when it does not work any more. */
+  take(tx: Transaction<Tables>, inode: number): Promise<void>;
+}
+
+export interface Placed {
+  readonly size_bytes: number;
+  /** False when it has replaced a file. */
+  readonly isNew: boolean;
+  /** The upload that it has replaced. */
+  readonly replaced: string | undefined;
+  /** The file's `Content.tag`; undefined when a client has moved it on already. */
+  readonly tag: string | undefined;
+}
+
+/** Its function throws {BerthError} `directory_not_found`, `file_conflict`, `precondition_failed`, `storage_full`, and what `body` throws. */
+export type PlaceFile = (
+  target: Target,
+  path: FilePath,
+  body: AsyncIterable<Buffer>,
+  condition?: Precondition,
+  byLink?: ByLink,
+) => Promise<Placed>;
+
+export function filePlacing(options: PlacingOptions): PlaceFile {
+  return async (target, path, body, condition, byLink) => {
+    const { database, syncer, transit, filesRoot } = options;
+    const directory = await liveDirectory(database.reads, target);
+    const owner = { root: filesRoot(directory.sftp_username), uid: directory.uid };
+    checkPlace(owner, path);
+    requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
+    const coming = transit.coming();
+    try {
+      const stat = await write(coming, directory, body, syncer);
+      const withdraw = await announce(options, target, path, { stat, byLink });
+      const before = await fileIfAny(database.reads, directory.id, path);
+      const isNew = await movedIn(transit, owner, path, { coming, condition }).catch(withdraw);
+      const tag = currentTag(owner.root, bytesOf(path));
+      await syncer.sync(owner.root, path);
+      await recorded(options, directory, path, stat);
+      const replaced = !isNew && before?.state === 'uploaded' ? before.id : undefined;
+      return { size_bytes: stat.size_bytes, isNew, replaced, tag };
+    } catch (error) {
+      await unlink(coming).catch(() => undefined);
+      throw error;
+    }
+  };
+}
+
+/** Before anything is read: the move itself decides. */
+function checkPlace({ root }: Owner, path: FilePath): void {
+  for (let at = path, isFolder = false; at !== ''; at = parentOf(at), isFolder = true) {
+    const stats = lstatBeneath(root, bytesOf(at));
+    if (!stats) continue;
+    if (isFolder ? stats.isDirectory() : stats.isFile()) return;
+    throw conflict(isFolder ? at : path, isFolder);
+  }
+}
+
+function conflict(path: FilePath, isFolder: boolean): BerthError {
+  return new BerthError('file_conflict', `${displayName(path)} is ${isFolder ? 'not a folder' : 'a folder or a link'}`);
+}
+
+/** The user's own from the first byte, so that the kernel counts it against the right quota. */
+async function write(
+  coming: string,
+  directory: DirectoriesTable,
+  body: AsyncIterable<Buffer>,
+  syncer: FileSyncer,
+): Promise<FileStat> {
+  await using file = await open(coming, 'wx', FILE_MODE);
+  await file.chmod(FILE_MODE);
+  await file.chown(directory.uid, directory.uid);
+  const size = await writeAll(file, body, (directory.quota_bytes ?? Infinity) - directory.storage_bytes);
+  await syncer.file(file.fd, size);
+  return fileStat(await file.stat());
+}
+
+/** Root is above quotas where nothing takes that from it, so the limit is held here, too. */
+async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: number): Promise<number> {
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > limit) throw new BerthError('storage_full', 'The quota of the directory does not allow it');
+    await file.writeFile(chunk);
+  }
+  return size;
+}
+
+/** @returns what takes it back when the file could not be moved, and passes the error on. */
+async function announce(
+  { database, clock }: PlacingOptions,
+  target: Target,
+  path: FilePath,
+  { stat, byLink }: { readonly stat: FileStat; readonly byLink: ByLink | undefined },
+) {
+  const { inode } = stat;
+  const at = clock.now();
+  const of = { directory_id: target.id, inode };
+  await database.db.transaction().execute(async (tx) => {
+    await verifyActor(tx, target.actor);
+    await byLink?.take(tx, inode);
+    const directory = await liveDirectory(tx, target);
+    await tx
+      .deleteFrom('placements')
+      .where('inserted_at', '<', at - FORGOTTEN)
+      .execute();
+    await withdrawFrom(tx, of);
+    await tx
+      .insertInto('placements')
+      .values({
+        ...of,
+        mtime: stat.mtime,
+        size_bytes: stat.size_bytes,
+        inserted_at: at,
+        via: byLink ? 'link' : null,
+        address: byLink?.address ?? null,
+      })
+      .execute();
+    const file = { from: null, to: displayName(path) };
+    if (target.actor) await insertAudit(tx, target.actor, { action: 'put-file', at, directory, details: { file } });
+  });
+  return async (error: unknown): Promise<never> => {
+    await database.db.transaction().execute(async (tx) => {
+      await withdrawFrom(tx, of);
+      await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('inode', '=', inode).execute();
+      const requestId = target.actor?.requestId;
+      if (requestId === undefined) return;
+      await tx.deleteFrom('audit').where('request_id', '=', requestId).where('at', '=', at).execute();
+    });
+    throw error;
+  };
+}
+
+function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { directory_id: string; inode: number }) {
+  return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode).execute();
+}
+
+/** Returns whether nothing had that name. */
+async function movedIn(transit: Transit, owner: Owner, path: FilePath, move: Move): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return moveIn(transit, owner, path, move);
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === 'EISDIR') throw conflict(path, false);
+      if (code === 'ENOTDIR' || code === 'ELOOP') throw conflict(parentOf(path), true);
+      if (!isAbsent(error)) throw error;
+      if (tries < TRIES) continue;
+      return notFound(error);
+    }
+  }
+}
+
+interface Move {
+  readonly coming: string;
+  readonly condition: Precondition | undefined;
+}
+
+function moveIn(transit: Transit, owner: Owner, path: FilePath, { coming, condition }: Move): boolean {
+  using folder = transit.openOrMake(owner, parentOf(path));
+  const place = placeIn(folder, lastOf(path));
+  const before = lstatSync(place, { throwIfNoEntry: false });
+  if (before && !before.isFile()) throw conflict(path, false);
+  requireAllowed(condition, currentTag(owner.root, bytesOf(path)));
+  if (condition?.isNew) putNew(coming, place);
+  else renameSync(coming, place);
+  return !before;
+}
+
+/** A rename would replace what comes there at this moment. */
+function putNew(coming: string, place: Buffer): void {
+  try {
+    linkSync(coming, place);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+    throw new BerthError('precondition_failed', 'There is another file by now', { cause: error });
+  }
+  unlinkSync(coming);
+}
+
+/** Resolves when the file counts; a client that moves it on at once, or a full database, is not waited for. */
+async function recorded(
+  { database, touch, filesRoot }: PlacingOptions,
+  directory: DirectoriesTable,
+  path: FilePath,
+  { inode }: FileStat,
+): Promise<void> {
+  const root = filesRoot(directory.sftp_username);
+  const end = performance.now() + TIMEOUT_MS;
+  while (performance.now() < end && lstatBeneath(root, bytesOf(path))?.ino === inode) {
+    touch(directory, path, 0);
+    await setTimeout(POLL_MS);
+    const waiting = await database.reads
+      .selectFrom('placements')
+      .select('inode')
+      .where('directory_id', '=', directory.id)
+      .where('inode', '=', inode)
+      .where('recorded', '=', 0)
+      .executeTakeFirst();
+    if (!waiting) return;
+  }
+}

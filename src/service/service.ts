@@ -1,0 +1,381 @@
+/**
+ * The composition root: opens every part, hands each just what it uses, and closes them in reverse.
+ *
+ * The order matters. What an earlier process left undone about credentials is applied before anything else that may fail,
+ * and its other changes before the API answers; looking at every directory comes after, in the background, so that a
+ * start takes as long with a hundred thousand of them.
+ */
+import { join } from 'node:path';
+import { createAuthenticate } from '../accounts/authenticate.ts';
+import { USED_API_KEYS } from '../accounts/api-keys.ts';
+import { type Background, createBackground } from '../base/background.ts';
+import { noteBoot } from '../base/boot.ts';
+import { keepRejected } from '../checks/quarantine.ts';
+import { createReceived, type Received } from '../checks/received.ts';
+import { type Checks, type ChecksOptions, placesIn, startChecks } from '../checks/start.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { type ClockLead, createClockLead } from '../db/clock-lead.ts';
+import { apiOrigin, type Config } from '../base/config.ts';
+import type { DashboardOptions } from '../dashboard/start.tsx';
+import { besideApi, dashboardOf } from './dashboard-app.ts';
+import { refuseForeign, refuseMissing } from '../db/damage.ts';
+import { lockInstance } from '../db/instance-lock.ts';
+import { type Database, openDatabase } from '../db/open.ts';
+import { USED_PUBLIC_KEYS } from '../directories/public-keys.ts';
+import { applyRequested, applyUnapplied } from '../directories/unapplied.ts';
+import { FIRST_UID } from '../directories/create.ts';
+import { onlyHome } from '../directories/homes.ts';
+import { createRowRemoval } from '../directories/row-removal.ts';
+import { type AppOptions, createApp } from '../http/app.ts';
+import { byApiKey } from '../http/access.ts';
+import { firstPair, followCertificate, type TlsPair } from '../http/certificate.ts';
+import { clientAddress, fromProxy, proxyAddress } from '../web/client-address.ts';
+import { connectionLimits } from '../http/connections.ts';
+import { NoCertificateError, StartingError } from '../http/health.ts';
+import { observed, requestNames } from '../web/observe.ts';
+import { linkPages } from '../http/link-page.ts';
+import { withMoves } from '../http/moves.ts';
+import { byOperator, serveOperators } from '../http/operators.ts';
+import { createAccountLimit, createAddressLimit } from '../web/rate-limits.ts';
+import { startHttpServer } from '../http/server.ts';
+import { turns } from '../web/turns.ts';
+import { createLastUsed, type LastUsed } from '../accounts/last-used.ts';
+import { lastBackup } from '../base/last-backup.ts';
+import { forgetCutOff, linkUses } from '../links/use.ts';
+import type { Log } from '../base/log.ts';
+import { createMetrics, type Metrics } from '../metrics/start.ts';
+import { dueHere } from '../nodes/due.ts';
+import type { Depart } from '../nodes/move/departure.ts';
+import type { Nodes, NodesOptions } from '../nodes/start.ts';
+import { operatorSocket } from '../base/operator-socket.ts';
+import { createDirectoryHost } from '../sftp/host.ts';
+import { offeredKeys } from '../sftp/offered-keys.ts';
+import { checkJailDisk, claimJailDisk, jailDiskCheck } from '../sftp/jail-disk.ts';
+import { type Paths, pathsOf, prepareFolders } from '../sftp/paths.ts';
+import { publicHostKeys } from '../sftp/public-host-keys.ts';
+import { preflight } from '../sftp/preflight.ts';
+import { applyCredentials } from '../sftp/reconcile.ts';
+import { sshdCheck } from '../sftp/sshd-listener.ts';
+import { addressOf, liveSessionsOf } from '../sftp/sessions.ts';
+import { createFileChanges } from '../uploads/file-changes.ts';
+import { uploadList } from '../uploads/upload-list.ts';
+import { startUploads, type Uploads, type UploadsOptions } from '../uploads/start.ts';
+import { watched } from '../uploads/watched-host.ts';
+import { startUpkeep } from './upkeep.ts';
+import type { TransferLog } from '../uploads/log/transfer-log.ts';
+import { version } from '../base/version.ts';
+import { guardedAgents } from '../webhooks/destination-guard.ts';
+import { addressRule } from '../webhooks/address-rule.ts';
+import { Dispatcher } from '../webhooks/dispatcher.ts';
+import { startReplayQueue } from '../webhooks/replay-queue.ts';
+import { createSender, type Send } from '../webhooks/send.ts';
+import { trustedWith } from '../webhooks/trusted.ts';
+import { LogKeeper } from './while-away.ts';
+
+/** How long requests in flight may take at the end. All of a shutdown stays under 10 s. */
+const GRACE_MS = 4000;
+
+/** Files that go out to one account at once: each holds a descriptor for as long as its client takes. */
+const DOWNLOADS = 16;
+
+/** Webhooks that an account may try at once: each may take 6 s. */
+const TESTS = 4;
+
+export interface Service {
+  /** The port that the API listens on. */
+  readonly port: number;
+  /** The port of the dashboard, usually the API's; undefined when it is off. */
+  readonly dashboardPort: number | undefined;
+  /** The port of the metrics; undefined when they are off or their port was taken. */
+  readonly metricsPort: number | undefined;
+  /** Resolves when every directory has been compared with the disk, scanned and watched. */
+  readonly covered: Promise<void>;
+  /** Reads the certificate's files again now; otherwise that happens within seconds of a change. */
+  reload(): void;
+  /** Ends requests, deliveries and records in flight, then everything else. sshd and its sessions go on. */
+  close(): Promise<void>;
+}
+
+export interface ServiceOptions {
+  readonly log: Log;
+  readonly clock?: Clock;
+  /** Has the transfer log, and closes it; otherwise the service has its own. */
+  readonly keeper?: LogKeeper;
+  /** Between scans of everything while the kernel does not watch all of it, in ms; a minute when left out. */
+  readonly roundPause?: number;
+}
+
+/** The dependencies that most parts share. */
+interface Ground {
+  readonly config: Config;
+  readonly paths: Paths;
+  readonly database: Database;
+  readonly background: Background;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly clockLead: ClockLead;
+  readonly log: Log;
+  readonly nodes: Nodes | undefined;
+  readonly isJailDiskThere: () => boolean;
+}
+
+/** @throws {OperatorError} when the machine or the configuration has to be repaired first. */
+export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
+  const { log, clock = systemClock(), roundPause, keeper } = options;
+  preflight(config);
+  const paths = pathsOf(config);
+  refuseMissing(config);
+  const diskId = await checkJailDisk(config);
+  prepareFolders(paths);
+  if (diskId !== undefined) await claimJailDisk(paths, diskId);
+  await using parts = new AsyncDisposableStack();
+  parts.use(lockInstance(join(config.stateDir, 'serve.lock')));
+  const uncleanBoot = noteBoot(config.stateDir, config.bootId, systemClock().now());
+  const opening = { check: true, isEager: true, reserveBeside: config.databaseFile };
+  const database = parts.adopt(await openDatabase(config.database, opening), closed);
+  await refuseForeign(database.reads, config);
+  const metrics = parts.adopt(createMetrics(), closed);
+  const background = createBackground(log);
+  applyCredentials({ paths, log }, await dueHere(database.reads, config));
+  const nodes =
+    config.node === ''
+      ? undefined
+      : parts.adopt(await joinNodes({ config, ...database, background, clock, log }), closed);
+  await forgetCutOff(database, config.node);
+  const clockLead = createClockLead({ database, clock, log });
+  const isJailDiskThere = jailDiskCheck(paths);
+  const ground = { config, paths, database, background, metrics, clock, clockLead, log, nodes, isJailDiskThere };
+
+  const { dispatcher, send } = openWebhooks(ground, parts);
+  const keysUsed = parts.adopt(createLastUsed({ ...ground, of: USED_PUBLIC_KEYS }), closed);
+  const changes = createFileChanges();
+  const transferLog = await (keeper ?? parts.use(new LogKeeper(config, log))).open();
+  const received = createReceived();
+  const recording = { dispatcher, keysUsed, changes, received, roundPause, transferLog, uncleanBoot };
+  const uploads = parts.adopt(await openUploads(ground, recording), closed);
+  const local = parts.adopt(createDirectoryHost({ paths, log, sockets: transferLog, moved: uploads.scan }), closed);
+  const removal = parts.adopt(createRowRemoval({ database, log, host: local }), closed);
+  const homes = nodes?.homes ?? onlyHome(config);
+  const own = watched(local, uploads);
+  const host = nodes?.hostOf(own) ?? own;
+  await local.relinkLiveSessions();
+  await uploads.adoptSessions();
+  const following = { database, host, homes, removal, log };
+  await applyUnapplied(following);
+  await nodes?.begin({ apply: (id) => applyRequested(following, id), applyAll: () => applyUnapplied(following) });
+
+  const depart = nodes?.departures({ local, uploads });
+  const rules = { database, clock, host, homes, removal };
+  const checkHealth = (): Promise<void> => health(ground, uploads);
+  const replays = parts.adopt(startReplayQueue({ ...ground, transact: dispatcher.transact }), closed);
+  const wake = (): void => {
+    dispatcher.wake();
+    void replays.run();
+  };
+  const webhooks = { wake, send };
+  const files = nodes?.filesOf(uploads.files) ?? uploads.files;
+  const { hands } = uploads;
+  const { held } = parts.adopt(await openChecks(ground, { dispatcher, files, hands, received }), closed);
+  const api = await openApi(ground, { rules, webhooks, files, held, changes, checkHealth }, parts, depart);
+  const sources = {
+    reads: database.reads,
+    node: config.node,
+    clock,
+    background,
+    deniedLogins: paths.deniedLogins,
+    uploads: uploads.state,
+    isSshdUp: sshdCheck(paths, config.sftp.port),
+    isJailDiskThere,
+    lastBackup: () => lastBackup(config),
+    folders: { jails: config.jailDir, state: config.stateDir },
+    certificate: config.tls.mode === 'proxy' ? undefined : config.tls.lastGood,
+    isCertificateRefused: api.isCertificateRefused,
+  };
+  const scrapes = parts.adopt(await metrics.serve(sources, config.metrics, log), closed);
+  const { historyDays } = config;
+  const upkeep = parts.adopt(startUpkeep({ ...ground, host, homes, local, removal, uploads, historyDays }), closed);
+  const { port, dashboardPort, reload } = api;
+  log.info({ port, dashboard_port: dashboardPort, metrics_port: scrapes.port }, 'berth serves');
+
+  const owned = parts.move();
+  return {
+    port,
+    dashboardPort,
+    metricsPort: scrapes.port,
+    covered: upkeep.covered,
+    reload,
+    close: () => owned.disposeAsync(),
+  };
+}
+
+function openWebhooks(
+  { config, database, clock, log, metrics }: Ground,
+  parts: AsyncDisposableStack,
+): { dispatcher: Dispatcher; send: Send } {
+  const { allow, ca, retryDelays } = config.webhooks;
+  const { send, close } = createSender(guardedAgents(allow, undefined, trustedWith(ca, log)), version, log);
+  parts.defer(close);
+  const observe = metrics.attempt;
+  return {
+    dispatcher: parts.adopt(new Dispatcher({ database, clock, log, retryDelays, send, observe }), closed),
+    send,
+  };
+}
+
+interface Recording extends Pick<UploadsOptions, 'roundPause' | 'uncleanBoot'> {
+  readonly transferLog: TransferLog;
+  readonly dispatcher: Dispatcher;
+  readonly keysUsed: Pick<LastUsed, 'note'>;
+  readonly changes: ReturnType<typeof createFileChanges>;
+  readonly received: Received;
+}
+
+function openUploads(
+  ground: Ground,
+  { dispatcher, keysUsed, changes, received, ...recording }: Recording,
+): Promise<Uploads> {
+  const { config, paths, metrics, nodes, database } = ground;
+  return startUploads({
+    ...ground,
+    ...recording,
+    databasePlace: config.database,
+    node: config.node,
+    jailDir: config.jailDir,
+    tempNames: config.tempNames,
+    sync: config.syncUploads,
+    isChecked: config.check !== undefined,
+    quarantined: (id, file) => keepRejected(database.reads, id, file, placesIn(paths.quarantine)),
+    firstUid: FIRST_UID,
+    watchLimit: config.watchLimit,
+    transact: dispatcher.transact,
+    isShut: nodes?.isShut,
+    isAway: nodes?.isCutOff,
+    addressOf: (username, pid) => addressOf(paths, username, pid),
+    recorded(recorded) {
+      const rows = recorded.map(({ row }) => row);
+      metrics.transfers(rows);
+      changes.committed(rows);
+      received.committed(rows);
+      for (const { directory_id: id, username } of rows.filter(({ event }) => event === 'session-opened')) {
+        for (const { fingerprint, at } of offeredKeys(paths, username)) keysUsed.note(`${id} ${fingerprint}`, at);
+      }
+    },
+  });
+}
+
+function openChecks(
+  ground: Ground,
+  { dispatcher, ...uploads }: Pick<ChecksOptions, 'files' | 'hands' | 'received'> & { readonly dispatcher: Dispatcher },
+): Promise<Checks> {
+  const { config, paths, metrics, nodes, database } = ground;
+  return startChecks({
+    ...ground,
+    ...uploads,
+    node: config.node,
+    folder: paths.quarantine,
+    historyDays: config.historyDays,
+    settings: config.check,
+    transact: dispatcher.transact,
+    through: nodes?.through,
+    observe: config.check ? metrics.check({ ...ground, reads: database.reads }) : () => undefined,
+  });
+}
+
+/** The API on its port. Closed first of all: what it is asked until then needs every other part. */
+async function openApi(
+  { config, paths, database, background, metrics, clock, clockLead, log }: Ground,
+  own: Pick<AppOptions & DashboardOptions, 'rules' | 'webhooks' | 'files' | 'held' | 'changes' | 'checkHealth'>,
+  parts: AsyncDisposableStack,
+  depart: Depart | undefined,
+): Promise<Pick<Service, 'port' | 'dashboardPort' | 'reload'> & { isCertificateRefused(): boolean }> {
+  const address = clientAddress(config.trustedProxies);
+  const shared = {
+    ...own,
+    links: {
+      origin: apiOrigin(config),
+      uses: linkUses({ database, clock }),
+      pages: linkPages(),
+      clientAddress: address,
+    },
+    environment: config.environment,
+    followsLogins: config.dashboard.isOn,
+    uploads: uploadList(database.reads),
+    listTurn: turns({ atOnce: 1 }),
+    fileTurn: turns({ atOnce: DOWNLOADS }),
+    testTurn: turns({ atOnce: TESTS }),
+    sessions: liveSessionsOf(paths),
+    mayReach: addressRule(config.webhooks.allow),
+    hostKeys: () => publicHostKeys(paths.hostKeys, config.sftp),
+    clockLead,
+    log,
+  };
+  const addressLimit = createAddressLimit({ limit: config.unauthenticatedRateLimit, clock: () => performance.now() });
+  const identify = byApiKey({
+    authenticate: createAuthenticate(database.reads, config.environment, clock),
+    lastUsed: parts.adopt(createLastUsed({ database, clock, background, of: USED_API_KEYS }), closed),
+    rateLimit: parts.adopt(createAccountLimit({ database, clock, background, limit: config.rateLimit }), closed),
+    addressLimit,
+    clientAddress: address,
+  });
+  const nameRequest = requestNames(fromProxy(config.trustedProxies));
+  const asked = { log, observe: metrics.request };
+  /** Why the port is not healthy, if it is not: supervisors ask on root's socket, which no stranger can fill. */
+  let obstacle: Error | undefined = new StartingError();
+  const checkHealth = async (): Promise<void> => {
+    if (obstacle) throw obstacle;
+    await own.checkHealth();
+  };
+  const ofOperators = createApp({ ...shared, checkHealth, identify: byOperator(database.reads), isOfOperators: true });
+  const operators = observed(depart ? withMoves(ofOperators, depart, log) : ofOperators, asked);
+  parts.adopt(await serveOperators(operatorSocket(config), { app: operators, nameRequest, log }), closed);
+  const first = config.tls.mode === 'proxy' ? undefined : await firstPair(config.tls, log);
+  const app = observed(createApp({ ...shared, identify }), asked);
+  const closing = new AbortController();
+  const visited = { clientAddress: address, addressLimit, closing: closing.signal, background };
+  const pages = await dashboardOf(config, { ...shared, ...visited }, parts);
+  const dashboard = pages && { ...pages, app: observed(pages.app, asked) };
+  const { own: place } = config.dashboard;
+  const listening = {
+    nameRequest,
+    tls: first ? (first.pair ?? 'pending') : 'proxy',
+    isProxy: proxyAddress(config.trustedProxies),
+    connections: connectionLimits(dashboard && place ? 2 : 1),
+  } as const;
+  const both = dashboard && !place ? besideApi(app, dashboard) : app;
+  const server = await startHttpServer({ ...listening, ...config.api, app: both });
+  parts.defer(() => server.close(GRACE_MS));
+  const settings = 'BERTH_DASHBOARD_HOST, BERTH_DASHBOARD_PORT';
+  const other = dashboard && place && (await startHttpServer({ ...listening, ...place, settings, app: dashboard.app }));
+  parts.defer(() => other?.close(GRACE_MS));
+  parts.defer(() => closing.abort());
+  obstacle = first && !first.pair ? new NoCertificateError() : undefined;
+  const ports = { port: server.port, dashboardPort: dashboard && (other ?? server).port };
+  if (!first) return { ...ports, reload: () => undefined, isCertificateRefused: () => false };
+  const use = (pair: TlsPair): void => {
+    [server, other].forEach((each) => each?.useCertificate(pair));
+    obstacle = undefined;
+  };
+  const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
+  return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
+}
+
+/** Loaded only when used: PostgreSQL's client takes memory. */
+async function joinNodes(options: NodesOptions): Promise<Nodes> {
+  return (await import('../nodes/start.ts')).startNodes(options);
+}
+
+/** @throws {Error} that says what does not work. */
+async function health(
+  { database, background, isJailDiskThere }: Ground,
+  uploads: Pick<Uploads, 'state'>,
+): Promise<void> {
+  await database.reads.selectFrom('accounts').select('id').limit(1).execute();
+  if (!uploads.state().transferLogRead) throw new Error('the transfer log is not read');
+  if (!isJailDiskThere()) throw new Error('the disk of the jails is not mounted');
+  const failing = background.failing();
+  if (failing.length > 0) throw new Error(`${failing.join(', ')} keeps failing`);
+}
+
+async function closed(part: { close(): unknown }): Promise<void> {
+  await part.close();
+}

@@ -1,0 +1,74 @@
+/**
+ * The transfer log of a `berth serve`. It is opened once, with the first attempt to start, and outlives attempts that fail while
+ * PostgreSQL is away: what sshd logs meanwhile is kept in the journal.
+ */
+import { readdirSync, renameSync, rmdirSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../base/config.ts';
+import { lockInstance } from '../db/instance-lock.ts';
+import { isUsername } from '../directories/host.ts';
+import { errorCode } from '../base/errors.ts';
+import { yielder } from '../base/event-loop.ts';
+import type { Log } from '../base/log.ts';
+import { linkLog } from '../sftp/log-socket.ts';
+import { ensureFolder } from '../sftp/files.ts';
+import { type Paths, pathsOf } from '../sftp/paths.ts';
+import { isThere } from '../base/there.ts';
+import { noteFirstStart } from '../uploads/log/journal-start.ts';
+import { openTransferLog, type TransferLog } from '../uploads/log/transfer-log.ts';
+
+export class LogKeeper implements AsyncDisposable {
+  readonly #config: Config;
+  readonly #log: Log;
+  readonly #paths: Paths;
+  #opened: TransferLog | undefined;
+
+  constructor(config: Config, log: Log) {
+    this.#config = config;
+    this.#log = log;
+    this.#paths = pathsOf(config);
+  }
+
+  /** Call it with the lock of the instance. @throws {OperatorError} when the sockets cannot be made. */
+  async open(): Promise<TransferLog> {
+    if (this.#opened?.listening()) return this.#opened;
+    const { corner, journal, spool } = this.#paths;
+    noteFirstStart(journal);
+    ensureFolder(journal, 0o700);
+    takeOver(spool, journal);
+    const { jailDir, logSockets: inherited } = this.#config;
+    return (this.#opened = await openTransferLog({ corner, journal, jailDir, inherited, log: this.#log }));
+  }
+
+  /** Keeps what sshd logs until it is disposed of; the transfer log stays open. @throws {OperatorError} when another process does. */
+  async keep(): Promise<AsyncDisposable> {
+    await using parts = new AsyncDisposableStack();
+    parts.use(lockInstance(join(this.#config.stateDir, 'serve.lock')));
+    const sockets = await this.open();
+    const pause = yielder();
+    for (const username of (await readdir(this.#paths.jails)).filter(isUsername)) {
+      try {
+        linkLog(this.#paths, username, sockets);
+      } catch (error) {
+        if (errorCode(error) !== 'ENOENT') throw error; // no jail
+      }
+      await pause();
+    }
+    const owned = parts.move();
+    return { [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened?.close();
+  }
+}
+
+/** Takes over the lines that an earlier berth kept while PostgreSQL was unavailable. */
+function takeOver(spool: string, journal: string): void {
+  if (!isThere(spool)) return;
+  for (const user of readdirSync(spool)) {
+    if (!isThere(join(journal, user))) renameSync(join(spool, user), join(journal, user));
+  }
+  if (readdirSync(spool).length === 0) rmdirSync(spool);
+}

@@ -1,7 +1,0 @@
-/** What package.json says of this berth. */
-import packageJson from '../package.json' with { type: 'json' };
-
-export const version: string = packageJson.version;
-
-/** The major version of the oldest Node that it runs on. */
-export const oldestNode = Number(/\d+/.exec(packageJson.engines.node)?.[0]);

@@ -1,0 +1,46 @@
+/** When keys were last used: written in the background, and nothing is lost by a write that fails. */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { createAccount } from '../../../src/accounts/accounts.ts';
+import { createKey, USED_API_KEYS } from '../../../src/accounts/api-keys.ts';
+import { createBackground } from '../../../src/base/background.ts';
+import { openDatabase } from '../../../src/db/open.ts';
+import { createLastUsed } from '../../../src/accounts/last-used.ts';
+import { createLog } from '../../../src/base/log.ts';
+import { refuseWrites } from '../../support/refused-writes.ts';
+import { scratch } from '../../support/scratch.ts';
+import { setClock } from '../../support/set-clock.ts';
+
+test('a write that fails is counted and repeated, with later uses kept; the close writes what is left', async () => {
+  using place = scratch();
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const database = await openDatabase(place.config.database);
+  const clock = setClock();
+  const issuer = { database, clock, environment: 'live' } as const;
+  const { id: accountId } = await createAccount(issuer, { name: 'Test', plan: 'pro' });
+  const key = async (name: string): Promise<string> => (await createKey(issuer, { accountId, role: 'admin', name })).id;
+  const [once, twice, late] = [await key('once'), await key('twice'), await key('late')];
+  const usedAt = async (id: string) =>
+    (await database.db.selectFrom('api_keys').select('last_used_at').where('id', '=', id).executeTakeFirst())
+      ?.last_used_at;
+  const background = createBackground(createLog('silent'));
+  const lastUsed = createLastUsed({ database, clock, background, of: USED_API_KEYS });
+
+  const allow = await refuseWrites(database.db, 'update on api_keys');
+  lastUsed.note(once);
+  lastUsed.note(twice);
+  await lastUsed.flush();
+  assert.equal(background.failures().get('last-used'), 1);
+  const moved = clock.now();
+  lastUsed.note(twice);
+  await allow();
+  await lastUsed.flush();
+  const [first, second] = [await usedAt(once), await usedAt(twice)];
+  assert.ok(first && second && first < moved && second > moved, `${first} ${moved} ${second}`);
+
+  lastUsed.note(late);
+  await lastUsed.close();
+  assert.ok(Number(await usedAt(late)) > second);
+  await database.close();
+});

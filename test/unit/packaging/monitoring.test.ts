@@ -1,0 +1,212 @@
+/** packaging/monitoring/ and /metrics agree: rules and dashboard are well-formed and name only what berth shows. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { systemClock } from '../../../src/base/clock.ts';
+import { openDatabase } from '../../../src/db/open.ts';
+import { firstPair } from '../../../src/http/certificate.ts';
+import { createLog } from '../../../src/base/log.ts';
+import type { MetricsServer } from '../../../src/metrics/server.ts';
+import { createMetrics } from '../../../src/metrics/start.ts';
+import { postgresOnly, psql, urlOf } from '../../support/postgres.ts';
+import { type Scratch, scratch } from '../../support/scratch.ts';
+
+const FOLDER = new URL('../../../packaging/monitoring/', import.meta.url);
+const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
+
+interface Rule {
+  alert?: string;
+  expr?: string;
+  for?: string;
+  severity?: string;
+  summary?: string;
+  description?: string;
+}
+
+/** The rules of a file that is written in just this shape; any other line is refused. */
+function rulesOf(text: string): Rule[] {
+  const rules: Rule[] = [];
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  assert.deepEqual(lines.splice(0, 3), ['groups:', '  - name: berth', '    rules:']);
+  for (const line of lines) {
+    const [, indent = '', key = '', value = ''] = /^( {6}- | {8}| {10})(\w+):(?: (.+))?$/.exec(line) ?? [];
+    assert.notEqual(key, '', line);
+    // What plain YAML scalars may not hold.
+    assert.doesNotMatch(value, /: | #|^["'&*!|>%@`[\]{}]/, line);
+    if (indent.endsWith('- ')) rules.push({});
+    Object.assign(rules.at(-1) ?? {}, { [key]: value });
+  }
+  return rules;
+}
+
+/** Every metric that an expression names, without what PromQL adds to a histogram's name. */
+function named(expression: string): string[] {
+  const names = expression.replaceAll(/"[^"]*"/g, '').match(/\b(?:berth|process)_\w+/g) ?? [];
+  return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''));
+}
+
+async function serving(place: Scratch, port: number | 'off', lines: string[] = [], isUp = true) {
+  mkdirSync(place.config.stateDir, { recursive: true });
+  const database = await openDatabase(place.config.database);
+  const metrics = createMetrics();
+  const sources = {
+    reads: database.reads,
+    node: place.config.node,
+    background: { failures: () => new Map([['history', 2]]) },
+    clock: systemClock(),
+    deniedLogins: join(place.dir, 'denied-logins'),
+    isSshdUp: () => isUp,
+    isJailDiskThere: () => isUp,
+    lastBackup: () => (isUp ? 1_795_000_000_000_000 : undefined),
+    folders: { jails: place.dir, state: place.config.stateDir },
+    certificate: place.config.tls.lastGood,
+    isCertificateRefused: () => !isUp,
+    uploads: () => ({ sessions: 2, transferLogRead: true, watchesComplete: false }),
+  };
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const checked = metrics.check(sources);
+  checked('passed', 0.1);
+  const server: MetricsServer = await metrics.serve(sources, { host: '127.0.0.1', port }, log);
+  return {
+    metrics,
+    server,
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      metrics.close();
+      await database.close();
+    },
+  };
+}
+
+test('alerts and dashboard name only metrics that /metrics shows, and the dashboard all of berth’s own', async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  running.metrics.request({ method: 'GET', route: '/healthz', status: 200, ms: 1 });
+  const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  assert.match(text, /^berth_background_failures_total\{loop="history"\} 2$/m);
+  const shown = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? ''));
+
+  const rules = rulesOf(read('alerts.yml'));
+  assert.ok(rules.length >= 12);
+  for (const rule of rules) {
+    assert.deepEqual(Object.keys(rule).toSorted(), [
+      'alert',
+      'annotations',
+      'description',
+      'expr',
+      'for',
+      'labels',
+      'severity',
+      'summary',
+    ]);
+    assert.ok(named(rule.expr ?? '').length > 0);
+  }
+  const runbook = readFileSync(new URL('../../../docs/runbook.md', import.meta.url), 'utf8');
+  assert.deepEqual(
+    [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name),
+    rules.map(({ alert }) => alert),
+  );
+  const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
+  const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+  const expressions = [...rules.map(({ expr = '' }) => expr), ...drawn];
+  for (const expression of expressions) {
+    for (const [open, close] of ['()', '{}', '[]']) {
+      assert.equal(expression.split(open ?? '').length, expression.split(close ?? '').length, expression);
+    }
+  }
+  const unknown = expressions.flatMap(named).filter((name) => !shown.has(name));
+  assert.deepEqual(unknown, []);
+  const undrawn = [...shown].filter((name) => name.startsWith('berth_') && !drawn.flatMap(named).includes(name));
+  assert.deepEqual(undrawn, []);
+});
+
+test('while PostgreSQL is away, the scrape says so and has what the machine says', postgresOnly, async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  const scrape = async (): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${running.server.port}/metrics`);
+    assert.equal(answer.status, 200);
+    return answer.text();
+  };
+  assert.match(await scrape(), /^berth_database_up 1\n[^]*^berth_outbox_deliveries\{state="queued"\} 0$/m);
+  psql(urlOf('postgres'), `drop database ${/@\/(\w+)/.exec(place.config.database)?.[1]} with (force)`);
+  const text = await scrape();
+  assert.match(text, /^berth_database_up 0$/m);
+  assert.match(text, /^berth_sftp_sessions 2$/m);
+  assert.doesNotMatch(text, /^berth_(outbox|nodes|database_answer)\w*[ {]/m);
+});
+
+test('sshd, the disk of the jails, the room on the disks and the end of the certificate are seen', async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  const scrape = async (port: number | undefined) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const value = async (name: string): Promise<number> => {
+    const lines = (await scrape(running.server.port)).split('\n');
+    return Number(lines.find((line) => line.startsWith(`${name} `))?.slice(name.length));
+  };
+  using other = scratch();
+  await using down = await serving(other, 0, [], false);
+  for (const name of ['berth_sshd_up', 'berth_jails_disk_up']) {
+    assert.equal(await value('berth_backup_timestamp_seconds'), 1_795_000_000);
+    assert.equal(await value(name), 1);
+    assert.match(await scrape(down.server.port), new RegExp(`^${name} 0$`, 'm'));
+  }
+
+  for (const folder of ['jails', 'state']) {
+    const ratio = await value(`berth_disk_free_ratio{folder="${folder}"}`);
+    assert.ok(ratio > 0 && ratio < 1, String(ratio));
+    assert.ok((await value(`berth_disk_free_bytes{folder="${folder}"}`)) > 0);
+  }
+
+  const end = 'berth_certificate_expiry_timestamp_seconds';
+  assert.equal(await value(end), 0);
+  const { pair } = await firstPair(place.config.tls, createLog('silent'));
+  assert.equal(await value(end), Date.parse(new X509Certificate(pair?.cert ?? '').validTo) / 1000);
+});
+
+const promtool = spawnSync('promtool', ['--version']).status === 0;
+
+test('promtool finds nothing wrong', { skip: !promtool && 'no promtool here' }, async () => {
+  using place = scratch();
+  await using running = await serving(place, 0);
+  const text = await (await fetch(`http://127.0.0.1:${running.server.port}/metrics`)).text();
+  // The client's own names are not ours to change.
+  const own = text.split('\n').filter((line) => /^(# \w+ )?berth_/.test(line));
+  const metrics = spawnSync('promtool', ['check', 'metrics'], { input: `${own.join('\n')}\n`, encoding: 'utf8' });
+  assert.deepEqual([metrics.status, metrics.stderr], [0, '']);
+  const rules = spawnSync('promtool', ['check', 'rules', fileURLToPath(new URL('alerts.yml', FOLDER))]);
+  assert.equal(rules.status, 0, String(rules.stderr));
+});
+
+test('only GET /metrics is served; a port that is taken is a line in the log, and off is off', async () => {
+  using place = scratch();
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const lines: string[] = [];
+  {
+    await using running = await serving(place, port, lines);
+    assert.equal(running.server.port, undefined);
+  }
+  taken.close();
+  assert.equal(lines.length, 1);
+  assert.match(lines[0] ?? '', /no metrics: cannot listen on 127\.0\.0\.1:\d+ .*BERTH_METRICS_PORT/);
+  {
+    await using running = await serving(place, 'off');
+    assert.equal(running.server.port, undefined);
+  }
+  await using running = await serving(place, 0);
+  const status = async (path: string, method: string): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${running.server.port}${path}`, { method })).status;
+  assert.deepEqual(
+    [await status('/metrics', 'GET'), await status('/metrics', 'POST'), await status('/', 'GET')],
+    [200, 405, 404],
+  );
+});

@@ -1,0 +1,100 @@
+/** What administrators read of an installed berth says what the program knows: its settings, its commands. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { readConfig } from '../../../src/base/config.ts';
+import { KEYS_ID } from '../../../src/sftp/paths.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const read = (name: string): string => readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
+
+test('packaging/berth.env names every setting, with its default', () => {
+  const settings = [...read('packaging/berth.env').matchAll(/^#(BERTH_\w+)=(.*)$/gm)].map(
+    ([, name = '', value = '']) => [name, value.replaceAll('"', '')] as const,
+  );
+  assert.deepEqual(readConfig(Object.fromEntries(settings)), readConfig({}));
+  const known = new Set(read('src/base/config.ts').match(/\bBERTH_[A-Z_]+(?=: v\.)/g));
+  assert.deepEqual(settings.map(([name]) => name).toSorted(), [...known].toSorted());
+});
+
+test('the man page and the completion name every command', () => {
+  const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
+  const { stdout } = spawnSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
+  const commands = [...stdout.replace(/[^]*Commands:/, '').matchAll(/^ {2}([\w-]+)/gm)].map(([, name = '']) => name);
+  assert.ok(commands.length > 5);
+  const page = read('packaging/berth.8').replaceAll('\\-', '-');
+  const words = /local words='([^']*)'/.exec(read('packaging/completion'))?.[1]?.split(' ') ?? [];
+  assert.deepEqual(words.toSorted(), commands.toSorted());
+  for (const name of commands) assert.match(page, new RegExp(`^\\.B ${name}\\b|\\\\fR,\\\\fP ${name}\\b`, 'm'), name);
+});
+
+test('the pages name only commands and settings that there are', () => {
+  const completion = read('packaging/completion');
+  const words = new Set(/local words='([^']*)'/.exec(completion)?.[1]?.split(' '));
+  const second = new Map(
+    [...completion.matchAll(/ 2:([\w-]+)\) words='([^']*)'/g)].map(([, name, list = '']) => [name, list.split(' ')]),
+  );
+  const settings = new Set([...read('packaging/berth.env').matchAll(/^#(BERTH_\w+)=/gm)].map(([, name]) => name));
+  const pages = globSync('{README.md,docs/*.md}', { cwd: fileURLToPath(new URL('../../../', import.meta.url)) });
+  const strangers = pages.flatMap((page) => {
+    const text = read(page);
+    const code = [...text.matchAll(/```[^]*?```|`[^`\n]+`/g)].map(([each]) => each).join('\n');
+    const commands = [...code.matchAll(/(?:`|^|sudo |&& )berth ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?/gm)]
+      .filter(([, name = '', next]) => !words.has(name) || (next && second.get(name)?.includes(next) === false))
+      .map(([command]) => command);
+    const variables = [...text.matchAll(/\bBERTH_[A-Z_]*[A-Z]\b/g)].map(([name]) => name);
+    return [...commands, ...variables.filter((name) => !settings.has(name))].map((each) => `${page}: ${each}`);
+  });
+  assert.deepEqual(strangers, []);
+  assert.ok(second.size > 3 && pages.length > 10);
+});
+
+test('the examples for nginx and caddy are those of docs/vm.md, which the test in a booted machine tries', () => {
+  const block = (language: string) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(read('docs/vm.md'))?.[1];
+  assert.equal(block('nginx'), read('packaging/examples/nginx.conf'));
+  assert.equal(block('caddy'), read('packaging/examples/Caddyfile'));
+});
+
+test('the examples for Compose and Kubernetes give the capabilities that the Dockerfile names, and no others', () => {
+  const needed = /^# Powers: (.*)$/m.exec(read('Dockerfile'))?.[1];
+  assert.ok(needed);
+  const added = /cap_add:\n((?: +- \w+\n)+)/.exec(read('packaging/examples/compose.yaml'))?.[1];
+  assert.equal(added?.match(/\w+/g)?.join(', '), needed);
+  assert.equal(/add: \[(.*)\]/.exec(read('packaging/examples/kubernetes.yaml'))?.[1], needed);
+});
+
+test('the user IDs that a rootless container has to have are berth’s', () => {
+  assert.match(read('scripts/container'), new RegExp(`^first_user=${KEYS_ID}$`, 'm'));
+  assert.match(read('docs/containers.md'), new RegExp(`--uidmap ${KEYS_ID}:.* --gidmap ${KEYS_ID}:`));
+});
+
+test('the API is started after sshd, so that what it answers with 201 can log in', () => {
+  assert.match(read('packaging/systemd/berth.service'), /^After=.*\bberth-sshd\.service\b/m);
+});
+
+test('at a second install the file of settings is in force, and a variable that says something else is reported', () => {
+  using place = scratch();
+  const file = join(place.dir, 'berth.env');
+  writeFileSync(file, '#BERTH_SFTP_PORT=2222\nBERTH_API_PORT="9000"\n');
+  const script = `. scripts/lib/say.sh; . scripts/lib/environment.sh; use_settings ${file} packaging/berth.env
+    echo "API \${BERTH_API_PORT:-8443}, SFTP \${BERTH_SFTP_PORT:-2222}"`;
+  const install = (given: Record<string, string>) => {
+    const { stdout, stderr } = spawnSync('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: fileURLToPath(new URL('../../../', import.meta.url)),
+      env: { PATH: process.env['PATH'], ...given },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'], // bash takes a socket for a remote shell's
+    });
+    return [stdout, stderr];
+  };
+  const inForce = 'API 9000, SFTP 2222\n';
+  assert.deepEqual(install({}), [inForce, '']);
+  assert.deepEqual(install({ BERTH_API_PORT: '9000', BERTH_SFTP_PORT: '2222' }), [inForce, '']);
+  const [stdout, stderr] = install({ BERTH_API_PORT: '9443', BERTH_SFTP_PORT: '2022' });
+  assert.equal(stdout, inForce);
+  assert.match(stderr ?? '', /^berth: BERTH_API_PORT stays "9000", not "9443": settings are changed in /m);
+  assert.match(stderr ?? '', /^berth: BERTH_SFTP_PORT stays "2222", not "2022": /m);
+});

@@ -1,0 +1,50 @@
+/** What `scripts/lib/compile.ts` makes of the sources does the same: commands, worker threads, stack traces. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { openDatabase } from '../../../src/db/open.ts';
+import { TIMEOUT_SECONDS } from '../../support/poll.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
+
+test('the compiled program has the same commands, threads that start, and stack traces that lead to the sources', async () => {
+  using place = scratch();
+  const folder = join(place.dir, 'staged');
+  mkdirSync(folder);
+  for (const part of ['package.json', 'src']) cpSync(join(PROJECT, part), join(folder, part), { recursive: true });
+  symlinkSync(join(PROJECT, 'node_modules'), join(folder, 'node_modules'));
+  execFileSync(process.execPath, [join(PROJECT, 'scripts/lib/compile.ts'), folder]);
+
+  const help = (main: string): string => execFileSync(process.execPath, [main, '--help'], { encoding: 'utf8' });
+  assert.equal(help(join(folder, 'program/main.js')), help(join(PROJECT, 'src/main.ts')));
+
+  const { database, jailDir } = place.config;
+  mkdirSync(place.config.stateDir, { recursive: true });
+  await (await openDatabase(database)).close();
+  const file = join(folder, 'try.mjs');
+  writeFileSync(file, PROGRAM);
+  const { stdout, stderr } = spawnSync(process.execPath, ['--enable-source-maps', file, database, jailDir], {
+    encoding: 'utf8',
+    timeout: TIMEOUT_SECONDS * 1000,
+  });
+  assert.match(stdout, /^\[\]\nrefused\n.*\/src\/base\/config\.ts:\d+:\d+/m, stderr);
+});
+
+/** Scans nothing in the thread for scans, opens the transfer log in its own, and fails in a function of the sources. */
+const PROGRAM = `
+  const [database, jailDir] = process.argv.slice(2);
+  const { ScanThread } = await import('./program/uploads/disk/scan-thread.js');
+  const scans = new ScanThread({ databasePlace: database, jailDir, take: () => {}, tooDeep: () => {} });
+  console.log(JSON.stringify(await scans.scan([])));
+  await scans.close();
+  const { openTransferLog } = await import('./program/uploads/log/transfer-log.js');
+  const { createLog } = await import('./program/base/log.js');
+  const log = createLog('silent');
+  const folders = { corner: jailDir + '/.berth', journal: jailDir + '/journal', jailDir };
+  await (await openTransferLog({ ...folders, inherited: [], log })).close();
+  const { readConfig } = await import('./program/base/config.js');
+  try { readConfig({ BERTH_API_PORT: 'x' }); } catch (error) { console.log('refused\\n' + error.stack.split('\\n').slice(1, 3)); }`;

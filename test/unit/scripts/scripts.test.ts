@@ -1,0 +1,188 @@
+/** The shell scripts in front of berth: help, an old Node, no npm registry, Ctrl-C, a second start. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { lockInstance } from '../../../src/db/instance-lock.ts';
+import { until } from '../../support/poll.ts';
+import { scratch } from '../../support/scratch.ts';
+
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
+const SCRIPTS = join(PROJECT, 'scripts');
+
+/** A folder for PATH that holds one program. */
+function stub(dir: string, name: string, script: string): string {
+  const bin = join(dir, 'bin');
+  mkdirSync(bin, { recursive: true });
+  writeFileSync(join(bin, name), `#!/bin/bash\n${script}\n`);
+  chmodSync(join(bin, name), 0o755);
+  return bin;
+}
+
+/** Runs shell text that has sourced these parts of scripts/lib, for a project in `project`. */
+function shell(project: string, parts: readonly string[], text: string, path: string): ChildProcess {
+  const sourced = parts.map((part) => `. ${SCRIPTS}/lib/${part}.sh`).join('\n');
+  return spawn('/bin/bash', ['-c', `set -euo pipefail\nproject=${project}\n${sourced}\n${text}`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: path },
+    detached: true, // a process group of its own, as a terminal gives it
+  });
+}
+
+async function outcome(child: ChildProcess): Promise<{ status: unknown; said: string }> {
+  let said = '';
+  child.stderr?.on('data', (text) => (said += String(text)));
+  const [status] = await once(child, 'close');
+  return { status, said };
+}
+
+test('every script says for --help what it is for, and does nothing', () => {
+  const names = readdirSync(SCRIPTS, { withFileTypes: true }).flatMap((entry) => (entry.isFile() ? entry.name : []));
+  assert.ok(names.includes('install'));
+  for (const name of names) {
+    for (const option of ['--help', '-h']) {
+      const { status, stdout } = spawnSync(join(SCRIPTS, name), [option], { encoding: 'utf8' });
+      assert.equal(status, 0, name);
+      assert.match(stdout, name === 'berth' ? /^Usage: berth / : new RegExp(`^scripts/${name}\\b.*: `), name);
+    }
+  }
+});
+
+test('an older Node prints which version is needed', () => {
+  const older = 'data:text/javascript,Object.defineProperty(process,"versions",{value:{node:"22.20.0"}})';
+  const args = ['--import', older, '--import', join(SCRIPTS, 'lib/tsx.mjs'), join(PROJECT, 'src/main.ts'), '--version'];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  assert.equal(status, 1);
+  assert.equal(stderr, 'berth needs Node 24 or later, and this is 22.20.0: scripts/start installs one for itself\n');
+});
+
+test('where npm gets no Node, the message says so: npm itself ends well, as the package is optional', async () => {
+  using place = scratch();
+  mkdirSync(join(place.dir, 'scripts/node'), { recursive: true });
+  cpSync(join(PROJECT, 'package.json'), join(place.dir, 'package.json'));
+  const path = `${stub(place.dir, 'npm', 'exit 0')}:/usr/bin:/bin`;
+  stub(place.dir, 'node', 'echo v22.20.0');
+  const { status, said } = await outcome(shell(place.dir, ['say', 'packages', 'node'], 'need_node', path));
+  assert.equal(status, 1);
+  assert.match(
+    said,
+    /\nberth: npm brought no Node: check the network and the npm registry, or install Node 24 yourself/,
+  );
+});
+
+test('a long wait is not silent', async () => {
+  using place = scratch();
+  const path = `${stub(place.dir, 'apt-get', 'until [[ -e $0.done ]]; do sleep 0.1; done')}:/usr/bin:/bin`;
+  const child = shell(
+    place.dir,
+    ['say'],
+    "waiting_line_every=0.2; quietly 'apt-get update' remedy apt-get update",
+    path,
+  );
+  let said = '';
+  child.stderr?.on('data', (text) => (said += String(text)));
+  await until('it speaks', () => /^(berth: waiting for apt-get update, \d+ s so far\n){2}/.test(said));
+  writeFileSync(join(place.dir, 'bin/apt-get.done'), '');
+  assert.deepEqual(await once(child, 'close'), [0, null]);
+});
+
+test('Ctrl-C while apt runs ends the script, though apt goes on to its end and reports success', async () => {
+  using place = scratch();
+  const began = join(place.dir, 'began');
+  const ended = join(place.dir, 'ended');
+  const apt = `trap '' INT; touch ${began}; until [[ -e $0.done ]]; do sleep 0.1; done; touch ${ended}`;
+  const path = `${stub(place.dir, 'apt-get', apt)}:/usr/bin:/bin`;
+  const script = `trap 'touch ${place.dir}/tidied' EXIT; quietly 'apt-get install' remedy apt-get install; touch ${place.dir}/went-on`;
+  const child = shell(place.dir, ['say'], script, path);
+  const finished = outcome(child);
+  await until('apt runs', () => existsSync(began));
+  process.kill(-(child.pid ?? 0), 'SIGINT');
+  writeFileSync(join(place.dir, 'bin/apt-get.done'), '');
+  assert.deepEqual(await finished, { status: 130, said: 'berth: interrupted during apt-get install\n' });
+  assert.deepEqual([ended, join(place.dir, 'tidied'), join(place.dir, 'went-on')].map(existsSync), [true, true, false]);
+});
+
+test('a second start on the same state folder is refused before it writes anything', async () => {
+  using place = scratch();
+  const env = `export BERTH_STATE_DIR=${place.dir}`;
+  const start = () => outcome(shell(PROJECT, ['say', 'supervise'], `${env}; need_no_other`, '/usr/bin:/bin'));
+  assert.deepEqual(await start(), { status: 0, said: '' });
+  {
+    using _ = lockInstance(join(place.dir, 'serve.lock'));
+    const { status, said } = await start();
+    assert.equal(status, 1);
+    assert.ok(said.startsWith(`berth: berth runs on ${place.dir} already (PID ${process.pid}): stop that, or `), said);
+  }
+  assert.deepEqual(await start(), { status: 0, said: '' });
+  // scripts/start asks before `berth prepare` writes what a running sshd reads.
+  const lines = readFileSync(join(SCRIPTS, 'start'), 'utf8').split('\n');
+  assert.ok(lines.indexOf('need_no_other') < lines.indexOf('cli prepare') && lines.includes('need_no_other'));
+});
+
+test('one umask for all scripts, whatever the administrator has', () => {
+  for (const name of readdirSync(SCRIPTS, { withFileTypes: true }).filter((entry) => entry.isFile())) {
+    const text = readFileSync(join(SCRIPTS, name.name), 'utf8');
+    assert.match(text, /^\. "\$project\/scripts\/lib\/say\.sh"|^for part in say\b/m, name.name);
+  }
+  const { stdout } = spawnSync('/bin/bash', ['-c', `umask 077; . ${SCRIPTS}/lib/say.sh; umask`], { encoding: 'utf8' });
+  assert.equal(stdout, '0022\n');
+});
+
+test('scripts/start prints a link for the demo until its password is set, unless the dashboard is off', () => {
+  using place = scratch();
+  const said = (berth: string, settings = {}) => {
+    const script = `set -euo pipefail; project=/x; . ${SCRIPTS}/lib/demo.sh; ${berth}; show_dashboard`;
+    const env = { PATH: '/usr/bin:/bin', BERTH_STATE_DIR: place.dir, BERTH_API_PORT: '8443', ...settings };
+    const { status, stdout, stderr } = spawnSync('/bin/bash', ['-c', script], {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    assert.equal(status, 0, stderr);
+    return stdout;
+  };
+  const made = `{"id":"1","email":"demo@example.com","link":"https://host:8443/dashboard/link/T-o_k"}`;
+  const link = /\n {2}https:\/\/localhost:8443\/dashboard\/link\/T-o_k\n/;
+  const again = (state: string): string => `cli() { case $* in
+    'user list --json') echo '[{"email":"ann@example.com","state":"active"},{"email":"demo@example.com","state":"${state}"}]' ;;
+    'user reset demo@example.com --json') echo '${made}' ;;
+    *) return 1 ;;
+  esac; }`;
+  assert.match(said(again('invited')), link);
+  const withPassword = said(again('active'));
+  assert.match(withPassword, /https:\/\/localhost:8443\/dashboard: sign in as demo@example\.com/);
+  assert.doesNotMatch(withPassword, /T-o_k/, 'the password and the sessions have ended');
+  const accounts = '[{"id":"a1","name":"Acme","plan":"pro"},{"id":"d1","name":"Demo","plan":"business"}]';
+  const first = `cli() { case $* in
+    'account list --json') echo '${accounts}' ;;
+    'user create demo@example.com --account d1 --role admin --json') echo '${made}' ;;
+    *) return 1 ;;
+  esac; }`;
+  assert.match(said(first), link);
+  assert.equal(said(first, { BERTH_DASHBOARD: 'off' }), '');
+});
+
+test('who holds a port is named without the blanks that a process title leaves', async () => {
+  using place = scratch();
+  const title = `process.title = 'berth serve'; require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })`;
+  const holder = spawn(process.execPath, ['--title=' + 'x'.repeat(70), '-e', title], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  try {
+    const [port] = (await once(holder.stdout, 'data')) as [Buffer];
+    const asked = shell(
+      place.dir,
+      ['say', 'ports'],
+      `need_free_port ${String(port).trim()} BERTH_API_PORT API`,
+      '/usr/bin:/bin',
+    );
+    const { status, said } = await outcome(asked);
+    assert.equal(status, 1);
+    assert.match(said, new RegExp(`is taken by \`berth serve\` \\(PID ${holder.pid}\\): stop that`));
+  } finally {
+    holder.kill();
+  }
+});

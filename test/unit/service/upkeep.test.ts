@@ -1,0 +1,79 @@
+/** The look at every directory after a start: repeated until it succeeds, cut short by a stop. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBackground } from '../../../src/base/background.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { createClockLead } from '../../../src/db/clock-lead.ts';
+import { openDatabase } from '../../../src/db/open.ts';
+import { createRowRemoval } from '../../../src/directories/row-removal.ts';
+import { onlyHome } from '../../../src/directories/homes.ts';
+import { createLog } from '../../../src/base/log.ts';
+import type { LocalHost } from '../../../src/sftp/host.ts';
+import { pathsOf, prepareFolders } from '../../../src/sftp/paths.ts';
+import { startUpkeep } from '../../../src/service/upkeep.ts';
+import type { Uploads } from '../../../src/uploads/start.ts';
+import { recordingHost } from '../../support/recording-host.ts';
+import { type Scratch, scratch } from '../../support/scratch.ts';
+
+/** The upkeep of a berth without directories, whose scan is that function. */
+async function upkeepOf({ config }: Scratch, coverAll: () => Promise<void>) {
+  const paths = pathsOf(config);
+  prepareFolders(paths);
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => void lines.push(line) });
+  const database = await openDatabase(config.database);
+  const removal = createRowRemoval({ database, log, host: recordingHost() });
+  const background = createBackground(log);
+  const upkeep = startUpkeep({
+    database,
+    removal,
+    background,
+    paths,
+    log,
+    clock: systemClock(),
+    clockLead: createClockLead({ database, clock: systemClock(), log }),
+    historyDays: 90,
+    host: recordingHost(),
+    homes: onlyHome(config),
+    local: {} as LocalHost,
+    isJailDiskThere: () => true,
+    uploads: { adoptSessions: async () => undefined, coverAll } as unknown as Uploads,
+  });
+  return {
+    upkeep,
+    background,
+    lines,
+    async [Symbol.asyncDispose]() {
+      await upkeep.close();
+      await removal.close();
+      await database.close();
+    },
+  };
+}
+
+test('a look that fails is counted, logged and repeated', async () => {
+  using place = scratch();
+  let looks = 0;
+  await using running = await upkeepOf(place, async () => {
+    looks += 1;
+    if (looks === 1) throw new Error('no memory');
+  });
+  await running.upkeep.covered;
+  assert.equal(looks, 2);
+  assert.equal(running.background.failures().get('coverage'), 1);
+  assert.ok(running.lines.some((line) => line.includes('no memory')));
+  assert.ok(running.lines.some((line) => line.includes('every directory has been compared')));
+});
+
+test('a stop does not wait for the first scan', async () => {
+  using place = scratch();
+  const scanning = Promise.withResolvers<void>();
+  await using running = await upkeepOf(place, () => {
+    scanning.resolve();
+    return new Promise(() => undefined);
+  });
+  await scanning.promise;
+  await running.upkeep.close();
+  await running.upkeep.covered;
+  assert.ok(!running.lines.some((line) => line.includes('every directory is watched')));
+});

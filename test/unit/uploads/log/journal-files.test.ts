@@ -1,0 +1,90 @@
+/** The journal's files: what they keep, what a compaction leaves, and what becomes of them on a disk without room. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { JournalFiles } from '../../../../src/uploads/log/journal-files.ts';
+import { type JournalRecord, readBase, readRecord } from '../../../../src/uploads/log/journal-record.ts';
+import { LineOwners } from '../../../../src/uploads/log/line-owners.ts';
+import { scratch } from '../../../support/scratch.ts';
+
+const record = (at: number, text = 'x'): JournalRecord => ({ at, pid: 7, text, address: '192.0.2.7' });
+
+function journalPlace(limit?: number) {
+  const place = scratch();
+  const folder = join(place.dir, 'journal');
+  const errors: unknown[] = [];
+  const open = (): JournalFiles =>
+    new JournalFiles({ folder, failed: (error) => errors.push(error), ...(limit !== undefined && { limit }) });
+  const read = (user: string): string => readFileSync(join(folder, user), 'utf8');
+  return { place, folder, errors, open, read, [Symbol.dispose]: () => place[Symbol.dispose]() };
+}
+
+function timesOf(text: string): number[] {
+  const { length } = readBase(text);
+  return text
+    .slice(length)
+    .split('\n')
+    .flatMap((line) => readRecord(line)?.at ?? []);
+}
+
+test('records outlive the process, for root alone, and one that was cut off is left out', () => {
+  using at = journalPlace();
+  at.open().append('acme', [record(1), record(2)]);
+  assert.equal(statSync(join(at.folder, 'acme')).mode & 0o777, 0o600);
+  assert.equal(statSync(at.folder).mode & 0o777, 0o700);
+  appendFileSync(join(at.folder, 'acme'), '{"at":3,"pi');
+  const next = at.open();
+  next.append('acme', [record(4)]);
+  assert.deepEqual(timesOf(at.read('acme')), [1, 2, 4]);
+  assert.deepEqual(next.ends(), [['acme', Buffer.byteLength(at.read('acme'))]]);
+});
+
+test('a compaction keeps what comes after, positions count on, and nothing left is no file', () => {
+  using at = journalPlace();
+  const files = at.open();
+  const first = files.append('acme', [record(1)]) ?? 0;
+  const second = files.append('acme', [record(2)]) ?? 0;
+  const state = [{ by: { pid: 9, address: '192.0.2.9' } }];
+  files.compact('acme', first, { state, doubtedUntil: 5 });
+  assert.deepEqual(timesOf(at.read('acme')), [2]);
+  const { length: _length, ...base } = readBase(at.read('acme'));
+  assert.deepEqual(base, { base: first, state, doubtedUntil: 5 });
+  assert.equal(files.append('acme', [record(3)]), second + (second - first));
+  assert.deepEqual(at.open().ends(), [['acme', second + (second - first)]]);
+  files.compact('acme', second + (second - first), undefined);
+  assert.ok(!existsSync(join(at.folder, 'acme')));
+});
+
+test('beyond its share a journal keeps some in memory, says that lines are missing, and goes on when there is room', () => {
+  using at = journalPlace(40_000);
+  const files = at.open();
+  let end = 0;
+  for (let time = 1; time <= 6000; time += 1) end = files.append('acme', [record(time)]) ?? end;
+  assert.ok(files.isWaiting && at.errors.length > 0);
+  assert.ok(files.append('other', [record(1)]), 'there is room left for another user');
+  const kept = timesOf(at.read('acme')).length;
+  let last: JournalRecord | undefined;
+  for (let turn = 0; turn < 1000 && !last?.isGap; turn += 1) {
+    files.compact('acme', end, { state: [] });
+    for (const [user, to] of files.retry(7000)) if (user === 'acme') end = to;
+    last = readRecord(at.read('acme').trimEnd().split('\n').at(-1) ?? '');
+  }
+  assert.ok(last?.isGap, `after ${kept} records of 6000`);
+  assert.ok(!files.isWaiting);
+});
+
+test('a process that has ended is known by its records, and by the base when they have gone', () => {
+  using at = journalPlace();
+  const jailDir = join(at.place.dir, 'jails');
+  for (const user of ['acme', 'beta']) mkdirSync(join(jailDir, user), { recursive: true });
+  const dead = spawnSync('true').pid;
+  const files = at.open();
+  const end = files.append('acme', [record(1)]) ?? 0;
+  files.compact('acme', end, { state: [{ by: { pid: dead, address: '192.0.2.9' } }] });
+  const owners = new LineOwners({ jailDir, known: () => files.owners() });
+  const found = owners.recordOf({ at: 2, pid: dead, text: 'close "a" bytes read 0 written 0' });
+  assert.deepEqual([found?.user, found?.record.address], ['acme', '192.0.2.9']);
+  assert.equal(owners.recordOf({ at: 3, pid: 4_000_001, text: 'close "a" bytes read 0 written 0' }), undefined);
+});

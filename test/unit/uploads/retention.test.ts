@@ -1,0 +1,79 @@
+/** What retention does with rows while the log and the disk tell of something else. Real sessions: test/sshd/retention. */
+import assert from 'node:assert/strict';
+import { closeSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { DAY, systemClock } from '../../../src/base/clock.ts';
+import { createLog } from '../../../src/base/log.ts';
+import { filesHeldBy } from '../../../src/uploads/processes.ts';
+import { applyRetention, type RetentionOptions } from '../../../src/uploads/retention.ts';
+import { recordingPlace, WRITE } from '../../support/recording-place.ts';
+
+/** Applies retention two days later than now to a directory that keeps files for one day. */
+async function expire(
+  { database, config, parting, files }: Awaited<ReturnType<typeof recordingPlace>>,
+  mustStay: RetentionOptions['mustStay'] = async () => () => false,
+): Promise<void> {
+  await database.db.updateTable('directories').set({ retention_days: 1 }).execute();
+  const clock = { now: () => systemClock().now() + 2 * DAY };
+  await applyRetention(
+    {
+      database,
+      clock,
+      log: createLog('silent'),
+      node: config.node,
+      filesRoot: () => files,
+      recorder: parting.recorder,
+      clockLead: async () => ({ now: clock.now(), lead: 0 }),
+      mustStay,
+      drained: () => parting.drained(),
+    },
+    new AbortController().signal,
+  );
+}
+
+test('a folder has been renamed and the log is yet to be heard: the rows below it stay and follow', async () => {
+  await using at = await recordingPlace();
+  mkdirSync(join(at.files, 'd'));
+  at.write('d/a', 'xxxxx');
+  at.told(1, `open "d/a" ${WRITE}`, 'close "d/a" bytes read 0 written 5');
+  await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
+  renameSync(join(at.files, 'd'), join(at.files, 'e'));
+  await expire(at);
+  await at.comesTo(['d/a 5'], ['d/a 5 uploaded']);
+  at.told(1, 'rename old "d" new "e"');
+  await at.comesTo(['d/a 5'], ['e/a 5 uploaded']);
+  await at.stays(['d/a 5'], ['e/a 5 uploaded']);
+  const events = await at.db.selectFrom('transfers').select('event').execute();
+  assert.deepEqual(
+    events.filter(({ event }) => event === 'removed'),
+    [],
+  );
+});
+
+test('the file of an expired row has gone unseen: the row goes, a while later', async () => {
+  await using at = await recordingPlace();
+  at.write('a', 'xxxxx');
+  at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  await at.comesTo(['a 5'], ['a 5 uploaded']);
+  renameSync(join(at.files, 'a'), join(at.files, '..', 'a'));
+  await expire(at);
+  await at.settles(['a 5'], []);
+});
+
+test('a file that a client opens while others are removed stays', async () => {
+  await using at = await recordingPlace();
+  for (let i = 0; i < 130; i++) {
+    at.write(`f${i}`, 'xxxxx');
+    at.told(1, `open "f${i}" ${WRITE}`, `close "f${i}" bytes read 0 written 5`);
+  }
+  await at.parting.drained();
+  let opened: number | undefined;
+  await expire(at, async () => {
+    const held = filesHeldBy(process.pid).map(({ inode }) => inode);
+    opened ??= openSync(join(at.files, 'f129'), 'a');
+    return (inode) => held.includes(inode);
+  });
+  assert.deepEqual(readdirSync(at.files), ['f129']);
+  if (opened !== undefined) closeSync(opened);
+});

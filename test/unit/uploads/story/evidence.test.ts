@@ -1,0 +1,295 @@
+/** What follows from the lines of the log, when handles come and go in every way. Real sshd tells the same in test/sshd. */
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { recordingPlace, WRITE } from '../../../support/recording-place.ts';
+
+const APPEND = 'flags WRITE mode 0644';
+
+/** Processes that no kernel has: PID_MAX_LIMIT is 2^22 (proc(5)). */
+const DEAD = [2 ** 22 + 1, 2 ** 22 + 2];
+
+type Place = Awaited<ReturnType<typeof recordingPlace>>;
+type Options = Parameters<typeof recordingPlace>[0];
+
+/** Each part of a story is said, or done to the disk, in its order; then all is looked at. */
+function story(title: string, options: Options, play: (at: Place) => void, announced: string[], rows: string[]): void {
+  test(title, async () => {
+    await using at = await recordingPlace(options);
+    play(at);
+    await at.comesTo(announced, rows);
+  });
+}
+
+function write(at: Place, path: string, data = 'xxxxx'): void {
+  writeFileSync(join(at.files, path), data);
+}
+
+story(
+  'written and closed: complete',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "/files/a" ${WRITE}`, 'close "/files/a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'made and closed with nothing written: complete, an empty file',
+  {},
+  (at) => {
+    write(at, 'a', '');
+    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 0');
+  },
+  ['a 0'],
+  ['a 0 uploaded'],
+);
+
+story(
+  'read and closed: nothing',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, 'open "a" flags READ mode 0666', 'close "a" bytes read 5 written 0');
+  },
+  [],
+  [],
+);
+
+story(
+  'forced close: cut off',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'forced close "a" bytes read 0 written 5');
+  },
+  [],
+  ['a 5 partial'],
+);
+
+for (const isLast of [false, true]) {
+  story(
+    isLast ? 'two handles, both closed: complete once' : 'two handles, one closed: not complete',
+    {},
+    (at) => {
+      write(at, 'a');
+      at.told(1, `open "a" ${WRITE}`, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+      if (isLast) at.told(1, 'close "a" bytes read 0 written 5');
+    },
+    isLast ? ['a 5'] : [],
+    isLast ? ['a 5 uploaded'] : [],
+  );
+
+  story(
+    `resumed by a second session while the first hangs, which ${isLast ? 'then dies: the newer handle decides' : 'may yet write'}`,
+    {},
+    (at) => {
+      write(at, 'a');
+      at.told(1, `open "a" ${WRITE}`);
+      at.told(2, `open "a" ${APPEND}`, 'close "a" bytes read 0 written 5');
+      if (isLast) at.told(1, 'forced close "a" bytes read 0 written 9');
+    },
+    isLast ? ['a 5'] : [],
+    isLast ? ['a 5 uploaded'] : [],
+  );
+
+  story(
+    isLast
+      ? 'a process that was killed does not hold up the upload that takes the place of its own'
+      : 'a process that lives and holds the file open does',
+    {},
+    (at) => {
+      write(at, 'a');
+      at.told(1, `open "a" ${WRITE}`);
+      at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+      if (isLast) at.gone(1);
+    },
+    isLast ? ['a 5'] : [],
+    isLast ? ['a 5 uploaded'] : [],
+  );
+}
+
+story(
+  'two sessions that are long over when their lines are heard: complete once, at the last close',
+  {},
+  (at) => {
+    write(at, 'a');
+    for (const pid of DEAD) at.told(pid, `open "a" ${WRITE}`);
+    for (const pid of DEAD) at.told(pid, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'two handles, the last of which wrote nothing: complete by the other',
+  {},
+  (at) => {
+    write(at, 'a');
+    const closes = ['close "a" bytes read 0 written 5', 'close "a" bytes read 0 written 0'];
+    at.told(1, `open "a" ${WRITE}`, `open "a" ${APPEND}`, ...closes);
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'a handle follows its file when it is renamed, and when a folder above it is',
+  {},
+  (at) => {
+    mkdirSync(join(at.files, 'e'));
+    write(at, 'e/b');
+    at.told(1, `open "d/a" ${WRITE}`, 'rename old "d/a" new "d/b"', 'rename old "d" new "e"');
+    at.told(1, 'close "d/a" bytes read 0 written 5');
+  },
+  ['e/b 5'],
+  ['e/b 5 uploaded'],
+);
+
+story(
+  'a refused write makes the close worthless',
+  {},
+  (at) => {
+    write(at, 'a');
+    const refused = ['error: process_write: write "a": No space left on device', 'sent status Failure'];
+    at.told(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 2');
+  },
+  [],
+  ['a 5 partial'],
+);
+
+story(
+  'and also when the client removes the file before a look',
+  {},
+  (at) => {
+    const refused = ['error: process_write: write "a": No space left on device', 'sent status Failure'];
+    at.told(1, `open "a" ${WRITE}`, ...refused, 'close "a" bytes read 0 written 0', 'remove name "a"');
+  },
+  [],
+  [],
+);
+
+story(
+  'a refusal of something that is not logged says nothing about a file that is all that was written',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'sent status Failure', 'sent status Failure');
+    at.told(1, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'a refused rename says nothing about another file that is being written',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'rename old "b" new "c"', 'sent status Failure');
+    at.told(1, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'a refused rename leaves the file that is being written where it was',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'rename old "a" new "b"', 'sent status Failure');
+    at.told(1, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'a rename that is followed by the refusal of something that is not logged moves the file all the same',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`);
+    renameSync(join(at.files, 'a'), join(at.files, 'b'));
+    at.told(1, 'rename old "a" new "b"', 'sent status Failure', 'close "a" bytes read 0 written 5');
+  },
+  ['b 5'],
+  ['b 5 uploaded'],
+);
+
+story(
+  'an open that failed does not count as a handle',
+  { isHeld: () => false },
+  (at) => {
+    at.told(1, `open "a" ${WRITE}`, 'sent status Permission denied');
+    write(at, 'a');
+    at.told(2, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'a process that dies without a line leaves its files cut off',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`);
+    at.gone(1);
+  },
+  [],
+  ['a 5 partial'],
+);
+
+story(
+  'names outside files/ change nothing',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.told(1, 'remove name "/dev/log"', 'remove name "../dev/log"', 'remove name "/files"');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'closed, renamed and removed before a look: announced by the word of the log',
+  {},
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    rmSync(join(at.files, 'a'));
+    at.told(1, 'rename old "a" new "b"', 'remove name "b"');
+  },
+  ['a 5'],
+  [],
+);
+
+story(
+  'written, closed, dated and renamed: one upload, under its last name',
+  { isTemporary: (path) => path.endsWith('.part') },
+  (at) => {
+    write(at, 'a');
+    at.told(1, `open "a.part" ${WRITE}`, 'close "a.part" bytes read 0 written 5');
+    at.told(1, 'set "a.part" modtime 20200101-00:00:00', 'rename old "a.part" new "a"');
+  },
+  ['a 5'],
+  ['a 5 uploaded'],
+);
+
+story(
+  'the file of an upload has replaced another before the other’s lines are heard: each once, by its size',
+  {},
+  (at) => {
+    write(at, 'b', 'xxxxx');
+    at.told(1, `open "a" ${WRITE}`, 'close "a" bytes read 0 written 5');
+    at.told(2, `open "b" ${WRITE}`, 'close "b" bytes read 0 written 7');
+    at.told(1, 'rename old "a" new "b"');
+  },
+  ['a 5', 'b 7'],
+  ['b 5 uploaded'],
+);

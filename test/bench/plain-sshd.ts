@@ -54,7 +54,7 @@ function strip(sshd: Sshd, password: string, publicKey: string): void {
     text
       .replace(/^AuthorizedKeysFile .*$/m, `AuthorizedKeysFile ${keys}`)
       .replace(/^AuthorizedKeysCommand.*\n/gm, '')
-      .replace(' -l INFO', ''),
+      .replace(' -l VERBOSE', ''),
   );
   appendFileSync(join(folder, 'etc/passwd'), `plain:x:${UID}:${UID}::${home(sshd)}:/usr/sbin/nologin\n`);
   appendFileSync(join(folder, 'etc/group'), `plain:x:${UID}:\n`);

@@ -120,7 +120,7 @@ export class ModelSession {
       case 'makeFolder':
         return this.#request(`mkdir name "${path}" mode 0777`, () => disk.makeFolder(path, time.now), then, 'Failure');
       case 'stat':
-        return this.#request(undefined, () => disk.at(path) !== undefined, then);
+        return this.#request(`stat name "${path}"`, () => disk.at(path) !== undefined, then);
       case 'badHandle':
         return this.#request(undefined, () => false, then, 'Failure');
       case 'resize': {

@@ -77,7 +77,7 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
   let read = 0;
   let journal: JournalLine[] = [];
   let base: readonly KeptSession[] = [];
-  const asked = new Map<number, { asked: readonly FilePath[] }>();
+  const owners = new Map<number, { asked: readonly FilePath[] | undefined }>();
   let heard: { readonly upTo: number; readonly resolve: () => void }[] = [];
   let lastDue = 0;
   let lastAt = 0;
@@ -261,16 +261,19 @@ export async function playStory(story: Story, database: Database, jail: Jail, ra
       trace(`  < ${line.pid} ${line.text}`);
       const { pid, text } = line;
       lastAt = Math.max(lastAt + 1, time.now);
-      const owner = asked.get(pid) ?? { asked: [] };
-      asked.set(pid, owner);
-      const paths = pathsToLookAt(owner, readEvent(text));
-      const seen = paths.map((path) => {
-        const found = disk.lstat(path);
-        return found ? { ino: found.ino, size: found.size, mtimeMs: found.mtimeMs } : null;
-      });
-      const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
-      journal.push(record);
-      follow(record);
+      const event = readEvent(text);
+      const owner = owners.get(pid) ?? { asked: [] };
+      owners.set(pid, owner);
+      const paths = pathsToLookAt(event, owner);
+      if (paths) {
+        const seen = paths.map((path) => {
+          const found = disk.lstat(path);
+          return found ? { ino: found.ino, size: found.size, mtimeMs: found.mtimeMs } : null;
+        });
+        const record = { pid, text, at: lastAt, seen: paths.length === 0 ? undefined : seen };
+        journal.push(record);
+        follow(record);
+      }
       for (const waiter of heard.splice(0)) {
         if (waiter.upTo <= read) waiter.resolve();
         else heard.push(waiter);

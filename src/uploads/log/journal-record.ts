@@ -26,7 +26,7 @@ export interface JournalRecord {
   readonly born?: string | undefined;
   /**
    * What was at the line's paths: one path for an open, a close and a removal, two for a rename, and those of the
-   * previous request for a status. Null where there was no file; missing when nobody looked. Older versions wrote one
+   * previous request for a failure. Null where there was no file; missing when nobody looked. Older versions wrote one
    * sighting without a list.
    */
   readonly seen?: readonly (Sighting | null)[] | Sighting | null | undefined;

@@ -29,8 +29,8 @@ export interface Line {
 interface Owner {
   readonly user: string;
   readonly address: string;
-  /** The paths of the previous request, which a status may answer. */
-  asked: readonly FilePath[];
+  /** The paths of the last line, if the next one may be its answer: it was an open, a rename or a removal. */
+  asked: readonly FilePath[] | undefined;
 }
 
 export interface LineOwnersOptions {
@@ -49,8 +49,8 @@ export class LineOwners {
   }
 
   /**
-   * The record of a line and its user; undefined when the user cannot be found. It must be called with every line, in
-   * order.
+   * The record of a line and its user; undefined when the line says nothing about an upload, or the user cannot be
+   * found. It must be called with every line, in order.
    */
   recordOf({ at, pid, text }: Line): { readonly user: string; readonly record: JournalRecord } | undefined {
     const event = readEvent(text);
@@ -60,7 +60,8 @@ export class LineOwners {
     const { user, address } = owner;
     const record = { at, pid, text, address };
     if (isFirst) return { user, record: { ...record, born: startTimeOf(pid) } };
-    const paths = pathsToLookAt(owner, event);
+    const paths = pathsToLookAt(event, owner);
+    if (!paths) return undefined;
     return { user, record: paths.length === 0 ? record : { ...record, seen: this.#look(user, paths) } };
   }
 
@@ -104,16 +105,14 @@ export class LineOwners {
 }
 
 /**
- * The paths that a line's record should have sightings of: only those of requests that may have changed a file. Keeps
- * in `owner` the paths that the process's next line may be about.
+ * The paths that a line's record should have sightings of, or undefined when the journal does not need the line.
+ * Clients ask for the status of files all the time: such a line matters only if it shows that the request before it was
+ * not refused. Keeps in `owner` what the process's next line may answer.
  */
-export function pathsToLookAt(owner: Pick<Owner, 'asked'>, event: LogEvent): readonly FilePath[] {
+export function pathsToLookAt(event: LogEvent, owner: Pick<Owner, 'asked'>): readonly FilePath[] | undefined {
   const { asked } = owner;
-  if (event.kind === 'complaint' || event.kind === 'write-refused') return [];
-  owner.asked = [];
+  owner.asked = undefined;
   switch (event.kind) {
-    case 'status':
-      return asked;
     case 'open':
       owner.asked = pathsOf(event.name);
       return event.flags.has('WRITE') || event.flags.has('APPEND') ? owner.asked : [];
@@ -123,11 +122,17 @@ export function pathsToLookAt(owner: Pick<Owner, 'asked'>, event: LogEvent): rea
       return (owner.asked = pathsOf(event.name));
     case 'close':
       return event.written > 0 ? pathsOf(event.name) : [];
+    case 'status':
+      // A failure may be that of a write.
+      return event.text === 'Failure' ? (asked ?? []) : asked && [];
+    case 'other':
+      return asked && [];
     case 'session-opened':
     case 'session-closed':
     case 'set':
+    case 'complaint':
+    case 'write-refused':
     case 'unclear':
-    case 'other':
       return [];
   }
 }

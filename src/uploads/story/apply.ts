@@ -72,7 +72,7 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
   const isShort = end.isDoubted && end.bytes !== undefined && stat.size_bytes > end.bytes;
   if (!end.isComplete || task.isLost || isUnproven || isShort)
     return drop(operation, stat, row, directory, end.isComplete && isUnproven ? UNPROVEN : undefined);
-  if (!file.hasOpenWriters() && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
+  if (!file.hasOpenWriters && !isSynced(task, stat)) return { wait: 'sync', path: here ?? path };
   const bytes = isRewritten ? expected : stat.size_bytes;
   if (bytes === stat.size_bytes) await putUpload(operation, stat, row, directory);
   else {
@@ -121,7 +121,7 @@ async function isPlaced(stat: FileStat, row: FileRow | undefined, { files }: Dir
 
 /** Whether somebody wrote the file after that upload had ended. */
 function isWrittenSince({ end, file, ...put }: Put, stat: FileStat): boolean {
-  if (file.hasOpenWriters() || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.isResized) return true;
+  if (file.hasOpenWriters || file.isHeld(stat.inode) || file.puts.at(-1)?.end !== end || put.isResized) return true;
   return stat.mtime > end.at + TIMER_GRAIN && !file.wasSet;
 }
 

@@ -2,8 +2,7 @@
  * Tracks the handles of one directory's sessions, and the times and sizes that clients set. A file whose last writer
  * has gone becomes a put.
  *
- * An open is believed at once. If a refusal follows, the handle is doubtful, and the kernel is asked about it when it
- * matters.
+ * An open is believed at once, and forgotten if a refusal follows.
  */
 import type { Micros } from '../../base/clock.ts';
 import { type FilePath, filePath } from '../file-path.ts';
@@ -48,12 +47,10 @@ export class Handles {
     this.#files = files;
   }
 
-  /**
-   * Tracks a handle. Returns what a refusal would be about: that handle, or 'other' when the name is not a valid path.
-   */
-  open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | 'other' {
+  /** Tracks a handle. Returns undefined when the name is not a valid path. */
+  open(session: Session, { name, flags }: Event<'open'>, at: Micros): Handle | undefined {
     const path = filePath(name);
-    if (path === undefined) return 'other';
+    if (path === undefined) return undefined;
     const creates = flags.has('CREATE');
     const truncates = flags.has('TRUNCATE');
     const opening = { name, path, openedAt: at, creates, truncates };
@@ -78,7 +75,7 @@ export class Handles {
     file?: File,
   ): Handle {
     this.#opened += 1;
-    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false, isDoubtful: false };
+    const handle: Handle = { ...opening, file, order: this.#opened, session, isRefused: false };
     session.add(handle);
     file?.writers.add(handle);
     return handle;
@@ -155,7 +152,7 @@ export class Handles {
       const newest = before && before.order > end.order ? before : end;
       file.newestEnd = { ...newest, isUnwritten: end.isUnwritten && before?.isUnwritten !== false };
     }
-    if (file.hasOpenWriters()) return;
+    if (file.hasOpenWriters) return;
     const { newestEnd } = file;
     file.newestEnd = undefined;
     // Nothing was added to the previous upload, which has yet to be recorded.
@@ -178,20 +175,18 @@ export class Handles {
     this.#options.happened(put);
   }
 
-  /** sshd refused a request: the last one, whether it is logged or not. */
-  refused(session: Session, status: string): void {
-    const { last } = session;
-    if (session.isComplaining || last === 'other') return;
-    if (last) {
-      // The refusal may answer a later request that is not logged, so the kernel is asked when it matters.
-      const dropped = last.file ? session.doubt(last) : last;
-      if (!dropped) return;
-      session.forget(dropped);
-      return this.release(dropped, undefined, 0);
-    }
-    // The refused request is not logged. It may be a write that only partly fitted on the disk, which sshd refuses
-    // without a complaint.
+  /**
+   * sshd refused a request.
+   * @param opened the handle of the session's last line, if that was an open.
+   */
+  refused(session: Session, opened: Handle | undefined, status: string): void {
+    // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
+    if (!opened) return;
+    // The refusal of a write reads like that of the open.
+    if (status === 'Failure' && opened.inode !== undefined && opened.file?.isHeld(opened.inode)) return;
+    session.forget(opened);
+    this.release(opened, undefined, 0);
   }
 
   /** A client set a file's times or size. */
@@ -206,7 +201,7 @@ export class Handles {
       file.setAt = this.#options.monotonic();
       const last = file.puts.at(-1);
       if (last && isSize) last.isResized = true;
-      if (file.path !== undefined && !file.hasOpenWriters()) this.#options.look(file.path, 2);
+      if (file.path !== undefined && !file.hasOpenWriters) this.#options.look(file.path, 2);
     }
   }
 }

@@ -47,7 +47,7 @@ export interface TrackedFile {
   /** The file's path, as far as the log has been read; undefined once the file has lost its name. */
   readonly path: FilePath | undefined;
   /** Whether a handle may still write the file. */
-  hasOpenWriters(): boolean;
+  readonly hasOpenWriters: boolean;
   /**
    * Whether the kernel reports that a session with such a handle has the inode open for writing, or cannot be asked
    * because its process died.

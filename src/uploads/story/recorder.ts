@@ -267,8 +267,7 @@ export class Recorder {
     const { isTemporary } = this.#options;
     if (operation.kind === 'put') {
       const { file, end } = operation;
-      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters())
-        this.#syncPut(work, task, file.path, end);
+      if (end.isComplete && file.path !== undefined && !file.hasOpenWriters) this.#syncPut(work, task, file.path, end);
     } else if (operation.kind === 'move' && isTemporary(operation.from) && !isTemporary(operation.to)) {
       this.#sync(work, task, operation.to);
     }

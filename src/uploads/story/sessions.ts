@@ -5,9 +5,6 @@ import type { Jail } from '../jails.ts';
 import { Reads } from '../log/reads.ts';
 import type { BySession, Ending, Put, TrackedFile } from './operations.ts';
 
-/** How many handles whose open seems to have failed are kept for one session, in case the open succeeded after all. */
-const DOUBTFUL_LIMIT = 50;
-
 /** How long after a session was adopted the log may still report opens that the kernel has already shown, in ms. */
 const ADOPTION_MS = 5000;
 
@@ -37,8 +34,6 @@ export interface Handle {
    * client sent.
    */
   isRefused: boolean;
-  /** The open seems to have failed. */
-  isDoubtful: boolean;
 }
 
 /** How a session began. */
@@ -73,16 +68,11 @@ export class Session {
   readonly by: BySession;
   readonly openedAt: Micros | undefined;
   readonly born: string | undefined;
-  /**
-   * The request that a refusal would answer: the handle of an open, or 'other' for another logged request. Undefined
-   * after a close or a refusal: the next refusal then answers a request that is not logged.
-   */
-  last: Handle | 'other' | undefined;
+  /** The handle that the session's last line opened: a refusal would answer that. Undefined after any other line. */
+  lastOpened: Handle | undefined;
   /** When the session's last line was read. */
   lastAt: Micros | undefined;
-  /** The last line was a complaint that explains the refusal to follow. */
-  isComplaining = false;
-  /** A rename or a removal seems to have been refused: names may be wrong. */
+  /** A rename or a removal was done or refused, and nobody can say which: names may be wrong. */
   isDoubtful = false;
   /** The session has left an upload under a temporary name. */
   hasTemporary = false;
@@ -91,7 +81,6 @@ export class Session {
   readonly reads = new Reads();
   /** The handles by the name that sshd logs, oldest first. Those whose open was not heard are under ''. */
   readonly #handles = new Map<string, Handle[]>();
-  readonly #doubtful: Handle[] = [];
   readonly #since = performance.now();
 
   constructor({ by, openedAt, born }: SessionStart) {
@@ -133,16 +122,14 @@ export class Session {
   }
 
   /**
-   * Removes and returns the handle that a close names. A handle whose open seems to have failed is the last choice. A
-   * forced close takes the oldest, since sshd closes the oldest first when a session ends.
+   * Removes and returns the handle that a close names. A forced close takes the oldest, since sshd closes the oldest
+   * first when a session ends.
    */
   take(name: string, path: FilePath, isForced: boolean): Handle | undefined {
     const same = this.opened(name);
-    const certain = same.filter(({ isDoubtful }) => !isDoubtful);
     // Prefer the handle whose file still has that name: the files of the others were replaced.
-    const named = isForced ? undefined : certain.find(({ file }) => file?.path === path);
-    const meant = named ?? certain[0] ?? same[0];
-    const found = meant ?? this.openBefore().find((handle) => handle.file?.path === path);
+    const named = isForced ? undefined : same.find(({ file }) => file?.path === path);
+    const found = named ?? same[0] ?? this.openBefore().find((handle) => handle.file?.path === path);
     if (found) this.forget(found);
     return found;
   }
@@ -152,16 +139,6 @@ export class Session {
     const left = this.opened(key).filter((other) => other !== handle);
     if (left.length > 0) this.#handles.set(key, left);
     else this.#handles.delete(key);
-  }
-
-  /**
-   * Marks a handle whose open seems to have failed. When there are too many of these, returns the oldest for the caller
-   * to forget.
-   */
-  doubt(handle: Handle): Handle | undefined {
-    handle.isDoubtful = true;
-    this.#doubtful.push(handle);
-    return this.#doubtful.length > DOUBTFUL_LIMIT ? this.#doubtful.shift() : undefined;
   }
 
   all(): Handle[] {
@@ -200,12 +177,8 @@ export class File implements TrackedFile {
     return this.#kernel.monotonic() - this.setAt < SET_SHOWS_MS;
   }
 
-  /** Whether a handle may still write the file. A handle whose open is in doubt counts only if the kernel shows it. */
-  hasOpenWriters(): boolean {
-    for (const { isDoubtful, session, inode } of this.writers) {
-      if (!isDoubtful || (inode !== undefined && this.#kernel.isHeldBy(session.by.pid, inode))) return true;
-    }
-    return false;
+  get hasOpenWriters(): boolean {
+    return this.writers.size > 0;
   }
 
   isHeld(inode: number): boolean {
@@ -214,10 +187,10 @@ export class File implements TrackedFile {
 
   /** Whether the log says more about the file than that its times or size were set. */
   get isKnown(): boolean {
-    return this.puts.length > 0 || [...this.writers].some(({ isDoubtful }) => !isDoubtful);
+    return this.puts.length > 0 || this.writers.size > 0;
   }
 
   get isNeeded(): boolean {
-    return this.writers.size > 0 || this.puts.length > 0 || this.wasSet;
+    return this.isKnown || this.wasSet;
   }
 }

@@ -117,16 +117,14 @@ export class Story {
       session.lastAt = lastAt ?? start.openedAt;
       session.hasTemporary = true; // `kept` does not save it
       this.#sessions.set(start.by.pid, session);
-      for (const { writes, now, isRefused, isDoubtful, ...opening } of handles) {
+      for (const { writes, now, isRefused, ...opening } of handles) {
         const path = now ?? opening.path;
         const file = writes
           ? now === null
             ? new File(undefined, this.#options)
             : this.#files.ensure(path)
           : undefined;
-        const handle = this.#handles.track(session, { ...opening, path }, file);
-        handle.isRefused = isRefused;
-        if (isDoubtful) session.doubt(handle);
+        this.#handles.track(session, { ...opening, path }, file).isRefused = isRefused;
       }
       if (isDoubted) session.doubtedUpTo = this.#handles.newest;
     }
@@ -141,7 +139,7 @@ export class Story {
     if (!session) return;
     for (const handle of session.all()) {
       const path = handle.file?.path;
-      if (path === undefined || handle.isDoubtful) continue;
+      if (path === undefined) continue;
       if (writing.some((file) => file.path === path || file.inode === handle.inode)) continue;
       session.forget(handle);
       this.#handles.release(handle, undefined, 0);
@@ -159,9 +157,7 @@ export class Story {
     this.#taken += 1;
     this.#queue.push({ ...line, event });
     const waiting = this.#pending;
-    if (waiting && waiting.answer === undefined && waiting.change.session.by.pid === line.pid) {
-      waiting.answer = { event, seen: line.seen };
-    }
+    if (waiting && waiting.change.session.by.pid === line.pid) waiting.answer ??= { event, seen: line.seen };
   }
 
   /**
@@ -224,9 +220,7 @@ export class Story {
     const { directoryId, note, happened, look } = this.#options;
     for (const handle of session.all()) {
       if (!handle.file) {
-        if (!handle.isDoubtful) {
-          note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
-        }
+        note({ event: 'download-dropped', directoryId, at, by, path: handle.path, openedAt: handle.openedAt });
         continue;
       }
       // sshd logs the close of every handle before the end of the session. If a handle is left, its close was not
@@ -296,17 +290,17 @@ export class Story {
     const session = this.#sessions.get(pid);
     if (!session) return;
     session.lastAt = at;
+    const { lastOpened } = session;
+    session.lastOpened = undefined;
     switch (event.kind) {
       case 'open':
-        session.last = this.#handles.open(session, event, at);
+        session.lastOpened = this.#handles.open(session, event, at);
         break;
       case 'close':
         this.#handles.close(session, event, at);
-        session.last = undefined;
         break;
       case 'rename': {
         const [from, to] = [filePath(event.from), filePath(event.to)];
-        session.last = 'other';
         // A rename of a path to itself does nothing, and the kernel refuses one to a path below itself.
         if (from !== undefined && to !== undefined && to !== from && !isBelow(to, from)) {
           this.#await(session, from, to, at);
@@ -315,33 +309,26 @@ export class Story {
       }
       case 'remove': {
         const path = filePath(event.name);
-        session.last = 'other';
         if (path !== undefined) this.#await(session, path, undefined, at);
         break;
       }
       case 'set':
         this.#handles.set(session, event);
-        session.last = 'other';
         break;
       case 'unclear':
         this.#unclear(session, event, at);
-        session.last = 'other';
         break;
       case 'status':
-        this.#handles.refused(session, event.text);
-        session.last = undefined;
+        this.#handles.refused(session, lastOpened, event.text);
         break;
       case 'write-refused':
         refuseWrites(session, event.name);
         break;
       case 'complaint':
-        break;
       case 'session-opened':
       case 'other':
-        session.last = 'other';
         break;
     }
-    session.isComplaining = event.kind === 'complaint' || event.kind === 'write-refused';
   }
 
   /**
@@ -379,8 +366,8 @@ export class Story {
     if (verdict === 'open') return false;
     this.#pending = undefined;
     const { session, from, to } = pending.change;
-    if (verdict === 'refused') {
-      session.isDoubtful = true;
+    session.isDoubtful ||= verdict === 'doubtful';
+    if (verdict === 'refused' || verdict === 'doubtful') {
       look(from, 0);
       if (to !== undefined) look(to, 0);
     } else this.#done(pending.change, verdict === 'certain');

@@ -183,8 +183,7 @@ export class Handles {
     // It may have been a write that only partly fitted on the disk, which sshd refuses without a complaint.
     if (status === 'Failure') session.doubtedUpTo = this.#opened;
     if (!opened) return;
-    // The refusal of a write reads like that of the open.
-    if (status === 'Failure' && opened.inode !== undefined && opened.file?.isHeld(opened.inode)) return;
+    if (!session.isAnswer(status) && opened.inode !== undefined && opened.file?.isHeld(opened.inode)) return;
     session.forget(opened);
     this.release(opened, undefined, 0);
   }

@@ -3,15 +3,13 @@
  * answer to this change, and any other line proves that it was done. While the session is silent, the disk may show the
  * outcome sooner.
  *
- * At our sshd's log level only requests about an open handle are not logged. Their refusal reads `Failure`, so that word
- * alone proves nothing if the disk shows that the change was done.
+ * A refusal that may answer a request that is not logged (`Session.isAnswer`) proves nothing if the disk shows that the
+ * change was done.
  */
 import type { Micros } from '../../base/clock.ts';
 import type { FilePath } from '../file-path.ts';
 import type { Sighting } from '../log/journal-record.ts';
 import type { LogEvent } from '../log/log-line.ts';
-import { fileStat } from '../record/file-stat.ts';
-import { isLike } from './lost.ts';
 import type { Session } from './sessions.ts';
 import type { TrackedFiles } from './tracked-files.ts';
 
@@ -64,17 +62,11 @@ export class PendingChange {
   }
 
   verdict(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined, now: number): Verdict {
-    if (this.answer) {
-      const { event, seen = [] } = this.answer;
-      if (event.kind !== 'status') return 'certain';
-      if (event.text !== 'Failure') return 'refused';
-      const { from, to } = this.change;
-      const [left, arrived] = seen;
-      const then = (path: FilePath): Sighting | undefined => {
-        const found = path === from ? left : path === to ? arrived : undefined;
-        return found === undefined ? lstat(path) : (found ?? undefined);
-      };
-      return this.#isShown(files, then) ? 'likely' : 'doubtful';
+    const { answer } = this;
+    if (answer) {
+      if (answer.event.kind !== 'status') return 'certain';
+      if (this.change.session.isAnswer(answer.event.text)) return 'refused';
+      return this.#isShown(files, lstat, answer.seen) ? 'likely' : 'doubtful';
     }
     if (now < this.nextLook) return 'open';
     this.#looks += 1;
@@ -82,20 +74,26 @@ export class PendingChange {
     return this.#looks < LOOKS_MS.length ? 'open' : 'likely';
   }
 
-  /** Whether the disk shows that the change was done. */
-  #isShown(files: TrackedFiles, lstat: (path: FilePath) => Sighting | undefined): boolean {
+  /**
+   * Whether the disk shows that the change was done.
+   * @param answered the files at `from` and `to` when the answer was read. By default those that are there now.
+   */
+  #isShown(
+    files: TrackedFiles,
+    lstat: (path: FilePath) => Sighting | undefined,
+    answered: readonly (Sighting | null)[] = [],
+  ): boolean {
     const { from, to, seen } = this.change;
-    const left = lstat(from);
-    const arrived = to === undefined ? undefined : lstat(to);
-    const { inode, puts = [] } = files.at(from) ?? {};
-    const end = puts.at(-1)?.end;
-    if (to === undefined) return !left || (inode !== undefined && left.ino !== inode);
-    if (inode !== undefined) return left?.ino !== inode && arrived?.ino === inode;
-    if (end) return !left && arrived !== undefined && isLike(end, fileStat(arrived));
+    const [left = lstat(from), arrived = to === undefined ? undefined : lstat(to)] = answered;
+    if (left) return false;
+    if (to === undefined) return true;
+    if (!arrived) return false;
+    const inode = files.at(from)?.inode;
+    if (inode !== undefined) return arrived.ino === inode;
     // Compare a file below the folder, because another folder may have the name by now.
     const child = files.knownBelow(from);
     if (child) return lstat(to + child.path.slice(from.length))?.ino === child.inode;
     // A file at `to` that was not seen at `from` may be the reason for a refusal.
-    return !left && arrived !== undefined && (!seen || arrived.ino === seen[0]?.ino);
+    return !seen || arrived.ino === seen[0]?.ino;
   }
 }

@@ -90,6 +90,15 @@ export class Session {
     this.born = born;
   }
 
+  /**
+   * Whether a refusal answers the session's last logged request for certain. At our sshd's log level only requests about
+   * an open handle are not logged, such as a write, and their refusal reads `Failure` (sftp-server.c). A session that
+   * began before this berth listened may log less.
+   */
+  isAnswer(status: string): boolean {
+    return status !== 'Failure' && this.openedAt !== undefined;
+  }
+
   /** The state that a later process needs to continue with the session's next line. */
   kept(): KeptSession {
     const handles = this.all().map(({ file, session: _session, order: _order, ...handle }): KeptHandle => {

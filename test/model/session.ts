@@ -189,7 +189,7 @@ export class ModelSession {
     disk.close(inode);
     inode.closedAt = options.time.now;
     if (inode.writers > 0) return true;
-    if (isComplete) truth.closed(inode, path, options.pid, isTemporary);
+    if (isComplete) truth.closed(inode, path, { pid: options.pid, openedAs: file.path }, isTemporary);
     else truth.dropped(inode);
     return true;
   }

@@ -31,9 +31,14 @@ export class Truth {
   }
 
   /** The last writer has closed it completely. */
-  closed(inode: Inode, path: string | undefined, pid: number, isTemporary: (path: string) => boolean): void {
+  closed(
+    inode: Inode,
+    path: string | undefined,
+    { pid, openedAs }: { readonly pid: number; readonly openedAs: string },
+    isTemporary: (path: string) => boolean,
+  ): void {
     if (this.isUnclear(inode) || path === undefined) return;
-    this.names.set(inode.size, new Set([path]));
+    this.names.set(inode.size, new Set([path, openedAs]));
     if (isTemporary(path)) this.#fates.set(inode, { kind: 'waiting', pid, size: inode.size });
     else this.promised.set(inode.size, path);
   }

@@ -7,7 +7,7 @@ import { type FileRow, isKnownByName } from '../record/files.ts';
 import { type FileStat, isFileOf, isSame, LOG_LAG, TIMER_GRAIN, UNSEEN, UNSEEN_INODE } from '../record/file-stat.ts';
 import { isSynced, type Task } from './agenda.ts';
 import type { DirectoryInTransaction } from './directory.ts';
-import { isLike } from './lost.ts';
+import { isLike, isOfThatTime } from './lost.ts';
 import type { End, Ending, Move, Put, Remove } from './operations.ts';
 
 /** How many rows below a folder, or of a session, one operation changes in one transaction. */
@@ -88,7 +88,12 @@ async function applyPut(operation: Put, task: Task, directory: DirectoryInTransa
 /** Whether the file at the path is another one than was uploaded. */
 async function isAnother({ end, file }: Put, stat: FileStat, directory: DirectoryInTransaction): Promise<boolean> {
   const { inode, openedAt, bytes: expected } = end;
-  if (inode !== undefined && inode !== stat.inode) return !isLike(end, stat);
+  if (inode !== undefined && inode !== stat.inode) {
+    // The open may have been read so late that another file had the name by then.
+    const mayBeDropped = !end.isComplete && expected === undefined && isOfThatTime(end, stat, LOG_LAG);
+    if (mayBeDropped) return (await directory.files.ofInode(stat)).some((row) => isSame(row, stat));
+    return !isLike(end, stat) && !(file.wasSet && expected === stat.size_bytes);
+  }
   if (expected === stat.size_bytes && inode !== undefined) return false;
   // The size of a dropped file is never certain: two handles with one name may have been mixed up.
   const isOlder = end.isComplete && openedAt !== undefined && stat.mtime < openedAt - LOG_LAG && !file.wasSet;

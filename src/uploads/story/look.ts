@@ -40,12 +40,14 @@ export async function lookAt(
   const stillFor = timeSince(look, stat, directory.world.ms);
   if (!found || !stat) return row ? missing(look, row, stillFor, directory) : 'settled';
   if (row && isSame(row, stat) && row.inode >= 0) return known(row, stat, directory);
-  if (row && isUnseen(row, stat, true)) {
-    if (row.state === 'waiting' && !isSynced(look, stat)) return { wait: 'sync' };
+  look.wasSet ||= file?.wasSet === true;
+  const isAsSet = look.wasSet && row?.mtime === UNSEEN && row.size_bytes === stat.size_bytes;
+  if (row && (isAsSet || isUnseen(row, stat, true))) {
+    // Nobody has synced the file, since nobody knew where it was.
+    if (!isSynced(look, stat)) return { wait: 'sync' };
     await directory.files.update(row, stat);
     return known(row, stat, directory);
   }
-  look.wasSet ||= file?.wasSet === true;
   const wasSet = look.wasSet && row !== undefined && row.mtime !== UNSEEN && row.inode === stat.inode;
   if (wasSet && file?.isHeld(stat.inode)) return { again: REST_MS };
   if (row && (wasSet || isCopy(row, stat))) {

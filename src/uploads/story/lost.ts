@@ -129,7 +129,7 @@ function cutOffAt(
 }
 
 /** Whether the file's mtime is from when the handle was open. `lag` is how late the open may have been read. */
-function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
+export function isOfThatTime({ openedAt = 0, at }: Ending, { mtime }: FileStat, lag: Micros): boolean {
   return mtime >= openedAt - lag && mtime <= at + TIMER_GRAIN;
 }
 

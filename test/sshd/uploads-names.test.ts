@@ -1,11 +1,12 @@
 /** Names that are hard to log: each upload ends in the right row and webhook. */
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startBerth, webhookOf } from '../support/berth.ts';
 import { sftp } from '../support/openssh-client.ts';
 import { until } from '../support/poll.ts';
+import { CREATE_ANEW, FXP, rawSftp } from '../support/raw-sftp.ts';
 import { scratch } from '../support/scratch.ts';
 import { sftpSession } from '../support/sftp-session.ts';
 
@@ -32,6 +33,21 @@ test('quotes, newlines, backslashes, escapes and imitated log lines', async () =
   for (const _ of names) announced.push(webhookOf(await berth.receiver.next()));
   assert.deepEqual(announced.map(({ filename }) => filename).toSorted(), names.toSorted());
   for (const { filename, size_bytes } of announced) assert.equal(size_bytes, Buffer.byteLength(filename));
+});
+
+test('a file with a name beyond ASCII stays open while the journal is compacted: what follows is heard', async () => {
+  using place = scratch();
+  await using berth = await startBerth(place);
+  const directory = await berth.directory();
+  await using connection = await berth.connect(directory);
+  const session = await rawSftp(connection);
+  const handle = await session.open('日本.csv', CREATE_ANEW);
+  assert.ok(handle);
+  const journal = join(place.config.stateDir, 'journal', directory.login.username);
+  await until('the journal is compacted', () => readFileSync(journal, 'utf8').startsWith('{"base":'));
+  await session.request(FXP.WRITE, handle, 0n, 'whole');
+  await session.request(FXP.CLOSE, handle);
+  assert.equal(webhookOf(await berth.receiver.next()).filename, '日本.csv');
 });
 
 test('names that differ only in bytes that are not UTF-8 stay two files, shown with U+FFFD', async () => {

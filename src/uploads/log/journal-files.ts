@@ -95,10 +95,10 @@ export class JournalFiles {
    */
   *owners(): Generator<Owned> {
     for (const user of this.#files.keys()) {
-      const text = readFileSync(this.#path(user), 'utf8');
-      const { state = [], length } = readBase(text);
+      const file = readFileSync(this.#path(user));
+      const { state = [], length } = readBase(file);
       for (const { by } of state) yield { user, at: 0, ...by };
-      for (const line of text.slice(length).split('\n')) {
+      for (const line of file.toString('utf8', length).split('\n')) {
         const record = readRecord(line);
         if (record && !record.isGap) yield { user, at: record.at, pid: record.pid, address: record.address };
       }
@@ -193,7 +193,7 @@ export class JournalFiles {
     try {
       const start = Buffer.alloc(Math.min(size, FIRST_LINE));
       readSync(fd, start, 0, start.length, 0);
-      const { base, length } = readBase(start.toString('utf8'));
+      const { base, length } = readBase(start);
       const end = Buffer.alloc(Math.min(size, FIRST_LINE));
       readSync(fd, end, 0, end.length, fstatSync(fd).size - end.length);
       // A crash may have cut off the last record.

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { yielder } from '../../base/event-loop.ts';
 import type { Jail } from '../jails.ts';
-import { type JournalRecord, type Known, type Position, readBase, readRecord } from './journal-record.ts';
+import { type JournalRecord, type Known, type Position, BASE_START, readBase, readRecord } from './journal-record.ts';
 import type { JournalFollower, TransferLog } from './transfer-log.ts';
 import type { News } from './transfer-log-worker.ts';
 
@@ -95,6 +95,8 @@ interface Part {
   waiters: { readonly position: Position; readonly count: number; readonly resolve: () => void }[];
   isPaused: boolean;
   isCompacting: boolean;
+  /** Whether the last compaction has left a base. Without one, a journal that is all followed has been deleted. */
+  keepsBase: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -134,7 +136,7 @@ export class JournalReader implements JournalFollower {
     if (!part) return;
     part.isCompacting = false;
     if (!isDone) void this.#pause(part, RETRY_MS);
-    else if (part.end === part.followed && !this.#isKnown(part)) this.#forget(part);
+    else if (part.end === part.followed && !part.keepsBase) this.#forget(part);
     else this.#reopen(part);
   }
 
@@ -196,6 +198,7 @@ export class JournalReader implements JournalFollower {
       waiters: [],
       isPaused: false,
       isCompacting: false,
+      keepsBase: false,
       timer: undefined,
     };
     this.#parts.set(user, part);
@@ -276,8 +279,9 @@ export class JournalReader implements JournalFollower {
 
   #baseOf(user: string): ReturnType<typeof readBase> {
     for (let size = CHUNK; ; size *= 4) {
-      const text = this.#read(user, 0, size).toString('utf8');
-      if (!text.startsWith('{"base":') || text.includes('\n') || Buffer.byteLength(text) < size) return readBase(text);
+      const start = this.#read(user, 0, size);
+      const isWhole = start.includes(0x0a) || start.length < size;
+      if (isWhole || !start.subarray(0, BASE_START.length).equals(BASE_START)) return readBase(start);
     }
   }
 
@@ -364,14 +368,11 @@ export class JournalReader implements JournalFollower {
     // Compacting would gain little.
     if (part.followed === part.base && (known !== undefined || part.followed < part.end)) return true;
     part.isCompacting = true;
+    part.keepsBase = known !== undefined;
     part.next = part.followed;
     part.ready.length = 0;
     this.#options.transferLog.compact(user, part.followed, known);
     return true;
-  }
-
-  #isKnown({ jail }: Part): boolean {
-    return jail !== undefined && this.#consumer.known(jail) !== undefined;
   }
 
   #forget(part: Part): void {

@@ -17,14 +17,14 @@ function journalPlace(limit?: number) {
   const errors: unknown[] = [];
   const open = (): JournalFiles =>
     new JournalFiles({ folder, failed: (error) => errors.push(error), ...(limit !== undefined && { limit }) });
-  const read = (user: string): string => readFileSync(join(folder, user), 'utf8');
+  const read = (user: string): Buffer => readFileSync(join(folder, user));
   return { place, folder, errors, open, read, [Symbol.dispose]: () => place[Symbol.dispose]() };
 }
 
-function timesOf(text: string): number[] {
-  const { length } = readBase(text);
-  return text
-    .slice(length)
+function timesOf(file: Buffer): number[] {
+  const { length } = readBase(file);
+  return file
+    .toString('utf8', length)
     .split('\n')
     .flatMap((line) => readRecord(line)?.at ?? []);
 }
@@ -38,7 +38,7 @@ test('records outlive the process, for root alone, and one that was cut off is l
   const next = at.open();
   next.append('acme', [record(4)]);
   assert.deepEqual(timesOf(at.read('acme')), [1, 2, 4]);
-  assert.deepEqual(next.ends(), [['acme', Buffer.byteLength(at.read('acme'))]]);
+  assert.deepEqual(next.ends(), [['acme', at.read('acme').length]]);
 });
 
 test('a compaction keeps what comes after, positions count on, and nothing left is no file', () => {
@@ -57,6 +57,22 @@ test('a compaction keeps what comes after, positions count on, and nothing left 
   assert.ok(!existsSync(join(at.folder, 'acme')));
 });
 
+test('a compaction while a file with a name beyond ASCII is open loses no position, also for the next process', () => {
+  using at = journalPlace();
+  const files = at.open();
+  const first = files.append('acme', [record(1)]) ?? 0;
+  const handles = [{ name: 'r\u00c3\u00bcck \u00e6\u0097\u00a5.csv' }];
+  files.compact('acme', first, { state: [{ by: { pid: 9, address: '' }, ...{ handles } }] });
+  const end = files.append('acme', [record(2)]) ?? 0;
+  assert.deepEqual(timesOf(at.read('acme')), [2]);
+  assert.equal(readBase(at.read('acme')).length, at.read('acme').indexOf('\n') + 1);
+  const next = at.open();
+  assert.deepEqual(next.ends(), [['acme', end]]);
+  next.append('acme', [record(3)]);
+  next.compact('acme', end, undefined);
+  assert.deepEqual(timesOf(at.read('acme')), [3]);
+});
+
 test('beyond its share a journal keeps some in memory, says that lines are missing, and goes on when there is room', () => {
   using at = journalPlace(40_000);
   const files = at.open();
@@ -69,7 +85,7 @@ test('beyond its share a journal keeps some in memory, says that lines are missi
   for (let turn = 0; turn < 1000 && !last?.isGap; turn += 1) {
     files.compact('acme', end, { state: [] });
     for (const [user, to] of files.retry(7000)) if (user === 'acme') end = to;
-    last = readRecord(at.read('acme').trimEnd().split('\n').at(-1) ?? '');
+    last = readRecord(at.read('acme').toString().trimEnd().split('\n').at(-1) ?? '');
   }
   assert.ok(last?.isGap, `after ${kept} records of 6000`);
   assert.ok(!files.isWaiting);

@@ -3,11 +3,11 @@
  * a link that has expired, was used or revoked since then changes nothing.
  */
 import type { Kysely, Transaction } from 'kysely';
-import ipaddr from 'ipaddr.js';
 import { DAY, type Clock, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { hasExpired } from '../directories/access.ts';
+import { isWithin } from '../directories/networks.ts';
 import { BerthError } from '../base/errors.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
 import { digestOf, isSigned, type Link } from './claims.ts';
@@ -115,12 +115,4 @@ function used(): BerthError {
 async function isOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<boolean> {
   const account = db.selectFrom('accounts').select('id').where('id', '=', account_id).where('deleted_at', 'is', null);
   return (await account.executeTakeFirst()) !== undefined;
-}
-
-/** Whether an address is in one of the networks; always when there are none. */
-function isWithin(networks: readonly string[], address: string): boolean {
-  if (networks.length === 0) return true;
-  if (!ipaddr.isValid(address)) return false;
-  const own = networks.map((network) => ipaddr.parseCIDR(network));
-  return ipaddr.subnetMatch(ipaddr.process(address), { own }, 'other') === 'own';
 }

@@ -3,7 +3,7 @@ import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../db/schema.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
-import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook-secret.ts';
+import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Facts } from '../components/values.tsx';

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeOptions } from '../../directories/change.ts';
-import { updateWebhook } from '../../directories/webhook-settings.ts';
+import { updateWebhook } from '../../directories/webhook.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
 import { receiverUrl } from '../../webhooks/receiver-of.ts';

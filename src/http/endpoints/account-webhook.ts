@@ -4,11 +4,11 @@ import {
   type AccountWebhook,
   accountWebhook,
   AccountWebhookFields,
-  type AccountWebhookRules,
+  type AccountWebhookOptions,
   renewAccountSecret,
   setAccountWebhook,
 } from '../../directories/account-webhook.ts';
-import { type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
+import { type RenewedSecret, SecretFields } from '../../directories/webhook.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { actorOf } from '../own-directory.ts';
@@ -21,7 +21,7 @@ import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
 const PATH = '/api/v1/webhook';
 const EXAMPLE = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ' } };
 
-export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayReach): Route[] {
+export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: MayReach): Route[] {
   const show: Endpoint = async (_c, { accountId }) =>
     dataResponse(shown(await accountWebhook(rules.database.reads, accountId)), 200, SECRET);
 

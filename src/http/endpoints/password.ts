@@ -1,6 +1,6 @@
 /** POST /api/v1/directories/:id/password */
 import type { ChangeOptions } from '../../directories/change.ts';
-import { type Renewed, renewPassword } from '../../directories/password.ts';
+import { type Renewed, renewPassword } from '../../directories/update.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';

@@ -1,8 +1,13 @@
 /** The webhook of a directory: where it goes, trying it, and a new secret for it. */
 import type { ChangeOptions } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { renewWebhookSecret, type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
-import { updateWebhook, WebhookFields } from '../../directories/webhook-settings.ts';
+import {
+  type RenewedSecret,
+  renewWebhookSecret,
+  SecretFields,
+  updateWebhook,
+  WebhookFields,
+} from '../../directories/webhook.ts';
 import { liveDirectory } from '../../directories/target.ts';
 import { type Destined, receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';

@@ -2,9 +2,8 @@
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { CreateOptions } from '../../../directories/create.ts';
-import { renewPassword } from '../../../directories/password.ts';
+import { renewPassword, updateAuth } from '../../../directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../directories/public-keys.ts';
-import { updateAuth } from '../../../directories/update.ts';
 import type { PublicHostKey, PublicHostKeys } from '../../../sftp/public-host-keys.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';

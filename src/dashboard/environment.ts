@@ -65,5 +65,5 @@ export function targetOf(c: PageContext, id = c.get('directory').id): Target {
 
 /** A change of users that this session asks for: of a user's sessions, this one goes on. */
 export function changeOf(c: PageContext): UserChange {
-  return { actor: actorOf(c), goesOn: c.get('user').sessionId };
+  return { actor: actorOf(c), keptSession: c.get('user').sessionId };
 }

@@ -6,7 +6,7 @@ import { formatMicros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
 import { BerthError } from '../../base/errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { type CompleteFile, completeFiles } from '../../files/complete-files.ts';
+import { type CompleteFile, completeFiles } from '../../files/file-rows.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../base/validation.ts';

@@ -49,9 +49,9 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   410: {
     name: 'Gone',
-    description: 'Some of the events are kept no longer. `error` says with which number to go on.',
+    description: 'Some of the events are no longer kept. `error` says which number to continue with.',
     examples: one(
-      'Events up to number 4711 are kept no longer: list the uploads of your directories, then go on with ?after=4711',
+      'Events up to number 4711 are no longer kept: list the uploads of your directories, then continue with ?after=4711',
     ),
   },
   412: {

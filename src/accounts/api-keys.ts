@@ -42,15 +42,15 @@ export const NewKey = v.pipe(
     expires_at: v.optional(
       v.pipe(
         v.nullable(timestamp),
-        v.description('From then on the key is refused; without it, or with `null`, it never expires.'),
+        v.description('The key is refused from then on. Without this, or with `null`, it never expires.'),
       ),
     ),
-    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key changes nothing.'))),
+    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key cannot change anything.'))),
     directories: v.optional(
       v.pipe(
         v.nullable(directories),
         v.description(
-          'The ids, or SFTP usernames, of the only directories that exist for the key; without it, or with `null`, the key is for all.',
+          'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all.',
         ),
       ),
     ),

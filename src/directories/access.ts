@@ -22,7 +22,9 @@ const MOST_NETWORKS = 100;
 const networks = v.pipe(
   v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
   v.metadata({ type: 'array', items: { type: 'string' } }),
-  v.description('CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere.'),
+  v.description(
+    'The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks.',
+  ),
   v.check((list) => list.length <= MOST_NETWORKS, `should have at most ${MOST_NETWORKS} item(s)`),
   v.metadata({ maxItems: MOST_NETWORKS }),
   v.rawTransform(({ dataset, addIssue }) => {
@@ -45,7 +47,7 @@ export const AccessFields = v.pipe(
   v.object({
     suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While it is true, nobody can log in.'))),
     expires_at: v.optional(
-      v.pipe(v.nullable(timestamp), v.description('From then on nobody can log in; `null` means never.')),
+      v.pipe(v.nullable(timestamp), v.description('Nobody can log in from then on. `null` means never.')),
     ),
     allowed_networks: v.optional(networks),
   }),

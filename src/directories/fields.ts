@@ -12,14 +12,16 @@ const name = v.pipe(
   ...storable,
   filled,
   ...atMost(100),
-  v.description('What it is called. The slug and the username derive from it, once.'),
+  v.description('The name. Slug and username are derived from it when the directory is created.'),
 );
 
 const description = v.pipe(optionalText(2000), v.description('Notes.'));
 
 const externalId = v.pipe(
   optionalText(255),
-  v.description('Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it.'),
+  v.description(
+    'Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it.',
+  ),
 );
 
 /** Stored as JSON text. */
@@ -54,7 +56,7 @@ export const webhookUrl = v.pipe(
   ),
 );
 
-const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));
+const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('How many SFTP connections are allowed at a time.'));
 
 const retentionDays = v.pipe(
   wholeNumber(0, 36_500),
@@ -111,7 +113,7 @@ export const AuthFields = v.pipe(
   v.object({
     auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
     public_key: v.optional(
-      publicKey('An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces all that are there.'),
+      publicKey('The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory.'),
     ),
   }),
   v.title('AuthFields'),

@@ -24,9 +24,7 @@ const MOST_KEYS = 100;
 export const NewPublicKey = v.pipe(
   v.object(
     {
-      public_key: publicKey(
-        'The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment.',
-      ),
+      public_key: publicKey('The line of a `.pub` file with a strong key. The text after the key becomes its comment.'),
     },
     orBlank,
   ),

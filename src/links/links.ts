@@ -24,14 +24,25 @@ const LONGEST_LIFE: Micros = 366 * DAY;
 
 export const NewLink = v.pipe(
   v.object({
-    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What it lets its holder do.')),
-    path: v.pipe(v.string(orBlank), ...storable, filled, v.description('Of the file, such as `in/report.pdf`.')),
-    expires_at: v.pipe(timestamp, v.description('Until when it works: within 366 days, in whole seconds.')),
+    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What the link allows.')),
+    path: v.pipe(
+      v.string(orBlank),
+      ...storable,
+      filled,
+      v.description('The path of the file, such as `in/report.pdf`.'),
+    ),
+    expires_at: v.pipe(timestamp, v.description('When the link stops working: within 366 days, in whole seconds.')),
     max_bytes: v.optional(
-      v.pipe(wholeNumber(0, 1e14), v.description('The largest file that an upload link takes; only and always there.')),
+      v.pipe(
+        wholeNumber(0, 1e14),
+        v.description('How large an uploaded file may be. Required for upload links, and only allowed there.'),
+      ),
     ),
     once: v.optional(
-      v.pipe(v.boolean(INVALID), v.description('Whether it works once. Without it, as often as wanted.')),
+      v.pipe(
+        v.boolean(INVALID),
+        v.description('Whether the link works only once. By default it works any number of times.'),
+      ),
     ),
   }),
   v.title('CreateLink'),

@@ -362,7 +362,7 @@ async function openApi(
     obstacle = undefined;
   };
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
-  return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
+  return { ...ports, reload: follower.inspect, isCertificateRefused: follower.isRefused };
 }
 
 /** Loaded only when used: PostgreSQL's client takes memory. */

@@ -105,7 +105,7 @@ export async function sessionOf(
 }
 
 /** A session is live if it was last used after `seen`, and opened after `since`. */
-export function liveSince(now: Micros): { seen: Micros; since: Micros } {
+function liveSince(now: Micros): { seen: Micros; since: Micros } {
   return { seen: now - IDLE, since: now - LONGEST };
 }
 

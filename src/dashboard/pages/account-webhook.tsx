@@ -1,4 +1,4 @@
-/** The section of the Account page about the webhook of directories without one of their own. */
+/** The section of the Account page with the account's webhook, for directories without a URL of their own. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import {

@@ -265,8 +265,8 @@ export class Rounds {
     if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
     await this.#waitUntilStable(directory, file);
     const { tag, size, read } = await contentOf(hands, directory, file);
-    const asked = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
-    const verdict = await checker.check({ ...asked, content: read(0, size) }, seconds, this.#stop.signal);
+    const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
+    const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
     return through(directory.id, async () => {
       if (verdict.isPassed) await decisions.pass(directory, file.id, tag);
       else await decisions.reject(directory, file, tag, verdict.reason);

@@ -101,7 +101,8 @@ export interface SessionGuard {
 /** Finds the session of a request, if it has one, and counts the request. */
 export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
   return async (c, next) => {
-    const [token, visit] = [sessionToken(c), c.get('visit')];
+    const token = sessionToken(c);
+    const visit = c.get('visit');
     // A page that follows changes does not keep its session alive.
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
     const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);

@@ -36,7 +36,8 @@ export function csrfToken(token: string): string {
 
 /** Whether a form's token belongs to the session of the request. */
 export function isFormOf(c: PageContext, token: string): boolean {
-  const [given, expected] = [Buffer.from(token), Buffer.from(c.get('csrf'))];
+  const given = Buffer.from(token);
+  const expected = Buffer.from(c.get('csrf'));
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 

@@ -99,7 +99,9 @@ function safe(name: string): string {
 }
 
 function dosTime(date: Date): number {
-  const [year, month, day] = [Math.max(date.getUTCFullYear() - 1980, 0), date.getUTCMonth() + 1, date.getUTCDate()];
+  const year = Math.max(date.getUTCFullYear() - 1980, 0);
+  const month = date.getUTCMonth() + 1;
+  const day = date.getUTCDate();
   const time = (date.getUTCHours() << 11) | (date.getUTCMinutes() << 5) | (date.getUTCSeconds() >> 1);
   return (((year << 9) | (month << 5) | day) * 0x10000 + time) >>> 0;
 }

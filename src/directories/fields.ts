@@ -15,7 +15,7 @@ const name = v.pipe(
   v.description('The name. Slug and username are derived from it when the directory is created.'),
 );
 
-const description = v.pipe(optionalText(2000), v.description('Notes.'));
+const notes = v.pipe(optionalText(2000), v.description('Notes.'));
 
 const externalId = v.pipe(
   optionalText(255),
@@ -63,11 +63,11 @@ const retentionDays = v.pipe(
   v.description('Files are deleted after this number of days. 0 keeps them.'),
 );
 
-export const publicKey = (words: string) =>
+export const publicKey = (description: string) =>
   v.pipe(
     v.string(orBlank),
     filled,
-    v.description(words),
+    v.description(description),
     v.transform(parsePublicKey),
     v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
     v.check(
@@ -80,7 +80,7 @@ export const NewDirectory = v.pipe(
   v.object(
     {
       name,
-      description: v.optional(description, null),
+      description: v.optional(notes, null),
       external_id: v.optional(externalId, null),
       metadata: v.optional(metadata, {}),
       max_connections: v.optional(maxConnections, 10),
@@ -99,7 +99,7 @@ const IS_AUTH = {
 export const BasicFields = v.pipe(
   v.object({
     name: v.optional(name),
-    description: v.optional(description),
+    description: v.optional(notes),
     webhook_url: v.optional(webhookUrl),
     external_id: v.optional(externalId),
     metadata: v.optional(metadata),

@@ -43,7 +43,9 @@ export interface Place {
 /** @param request everything that distinguishes it from other requests, in any number of parts. */
 export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): Place {
   const secrets = Buffer.from(hkdfSync('sha256', apiKey, 'berth kept answer', idempotencyKey, 96));
-  const [key, macKey, id] = [secrets.subarray(0, 32), secrets.subarray(32, 64), secrets.toString('hex', 64)];
+  const key = secrets.subarray(0, 32);
+  const macKey = secrets.subarray(32, 64);
+  const id = secrets.toString('hex', 64);
   const mac = createHmac('sha256', macKey);
   for (const part of request) mac.update(`${Buffer.byteLength(part)}:`).update(part);
   const digest = mac.digest('hex');

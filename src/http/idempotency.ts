@@ -26,7 +26,7 @@ import type { Log } from '../base/log.ts';
 import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
 import { readBody } from './body.ts';
 
-const LONGEST = 255;
+const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
 export interface IdempotencyOptions {
@@ -137,7 +137,8 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
   return function repeatable(endpoint: Endpoint): Endpoint {
     return async (c, principal) => {
       const { incoming } = c.env;
-      const [key, apiKey] = [incoming.headers['idempotency-key'], apiKeyOf(incoming)];
+      const key = incoming.headers['idempotency-key'];
+      const apiKey = apiKeyOf(incoming);
       if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
       const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
       const place = placeOf(apiKey, checkedKey(String(key)), request);
@@ -170,7 +171,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
 function checkedKey(key: string): string {
   const wrong = (message: string) => new ValidationError({ idempotency_key: [message] });
   if (key === '') throw wrong("can't be blank");
-  if (key.length > LONGEST) throw wrong(`should be at most ${LONGEST} character(s)`);
+  if (key.length > LONGEST_KEY) throw wrong(`should be at most ${LONGEST_KEY} character(s)`);
   if (!PRINTABLE.test(key)) throw wrong('is invalid');
   return key;
 }

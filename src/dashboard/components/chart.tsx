@@ -19,7 +19,9 @@ interface ChartProps {
   readonly most: string;
 }
 
-const [WIDTH, HEIGHT, TOP] = [600, 120, 20];
+const WIDTH = 600;
+const HEIGHT = 120;
+const TOP = 20;
 
 /** Needs at least one bar. The line at the top is labelled with the maximum. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {

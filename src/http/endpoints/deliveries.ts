@@ -77,7 +77,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
-    const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
+    const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
     return answer(await replayFailed(rules, target, since, keep(answer)));
   };
 

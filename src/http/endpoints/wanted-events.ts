@@ -23,7 +23,7 @@ const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
 const OF_ACCOUNT = '/api/v1/webhook/events';
 const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
 
-const WORDS =
+const ABOUT =
   '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
 
 interface EventOptions {
@@ -79,7 +79,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
       id: 'setEvents',
       tag: 'Webhooks',
       summary: 'Subscribe a directory to more events than uploads',
-      description: `${WORDS} \`null\` means the events of the account, which is the default for a directory.`,
+      description: `${ABOUT} \`null\` means the events of the account, which is the default for a directory.`,
       body,
       answer: answer(false),
       refusals: [404, 507],
@@ -95,7 +95,7 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOpt
       id: 'setAccountEvents',
       tag: 'Webhooks',
       summary: 'Subscribe all directories without a list of their own to more events',
-      description: `${WORDS} \`null\` means no other events.`,
+      description: `${ABOUT} \`null\` means no other events.`,
       role: 'admin',
       body,
       answer: answer(false),

@@ -129,7 +129,7 @@ function ownAddresses(): string[] {
   ];
 }
 
-/** Makes both files in a temporary folder and renames them, the key first, so that a crash leaves no certificate without its key. */
+/** Makes both files in a temporary folder and renames them, the key first: a crash leaves no certificate without its key. */
 async function makeSelfSigned(cert: string, key: string, names: readonly string[]): Promise<void> {
   mkdirSync(dirname(cert), { recursive: true, mode: 0o755 });
   const work = mkdtempSync(join(dirname(cert), '.new-'));

@@ -50,7 +50,7 @@ export function linkPath(token: string): string {
   return `/dashboard/link/${token}`;
 }
 
-/** The dashboard's URL for browsers. A proxy in front of it is assumed to have the usual port, unless the setting says otherwise. */
+/** The dashboard's URL for browsers. Without the setting, a proxy in front of it is assumed to have the usual port. */
 export function dashboardUrl({ api, dashboard, tls }: Pick<Config, 'api' | 'dashboard' | 'tls'>): string {
   if (dashboard.url !== undefined) return dashboard.url;
   return originOf(tls, (dashboard.own ?? api).port);

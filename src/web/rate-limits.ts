@@ -66,7 +66,7 @@ export function createSharedRateLimit({
   database: { reads },
   background,
 }: SharedLimitOptions): AccountLimit & Pick<Loop, 'close'> {
-  /** Until when an account above the limit is refused without a query, by the monotonic clock. So a flood does not load the database. */
+  /** Until when an account above the limit is refused without a query (by the monotonic clock), so that a flood costs no queries. */
   const refused = new Map<string, number>();
   const { close } = background.start('request-counts', { every: MINUTE_MS, atOnce: true }, async () => {
     refused.clear();

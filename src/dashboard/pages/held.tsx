@@ -1,4 +1,4 @@
-/** Files that the checker has rejected or not checked yet. The Files page lists them; admins release or delete each after a confirmation. */
+/** Held files: rejected, or not checked yet. The Files page lists them; admins release or delete each after a confirmation. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';

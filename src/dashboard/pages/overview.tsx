@@ -22,7 +22,7 @@ import {
   uploadsByDay,
 } from '../queries/overview.ts';
 
-/** After this time the page says that sshd's log is not read. Even without new lines, its reading is recorded every ten minutes. */
+/** After this time the page says that sshd's log is not read. Reading it is recorded every ten minutes, even without new lines. */
 const UNREAD_AFTER = 1200 * SECOND;
 /** How many directories with failing webhooks are listed. */
 const NAMED = 5;

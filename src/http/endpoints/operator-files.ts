@@ -1,4 +1,4 @@
-/** Files that only operators decide about: those in check or in the quarantine, and partial ones. Root's commands use these endpoints. */
+/** Endpoints for root's commands: files in check or in the quarantine, and partial files. The customers' API does not have these. */
 import type { HeldFiles } from '../../checks/held.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import type { Endpoint } from '../access.ts';

@@ -26,7 +26,7 @@ function command(...words: readonly string[]): string {
   return words.map(shellWord).join(' ');
 }
 
-/** The bits of keys, which are part of WinSCP's fingerprints. RSA is left out: its bits vary, and current clients do not need it. */
+/** The bits of keys, which WinSCP has in its fingerprints. RSA is left out: its bits vary, and current clients do not need it. */
 const BITS: Readonly<Record<string, number>> = { 'ssh-ed25519': 255, 'ecdsa-sha2-nistp256': 256 };
 
 /** The fingerprint in WinSCP's format: `ssh-ed25519 255 BASE64=`. */

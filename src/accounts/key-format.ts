@@ -1,6 +1,6 @@
 /**
- * How an API key looks: `svc_live_` or `svc_test_` (specification, "Authentication" 3), 32 random base62 characters,
- * and 6 base62 characters of checksum, so that a mistyped key is refused without asking the database.
+ * The format of API keys: `svc_live_` or `svc_test_` (specification, "Authentication" 3), 32 random base62 characters, and 6
+ * base62 characters of checksum, so that a mistyped key is refused without a query.
  */
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';

@@ -26,7 +26,7 @@ export interface LastUsedOptions {
   readonly of: UsedKeys;
 }
 
-/** One kind of keys: how to write when one was used. */
+/** How to write the uses of one kind of keys. */
 export interface UsedKeys {
   /** The name of the loop that writes their uses. */
   readonly name: string;

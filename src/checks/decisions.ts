@@ -1,6 +1,6 @@
 /**
- * Announces a checked file, or moves it to the quarantine. Either reads the file's row again inside the transaction: a file
- * that was overwritten, renamed or removed meanwhile is not the one that was checked.
+ * Announces a checked file, or moves it to the quarantine. Both read the file's row again inside the transaction: a file that
+ * was overwritten, renamed or removed meanwhile is not the one that was checked.
  *
  * Promise: one transaction writes the row, the history and the webhook. A crash leaves the file in check, announced, or
  * rejected. If it was on its way out of its directory, the next start puts it back or into the quarantine

@@ -129,7 +129,7 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
   };
 }
 
-/** Renders a part of a page by itself, with the request that its components need. */
+/** Renders a part of a page alone, with the request that its components need. */
 export async function renderedIn(c: PageContext, part: Child): Promise<string> {
   const page = await html`${<RequestContext.Provider value={c}>{part}</RequestContext.Provider>}`;
   return page.toString();

@@ -166,7 +166,7 @@ async function moveNew(
 /** Locks the account, so that simultaneous requests cannot exceed the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
   const account = await lockedAccount(tx, accountId);
-  // The account was deleted during this request: answer like the next request will be answered.
+  // The account was deleted during this request, so it gets the same answer as the next request.
   if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
   const limit = DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;

@@ -10,7 +10,7 @@ import { BerthError } from '../base/errors.ts';
 /** A node, and the SFTP address for its users. */
 export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
 
-/** A directory at a certain change of its row. */
+/** A version of a directory's row. */
 export type Version = Pick<DirectoriesTable, 'id' | 'version'>;
 
 export interface Homes {

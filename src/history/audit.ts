@@ -1,8 +1,9 @@
 /**
  * The audit: who changed what, written in the transaction of the change, so that neither exists without the other.
  *
- * Promise: it holds no secrets. Only the fields in `SHOWN` are written with their values. A webhook URL is reduced to its
- * origin, since paths and queries often contain tokens. Other fields are written by name only.
+ * Promise: it holds no secrets. Only the fields in `SHOWN` are written with their values. Public keys are reduced to their
+ * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens. Other fields are written by name
+ * only.
  */
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';

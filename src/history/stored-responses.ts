@@ -13,7 +13,7 @@ import { BerthError } from '../base/errors.ts';
 /** How long a request can be repeated for its stored response. */
 export const ANSWER_LIFE: Micros = DAY;
 
-/** How much is stored for an account: a day of responses of 1.5 KB at the default rate limit. */
+/** How much may be stored for an account: a day of responses of 1.5 KB at the default rate limit. */
 const MOST_BYTES = 2 ** 28;
 
 const CIPHER = 'aes-256-gcm';

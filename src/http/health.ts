@@ -48,7 +48,10 @@ export const HEALTH: Described = {
   },
 };
 
-/** Answers 200 or 503. The reason is logged once, as an error unless berth is just starting, and is never in the response. */
+/**
+ * Answers 200 or 503. The reason is logged once, as an error unless berth is just starting. The response has no reason, except
+ * that the certificate is missing.
+ */
 export function health(check: HealthCheck, log: Log) {
   let known = '';
   return async (c: Context<ApiEnv>): Promise<Response> => {

@@ -27,7 +27,7 @@ export interface RequestNotes {
 
 /** The server's bindings for a request. */
 export interface Served extends HttpBindings {
-  /** Lifts the time limit of the body, once it is known who sends it. Absent where there is no limit. */
+  /** Lifts the server's time limit for the request, once it is known who sends it. Absent where there is no limit. */
   untimed?(): void;
   /** Called as soon as the request has shown a valid key or session. */
   authenticated?(): void;

@@ -1,7 +1,7 @@
 /**
  * The API's bodies: `{"data": …}` for success (specification, "Endpoints"), and the two shapes of errors (specification,
- * "Errors"). `STATUS` is the only table of errors and their statuses. An unknown error is a 500 without details; the log has
- * them under the response's `x-request-id`.
+ * "Errors"). `STATUS` has the status of each error. An unknown error is a 500 without details; the log has them under the
+ * response's `x-request-id`.
  */
 import { BerthError, type ErrorCode, errorMessage, isUnavailable, ValidationError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';

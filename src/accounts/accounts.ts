@@ -37,7 +37,7 @@ export async function createAccount(
   return account;
 }
 
-/** All accounts but those that are being deleted, oldest first. */
+/** All accounts except those that are being deleted, oldest first. */
 export async function listAccounts({ reads }: Pick<Database, 'reads'>): Promise<AccountsTable[]> {
   return reads
     .selectFrom('accounts')
@@ -49,7 +49,7 @@ export async function listAccounts({ reads }: Pick<Database, 'reads'>): Promise<
 }
 
 /**
- * Changes the plan, in force from the next request. Directories beyond a smaller plan's limit stay.
+ * Changes the plan, in force from the next request. Directories above the limit of a smaller plan stay.
  * @throws {OperatorError} when there is no such account.
  */
 export async function setPlan(database: Database, accountId: string, plan: Plan): Promise<AccountsTable> {
@@ -65,8 +65,8 @@ export async function setPlan(database: Database, accountId: string, plan: Plan)
 }
 
 /**
- * Ends the account for its keys from the next request on; nothing brings it back. The running service removes everything else
- * (`directories/delete-accounts.ts`). Asked again, it changes nothing.
+ * Marks the account as deleted, for good: its keys are refused from the next request on, and the running service removes
+ * everything else (`directories/delete-accounts.ts`). Marking it again changes nothing.
  * @param by the actor, as in the audit.
  * @throws {OperatorError} when there is no such account.
  */
@@ -88,8 +88,8 @@ export async function markDeleted(
 const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 /**
- * The id of the account that an administrator names: by its id, which may be that of one that has gone, or by its name.
- * @throws {OperatorError} when no account is called that, or several are.
+ * The id of the account that an administrator names. An id is returned unchecked, so the account may have gone.
+ * @throws {OperatorError} when no account has that name, or several have it.
  */
 export async function accountNamed(db: Kysely<Tables>, text: string): Promise<string> {
   if (ID.test(text)) return text;
@@ -114,8 +114,8 @@ export async function requireAccount(db: Kysely<Tables>, id: string): Promise<Pi
 }
 
 /**
- * The account, which until the transaction ends is this one's alone to decide about: how many directories it has, who is
- * its last admin. Undefined when there is no such account, or it is being deleted.
+ * Locks the account until the transaction ends, for decisions such as whether it may have another directory, or who is its
+ * last admin. Undefined when there is no such account, or it is being deleted.
  */
 export async function lockedAccount(
   tx: Transaction<Tables>,

@@ -1,9 +1,9 @@
 /**
- * Checks that the key or user behind a request may still make a change, at the moment when it is made.
+ * Checks at the moment of a change that the key or user behind the request may still make it.
  *
  * A request is let in when its headers arrive; its body may come much later. So each rule verifies the actor again, in the
- * transaction that changes something and with the rows locked: a key that was revoked meanwhile, or a user who was demoted,
- * disabled or signed out, changes nothing.
+ * transaction of the change and with the rows locked: a key that was revoked meanwhile, or a user who was demoted, disabled
+ * or signed out, changes nothing.
  */
 import type { Transaction } from 'kysely';
 import type { Clock } from '../base/clock.ts';
@@ -15,18 +15,18 @@ import { hasExpired, requireChanges, type Scope, SCOPE_COLUMNS, scopeOf, UNLIMIT
 
 /** The key or session that let a request in, with the role that it had then. */
 export type Credential =
-  /** `clock`: by which it expires. */
+  /** `clock` decides whether the key has expired. */
   | { readonly kind: 'api-key'; readonly id: string; readonly role: Role; readonly clock: Clock }
   | { readonly kind: 'session'; readonly id: string; readonly userId: string; readonly role: Role };
 
-/** The request that asks for a change. */
+/** The request that makes a change. */
 export interface Actor {
   readonly accountId: string;
   readonly keyId: string;
   readonly requestId: string;
   /** Method and pattern of the path, such as `PATCH /api/v1/directories/:id`. */
   readonly route: string;
-  /** Undefined for what nobody can revoke: root's commands, and what berth does of its own accord. */
+  /** Undefined for root's commands and for berth's own changes, which nobody can revoke. */
   readonly credential?: Credential | undefined;
 }
 
@@ -34,11 +34,11 @@ export interface Actor {
 const verified = new WeakMap<Transaction<Tables>, { readonly credential: Credential; readonly scope: Scope }>();
 
 /**
- * Comes first in a transaction that changes something. Rows are locked in the order account, user, session, key, directory,
- * so that no two changes wait for each other. `insertAudit` verifies the actor of a rule that has not done so, and that the
- * change is within the scope.
- * @returns to what the actor is limited.
- * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the actor may not ask any more.
+ * Call it first in a transaction that changes something. Rows are locked in the order account, user, session, key, directory,
+ * so that changes cannot deadlock. `insertAudit` verifies the actor of a rule that has not done so, and that the change is
+ * within the scope.
+ * @returns the actor's limits.
+ * @throws {BerthError} `unauthenticated`, `plan_required` or `not_authorized` when the actor may no longer make changes.
  */
 export async function verifyActor(
   tx: Transaction<Tables>,

@@ -1,4 +1,7 @@
-/** API keys: issued once in clear, kept as a hash, revoked for good. The API, the dashboard and `berth key` share these rules. */
+/**
+ * API keys: shown once when they are issued, stored as a hash, revoked for good. The API, the dashboard and `berth key`
+ * share these rules.
+ */
 import { randomUUID } from 'node:crypto';
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
 import * as v from 'valibot';
@@ -20,7 +23,7 @@ import { SCOPE_COLUMNS } from './scope.ts';
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly Role[];
 
-/** Directories that one key may name. */
+/** How many directories a key can be limited to. */
 const MOST_DIRECTORIES = 100;
 
 const directories = v.pipe(
@@ -39,15 +42,15 @@ export const NewKey = v.pipe(
     expires_at: v.optional(
       v.pipe(
         v.nullable(timestamp),
-        v.description('From then on the key is refused; without it, or with `null`, it never expires.'),
+        v.description('The key is refused from then on. Without this, or with `null`, it never expires.'),
       ),
     ),
-    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key changes nothing.'))),
+    read_only: v.optional(v.pipe(v.boolean(orBlank), v.description('The key cannot change anything.'))),
     directories: v.optional(
       v.pipe(
         v.nullable(directories),
         v.description(
-          'The ids, or SFTP usernames, of the only directories that exist for the key; without it, or with `null`, the key is for all.',
+          'The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all.',
         ),
       ),
     ),
@@ -58,10 +61,10 @@ export const NewKey = v.pipe(
 /** A key as it may be shown later: without its hash. */
 export type ApiKey = Omit<Selectable<ApiKeysTable>, 'hash'>;
 
-/** With the text that is the key, which nobody knows later. */
+/** A new key with its text. Later only its hash is known. */
 export type IssuedKey = ApiKey & { readonly key: string };
 
-/** The actor for the audit: a user, for keys of their own account, or this machine's operator, who belongs to none. */
+/** The actor for the audit: a user or a key of the account, or this machine's operator, who belongs to no account. */
 export type KeyActor = Omit<Actor, 'accountId'> & Partial<Pick<Actor, 'accountId'>>;
 
 const SHOWN = [
@@ -77,10 +80,10 @@ const SHOWN = [
 ] as const;
 
 /**
- * Issues a key. `key` in the result is the only time that it is known.
+ * Issues a key. Its text is only in the result.
  * @param fields those of `NewKey`.
  * @throws {ValidationError}.
- * @throws {BerthError} `plan_required` when a user asks on a plan without the API. An operator prepares keys on any.
+ * @throws {BerthError} `plan_required` when the plan does not include the API. An operator can create keys on any plan.
  * @throws {OperatorError} when there is no such account.
  */
 export async function createKey(
@@ -163,13 +166,12 @@ export async function listKeys({ db }: Database, accountId: string): Promise<Api
     .execute();
 }
 
-/** A key of that account. */
 export async function findKey(reads: Kysely<Tables>, accountId: string, id: string): Promise<ApiKey | undefined> {
   const key = reads.selectFrom('api_keys').select(SHOWN).where('id', '=', id).where('account_id', '=', accountId);
   return key.executeTakeFirst();
 }
 
-/** The account's keys, newest first, from behind `after` on. */
+/** The account's keys that come after `after`, newest first. */
 export async function newestKeys(
   reads: Kysely<Tables>,
   accountId: string,
@@ -184,9 +186,10 @@ export async function newestKeys(
 }
 
 /**
- * Revokes a key from the next request on, the one that asks as well. Revoking it again changes nothing.
- * @throws {BerthError} `api_key_not_found` when there is no such key, or it is not of the actor's account; `last_admin` when
- * an API key asks, and afterwards nobody could make keys.
+ * Revokes a key from the next request on. A key can revoke itself. Revoking a key again changes nothing.
+ * @throws {BerthError} `api_key_not_found` when the actor's account has no such key; `last_admin` when the actor is an API
+ * key, and nobody could create keys afterwards.
+ * @throws {OperatorError} when there is no such key and the actor is an operator.
  */
 export async function revokeKey(
   { database, clock }: { database: Database; clock: Clock },
@@ -209,7 +212,7 @@ export async function revokeKey(
   });
 }
 
-/** Root's commands make keys at any time, but a customer cannot run them. */
+/** Operators can always create keys with `berth key`, but a customer cannot run it. */
 async function requireAdminLeft(tx: Transaction<Tables>, accountId: string, clock: Clock): Promise<void> {
   const admins = (table: 'api_keys' | 'users') =>
     tx.selectFrom(table).select('id').where('account_id', '=', accountId).where('role', '=', 'admin').limit(1);

@@ -1,4 +1,7 @@
-/** Finds the key and the account of a request. Nothing is cached: a revoked or expired key, a changed plan or role counts at the next request. */
+/**
+ * Finds the key and the account of a request. Nothing is cached: a revoked or expired key and a changed plan or role count
+ * from the next request on.
+ */
 import type { Kysely } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import { compiled } from '../db/compiled.ts';
@@ -13,11 +16,14 @@ export interface Principal {
   readonly role: Role;
   readonly plan: Plan;
   readonly scope: Scope;
-  /** Verified again by a change; root's commands have none. */
+  /** Each change verifies it again. Root's commands have none. */
   readonly credential?: Credential;
 }
 
-/** The principal of a key, or undefined when it was never issued, is revoked or expired, belongs to the other environment or to an account that is being deleted. */
+/**
+ * The principal of a key. Undefined when the key was never issued, is revoked or expired, or belongs to the other environment
+ * or to an account that is being deleted.
+ */
 export type Authenticate = (key: string) => Promise<Principal | undefined>;
 
 const byHash = compiled<{ hash: string }>()((db, p) =>

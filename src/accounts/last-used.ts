@@ -1,6 +1,6 @@
 /**
- * When keys were last used, kept without a write per use: remembered in memory and written in one transaction every half
- * minute and at close. A crash forgets at most that half minute.
+ * Records when keys were last used, without a write for each use: the times are collected in memory and written in one
+ * transaction, every 30 seconds and on closing. A crash loses at most the last 30 seconds.
  */
 import type { Transaction } from 'kysely';
 import type { Background } from '../base/background.ts';
@@ -11,11 +11,11 @@ import type { Tables } from '../db/schema.ts';
 const FLUSH_EVERY_MS = 30_000;
 
 export interface LastUsed {
-  /** Remembers that the key was used then, or now. */
+  /** Notes that the key was used at that time, by default now. */
   note(key: string, at?: Micros): void;
-  /** Writes what is remembered. */
+  /** Writes the collected times. */
   flush(): Promise<void>;
-  /** Writes what is left and ends. */
+  /** Writes the collected times and ends. */
   close(): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ export interface LastUsedOptions {
   readonly of: UsedKeys;
 }
 
-/** The keys of one kind. */
+/** How to write the uses of one kind of keys. */
 export interface UsedKeys {
   /** The name of the loop that writes their uses. */
   readonly name: string;
@@ -41,11 +41,11 @@ export function createLastUsed({ database, clock, background, of: { name, write 
     used = new Map();
     try {
       await database.db.transaction().execute(async (tx) => {
-        // Sorted: nodes that write the same keys at once then wait for each other instead of deadlocking.
+        // In the same order on every node, so that two that write the same keys do not deadlock.
         for (const [key, at] of [...writing].sort(byKey)) await write(tx, key, at);
       });
     } catch (error) {
-      // The disk may be full: the next run writes them, or when they have been used since.
+      // The disk may be full: the next run writes these times, or later ones of the same keys.
       used = new Map([...writing, ...used]);
       throw error;
     }

@@ -4,7 +4,7 @@ import { BerthError } from '../base/errors.ts';
 
 export const PLANS = ['free', 'starter', 'pro', 'business'] as const satisfies readonly Plan[];
 
-/** How many directories an account may have at once; undefined is without limit. */
+/** How many directories an account may have at once; undefined means no limit. */
 export const DIRECTORY_LIMITS: Readonly<Record<Plan, number | undefined>> = {
   free: 1,
   starter: 5,

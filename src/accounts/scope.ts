@@ -1,6 +1,6 @@
 /**
- * The limits of an API key beside its role, fixed when the key is made: reading only, and named directories only. A key of
- * named directories sees nothing else of the account.
+ * The limits of an API key besides its role, fixed when the key is created: read-only, or only certain directories. A key
+ * that is limited to directories sees nothing else of the account.
  */
 import type { ApiKeysTable } from '../db/schema.ts';
 import type { Clock, Micros } from '../base/clock.ts';
@@ -8,7 +8,7 @@ import { BerthError } from '../base/errors.ts';
 
 export interface Scope {
   readonly isReadOnly: boolean;
-  /** Ids; undefined for the whole account. */
+  /** The ids of the directories that the key is limited to; undefined for the whole account. */
   readonly directories: ReadonlySet<string> | undefined;
 }
 
@@ -33,17 +33,17 @@ export function hasExpired({ expires_at }: Pick<Columns, 'expires_at'>, clock: C
   return expires_at !== null && expires_at <= clock.now();
 }
 
-/** @throws {BerthError} `not_authorized` for a key that only reads. */
+/** @throws {BerthError} `not_authorized` for a read-only key. */
 export function requireChanges({ isReadOnly }: Scope): void {
   if (isReadOnly) throw new BerthError('not_authorized', 'This API key is read-only');
 }
 
-/** @throws {BerthError} `directory_not_found` for a directory that does not exist for the key. */
+/** @throws {BerthError} `directory_not_found` for a directory outside of the key's limits. */
 export function requireDirectory({ directories }: Scope, id: string): void {
   if (directories && !directories.has(id)) throw new BerthError('directory_not_found', 'Directory not found');
 }
 
-/** @throws {BerthError} `not_authorized` for a key of named directories: the account is not its concern. */
+/** @throws {BerthError} `not_authorized` for a key that is limited to directories. */
 export function requireWholeAccount({ directories }: Scope): void {
   if (directories) throw new BerthError('not_authorized', 'This API key is for named directories only');
 }

@@ -1,9 +1,10 @@
 /**
- * Announces a checked file, or moves it to the quarantine. Both read its row again inside the transaction: a file that was
- * overwritten, renamed or removed meanwhile is not the one that was checked.
+ * Announces a checked file, or moves it to the quarantine. Both read the file's row again inside the transaction: a file that
+ * was overwritten, renamed or removed meanwhile is not the one that was checked.
  *
- * Promise: row, history and webhook are of one transaction. A crash leaves the file in check, announced, or rejected: one
- * that was taken out of its directory is put back, or into the quarantine, by the next start (`files/transit.ts`).
+ * Promise: one transaction writes the row, the history and the webhook. A crash leaves the file in check, announced, or
+ * rejected. If it was on its way out of its directory, the next start puts it back or into the quarantine
+ * (`files/transit.ts`).
  */
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -17,7 +18,7 @@ import { BerthError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { insertTransfers } from '../history/transfers.ts';
 import { announceUpload } from '../uploads/arrival.ts';
-import { checkingOf } from '../files/checking-files.ts';
+import { checkingOf } from '../files/file-rows.ts';
 import { changed, currentTag, inUse } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { type FileRow, Files } from '../uploads/record/files.ts';
@@ -34,25 +35,25 @@ export interface DecisionOptions {
   readonly node: string;
   readonly transact: Transact;
   readonly hands: Hands;
-  /** Where the file of an upload is in the quarantine. */
+  /** The path of an upload's file in the quarantine. */
   placeOf(directoryId: string, uploadId: string): string;
 }
 
 /** Both throw {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, `directory_not_found`, `home_elsewhere`. */
 export interface Decisions {
-  /** Announces a file. @param tag what was checked (`Content.tag`); undefined when an operator decides. */
+  /** Announces a file. @param tag the `Content.tag` that was checked; undefined when the file was not checked. */
   pass(directory: DirectoriesTable, fileId: string, tag: string | undefined, actor?: Target['actor']): Promise<void>;
-  /** Moves a file to the quarantine. @param reason what the checker said. */
+  /** Moves a file to the quarantine. @param reason the checker's. */
   reject(directory: DirectoriesTable, file: FileRow, tag: string, reason: string): Promise<void>;
 }
 
-/** How many characters of a checker's reason the history keeps. */
-const REASON = 500;
+/** How many characters of a checker's reason are kept. */
+const REASON_LENGTH = 500;
 
 export function decisions(options: DecisionOptions): Decisions {
   const { clock, node, transact, hands, placeOf } = options;
 
-  /** The row and its directory, while the file is what was checked. */
+  /** The row and its directory. Throws unless the file is still the one that was checked. */
   async function asChecked(
     tx: Transaction<Tables>,
     { id, account_id }: DirectoriesTable,
@@ -70,7 +71,7 @@ export function decisions(options: DecisionOptions): Decisions {
   }
 
   async function pass(of: DirectoriesTable, fileId: string, tag?: string, actor?: Target['actor']): Promise<void> {
-    // A session may have opened it again just now.
+    // A session may have just opened the file again.
     await hands.caughtUp(of);
     const history = await transact(async (tx) => {
       await verifyActor(tx, actor);
@@ -78,7 +79,7 @@ export function decisions(options: DecisionOptions): Decisions {
       const at = clock.now();
       const files = new Files(tx, directory.id);
       const path = pathOf(row.path);
-      const upload = { path, at, bytes: row.size_bytes, ...(await whoSent(tx, row)) };
+      const upload = { path, at, bytes: row.size_bytes, ...(await senderOf(tx, row)) };
       const { history: entry, uploads } = announceUpload({ directory, files }, upload, row.id);
       await files.update(row, { state: 'uploaded', uploaded_at: at });
       await files.flush();
@@ -92,7 +93,7 @@ export function decisions(options: DecisionOptions): Decisions {
   }
 
   async function reject(of: DirectoriesTable, file: FileRow, tag: string, said: string): Promise<void> {
-    const reason = said.slice(0, REASON);
+    const reason = said.slice(0, REASON_LENGTH);
     let history: HistoryRow | undefined;
     if (currentTag(hands.filesRoot(of.sftp_username), file.path) !== tag) throw changed();
     const taken = await takingOut(hands, of, file, async () => {
@@ -108,7 +109,7 @@ export function decisions(options: DecisionOptions): Decisions {
           .values({ ...kept, rejected_at: at, released_at: null })
           .execute();
         const files = new Files(tx, of.id);
-        const sender = await whoSent(tx, row);
+        const sender = await senderOf(tx, row);
         await files.remove(row);
         await files.flush();
         const about = { event: 'rejected', path: pathOf(path), at, bytes: size_bytes, reason, ...sender } as const;
@@ -125,7 +126,7 @@ export function decisions(options: DecisionOptions): Decisions {
   return { pass, reject };
 }
 
-/** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another machine has its files. */
+/** @throws {BerthError} `directory_not_found`; `home_elsewhere` when another node has its files. */
 async function directoryHere(
   tx: Transaction<Tables>,
   target: Pick<Target, 'id' | 'accountId'>,
@@ -136,8 +137,8 @@ async function directoryHere(
   throw new BerthError('home_elsewhere', `The files of this directory are on ${directory.node}: do this there`);
 }
 
-/** Finds the session that sent a file in the history of its arrival. Returns nothing for a file that was found on the disk. */
-async function whoSent(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
+/** Finds in the history who sent a file: a session, or a link's user. Empty for a file that was found on the disk. */
+async function senderOf(tx: Transaction<Tables>, { directory_id, uploaded_at }: FileRow) {
   const found = await tx
     .selectFrom('transfers')
     .select(['session_pid', 'address', 'began_at', 'via'])

@@ -1,4 +1,4 @@
-/** Checkers say whether a file may be announced. Sends one its question and a file over a socket, and reads its answer. */
+/** A checker decides whether a file may be announced. `exchange` sends it a file over a socket and reads its answer. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { CheckPlace } from '../base/config.ts';
@@ -7,10 +7,10 @@ import { errorMessage } from '../base/errors.ts';
 export interface CheckedFile {
   readonly directoryId: string;
   readonly username: string;
-  /** Below the directory, as bytes. */
+  /** Relative to the directory. */
   readonly path: Buffer;
   readonly size: number;
-  /** The bytes, once. What it throws, `check` throws. */
+  /** Can be read once. `check` passes its errors on. */
   readonly content: AsyncIterable<Buffer>;
 }
 
@@ -18,15 +18,15 @@ export type Verdict = { readonly isPassed: true } | { readonly isPassed: false; 
 
 export interface Checker {
   /**
-   * @param seconds how long it may take
+   * @param seconds how long the check may take.
    * @throws {CheckerAway} when there is no checker, {CheckFailed} when this file could not be checked.
    */
   check(file: CheckedFile, seconds: number, signal: AbortSignal): Promise<Verdict>;
-  /** Resolves with how the checker calls itself. Throws as `check`. */
+  /** Resolves with what the checker is: clamd's version, or the program that runs. Throws like `check`. */
   hello(seconds: number): Promise<string>;
 }
 
-/** Nobody can be asked: the checker is not running, or is overloaded. */
+/** The checker cannot be reached: it is not running, or is overloaded. */
 export class CheckerAway extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -34,7 +34,7 @@ export class CheckerAway extends Error {
   }
 }
 
-/** The checker did not say whether this file is good: no answer in time, one that makes no sense, or a failure of its own. */
+/** The checker did not decide about this file: it did not answer in time, its answer makes no sense, or it failed itself. */
 export class CheckFailed extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -42,20 +42,20 @@ export class CheckFailed extends Error {
   }
 }
 
-/** Bytes of an answer that are read. */
-const LONGEST_ANSWER = 4096;
+/** How much of an answer is read. */
+const LONGEST_ANSWER_BYTES = 4096;
 
 export interface Exchange {
   readonly place: CheckPlace;
   /** The bytes to send. */
   readonly pieces: AsyncIterable<Buffer> | Iterable<Buffer>;
-  /** Whether the end of what is sent is that of the stream; otherwise the checker sees it by what was sent. */
+  /** Whether to end the stream after the last piece. Otherwise the checker recognizes the end from the pieces. */
   readonly endsStream: boolean;
   readonly seconds: number;
   readonly signal?: AbortSignal;
 }
 
-/** The answer, and whether all had been sent before it came. Throws as `Checker.check`, and what `pieces` throws. */
+/** The answer, and whether everything was sent before it came. Throws like `Checker.check`, and the errors of `pieces`. */
 export async function exchange(options: Exchange): Promise<{ readonly answer: string; readonly isAllSent: boolean }> {
   const { place, pieces, endsStream, seconds, signal } = options;
   const late = AbortSignal.timeout(seconds * 1000);
@@ -78,7 +78,7 @@ export async function exchange(options: Exchange): Promise<{ readonly answer: st
   }
 }
 
-/** False when the checker answered, or hung up, before all was sent. */
+/** Returns false when the checker answered or hung up before everything was sent. */
 async function send(socket: Socket, pieces: Exchange['pieces'], answered: Promise<string>): Promise<boolean> {
   let isOver = false;
   const over = answered.then(
@@ -92,7 +92,7 @@ async function send(socket: Socket, pieces: Exchange['pieces'], answered: Promis
   return !isOver;
 }
 
-/** All that comes until the checker ends the connection. */
+/** Everything that the checker sends until it ends the connection, cut off at LONGEST_ANSWER_BYTES. */
 async function answerOf(socket: Socket): Promise<string> {
   const pieces: Buffer[] = [];
   let length = 0;
@@ -100,16 +100,16 @@ async function answerOf(socket: Socket): Promise<string> {
   let failure: unknown;
   socket.on('connect', () => (isConnected = true));
   socket.on('data', (piece: Buffer) => {
-    if (length < LONGEST_ANSWER) pieces.push(piece);
+    if (length < LONGEST_ANSWER_BYTES) pieces.push(piece);
     length += piece.length;
   });
-  // An error while sending is no failure if there is an answer.
+  // An error while sending does not matter if there is an answer.
   socket.on('error', (error) => (failure ??= error));
   await new Promise<void>((resolve) => {
     socket.once('end', resolve);
     socket.once('close', () => resolve());
   });
-  const answer = Buffer.concat(pieces).subarray(0, LONGEST_ANSWER).toString();
+  const answer = Buffer.concat(pieces).subarray(0, LONGEST_ANSWER_BYTES).toString();
   if (answer !== '') return answer;
   if (failure instanceof CheckFailed) throw failure;
   if (!isConnected)

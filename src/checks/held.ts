@@ -1,13 +1,12 @@
-/** Files that are held back: those in check, and those in the quarantine; what operators see of them. */
+/** Held files, which are not announced: those in check and those in the quarantine. */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 import type { Target } from '../directories/target.ts';
-import { CHECKING } from '../files/checking-files.ts';
+import { CHECKING } from '../files/file-rows.ts';
 import type { PartialFilter } from '../files/partial.ts';
 
 export interface HeldFile {
-  /** The upload's. */
   readonly id: string;
   readonly directory_id: string;
   readonly account_id: string;
@@ -21,11 +20,11 @@ export interface HeldFile {
   readonly reason: string | null;
 }
 
-/** The two ways out. Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
+/** Both throw {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`, `home_elsewhere`. */
 export interface HeldFiles {
-  /** Announces the file, back at its path, whatever the checker says. Also `file_conflict`. */
+  /** Puts the file back at its path and announces it, whatever the checker says. Also throws `file_conflict`. */
   release(target: Target, fileId: string): Promise<void>;
-  /** Deletes it for good. */
+  /** Deletes the file for good. */
   remove(target: Target, fileId: string): Promise<void>;
 }
 

@@ -1,9 +1,10 @@
 /**
- * Files that the checker has rejected, out of their customers' reach: each is kept under its upload's id in a folder for its
- * directory, on the jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they go.
+ * Rejected files, out of their customers' reach: each is kept under its upload's id in a folder for its directory, on the
+ * jails' disk. An operator releases or deletes them; after `BERTH_HISTORY_DAYS` they are removed.
  *
- * Promise: the row is the truth. A release is committed first, as a file in check that has been released; putting the file
- * back and announcing it can be repeated, and is, after a crash. A deletion removes the file before its row.
+ * Promise: the row is the truth. A release is committed first: the file is in check again, and marked as released. Putting
+ * the file back and announcing it can then be repeated, and a crash has it repeated. A deletion removes the file before its
+ * row.
  */
 import { linkSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';
@@ -26,7 +27,7 @@ import { lastOf } from '../files/transit.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import type { Decisions } from './decisions.ts';
 
-/** Rows that are removed before others get their turn. */
+/** Rows that are removed in one statement. */
 const BATCH = 100;
 
 export interface QuarantineOptions {
@@ -36,7 +37,7 @@ export interface QuarantineOptions {
   readonly transact: Transact;
   readonly hands: Hands;
   readonly decisions: Decisions;
-  /** Called when a file of that directory has to be announced. */
+  /** Called when a released file of that directory still has to be announced. */
   released(directoryId: string): void;
   placeOf(directoryId: string, uploadId: string): string;
 }
@@ -47,9 +48,9 @@ export interface Quarantine {
    * @throws {BerthError} `directory_not_found`, `upload_not_found`, `home_elsewhere`, `file_conflict`, `file_in_use`.
    */
   release(target: Target, file: QuarantineTable): Promise<void>;
-  /** Puts back a file whose release was cut off. @throws {BerthError} as `release`. */
+  /** Puts back a file whose release was cut off. @throws {BerthError} like `release`. */
   putBack(directory: DirectoriesTable, file: QuarantineTable): void;
-  /** Deletes the file for good. @throws {BerthError} as `release`. */
+  /** Deletes the file for good. @throws {BerthError} like `release`. */
   remove(target: Target, file: QuarantineTable): Promise<void>;
 }
 
@@ -87,7 +88,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       linkSync(place, target);
     } catch (error) {
       const there = lstatSync(target, { throwIfNoEntry: false });
-      // A crash came before it was removed from the quarantine.
+      // The same file: a crash came before it was removed from the quarantine.
       if (there?.ino !== inode) {
         if (errorCode(error) === 'EEXIST') throw conflict(path);
         throw errorCode(error) === 'ENOENT' ? lost(error) : error;
@@ -127,7 +128,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
         await withdraw(file);
         throw error;
       }
-      // A passing obstacle: the rounds announce it later.
+      // The obstacle may pass: the rounds announce the file later.
       await decisions.pass(directory, id, undefined).catch((error) => {
         if (!(error instanceof BerthError)) throw error;
         options.released(directory.id);
@@ -159,7 +160,7 @@ export function quarantinedOf(db: Kysely<Tables>, directoryId: string, id: strin
     .executeTakeFirst();
 }
 
-/** Moves the file of a committed rejection from where a crash has left it. False when there was none. */
+/** Moves a file to the quarantine if its rejection was committed before a crash. Returns false if none was. */
 export async function keepRejected(
   reads: Kysely<Tables>,
   id: string,
@@ -184,8 +185,8 @@ export interface UpkeepOptions {
 }
 
 /**
- * Removes what is too old, and the folders of directories that are gone. A release whose file has not come back is taken
- * back, so that the operator sees it again.
+ * Removes rejected files that are too old, and the folders of directories that are gone. Withdraws a release whose file is not
+ * in the directory's rows, so that the operator sees it in the quarantine again.
  */
 export async function tidyQuarantine(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { database, node, clockLead, historyDays, folder } = options;

@@ -1,9 +1,9 @@
 /**
- * Takes files in check to the checker: directories in turn, one file of each at a time and no more than half of all places for
- * one account, so that slow files of one customer keep nobody else waiting.
+ * Passes files in check to the checker. Directories take turns, with one file of each at a time and at most half of all places
+ * for one account, so that slow files of one customer do not hold up the others.
  *
- * Promise: a file that could not be checked is tried again, after growing waits. What is done is in the rows alone: after a
- * crash the next start goes on with what is `checking`.
+ * Promise: a file that could not be checked is tried again, after growing waits. The rows alone have the state: after a crash
+ * the next start continues with the files that are `checking`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -14,7 +14,7 @@ import { compiled } from '../db/compiled.ts';
 import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorMessage, isUnavailable } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { CHECKING } from '../files/checking-files.ts';
+import { CHECKING } from '../files/file-rows.ts';
 import { contentOf } from '../files/content.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { TIMER_GRAIN, UNSEEN } from '../uploads/record/file-stat.ts';
@@ -23,17 +23,17 @@ import type { Decisions } from './decisions.ts';
 import { type Checker, CheckerAway, CheckFailed } from './exchange.ts';
 import { type Quarantine, quarantinedOf } from './quarantine.ts';
 
-/** Files in check at once, and those of one account. */
+/** How many files are checked at once, of all accounts and of one. */
 const AT_ONCE = 8;
-const OF_ACCOUNT = AT_ONCE / 2;
-/** How often files that are due again are looked up, and directories without a notification. */
+const AT_ONCE_OF_ACCOUNT = AT_ONCE / 2;
+/** How often directories get turns, and how often all directories with files in check are queued. */
 const TICK_MS = 1000;
 const SWEEP_MS = 5000;
-/** Waits before a file is tried again, doubled each time: after a change of the file, and after a failure, in ms. */
+/** The wait before a file is tried again, doubled each time: after the file has changed, and after a failure. */
 const CHANGED_MS = 500;
 const FAILED_MS = 10_000;
 const LONGEST_MS = 3_600_000;
-/** Waits while there is no checker, in ms. */
+/** The wait while there is no checker, doubled each time. */
 const AWAY_MS = 1000;
 const LONGEST_AWAY_MS = 30_000;
 /** Rows of a directory that are read at once. */
@@ -71,18 +71,18 @@ export interface RoundsOptions {
   readonly hands: Hands;
   readonly decisions: Decisions;
   readonly quarantine: Pick<Quarantine, 'putBack'>;
-  /** Undefined when nothing is checked any more: what waits is announced. */
+  /** Undefined when nothing is checked any more: files that wait are announced. */
   readonly checker: Checker | undefined;
   readonly settings: Omit<CheckSettings, 'by'> | undefined;
-  /** Runs what changes a directory, unless that is on its way to another node. */
+  /** Runs `work`, which changes the directory, unless the directory is moving to another node. */
   through<T>(directoryId: string, work: () => Promise<T>): Promise<T>;
-  /** Called after each decision, with how many seconds the check took. */
+  /** Called after each attempt, with how many seconds it took. */
   observe(outcome: CheckOutcome, seconds: number): void;
 }
 
 interface Retry {
   tries: number;
-  /** By the monotonic clock, in ms. */
+  /** In ms, by the monotonic clock. */
   due: number;
 }
 
@@ -91,7 +91,7 @@ export class Rounds {
   /** Directories that may have something to check, in turn. */
   readonly #queue = new Set<string>();
   readonly #busy = new Map<string, Promise<void>>();
-  /** The account of each queued directory that has had a turn, and how many places each account has. */
+  /** The account of each queued directory that has had a turn, and how many checks each account has under way. */
   readonly #accountOf = new Map<string, string>();
   readonly #accounts = new Map<string, number>();
   readonly #retries = new Map<string, Retry>();
@@ -105,7 +105,7 @@ export class Rounds {
     this.#options = options;
   }
 
-  /** Goes on with what an earlier process left; from then on, unless nothing is checked, with what is received. */
+  /** Continues with files that an earlier process left in check. Without a checker, and without such files, does nothing. */
   async start(): Promise<void> {
     const { background, checker } = this.#options;
     if (!checker) {
@@ -121,7 +121,7 @@ export class Rounds {
     if (this.#loop) this.#fill();
   }
 
-  /** Called when a file of that directory has to be announced, whether or not anything is checked. */
+  /** A file of that directory has been released. It is announced whether or not there is a checker. */
   released(directoryId: string): void {
     this.#queue.add(directoryId);
     const { background } = this.#options;
@@ -144,7 +144,7 @@ export class Rounds {
     this.#fill();
   }
 
-  /** Uses the index of files in check: one step for each directory that has any. */
+  /** Queues every directory that has files in check, by one step in their index for each. */
   async #sweep(): Promise<void> {
     let after = '';
     while (!this.#stop.signal.aborted) {
@@ -185,7 +185,7 @@ export class Rounds {
     const { account_id: account } = directory;
     this.#accountOf.set(id, account);
     if (this.#isFull(account)) {
-      // From now on it is passed over, until one of the account's places is free.
+      // Its account is known now, so it is skipped until one of the account's places is free.
       this.#queue.add(id);
       return;
     }
@@ -206,10 +206,10 @@ export class Rounds {
   }
 
   #isFull(account: string | undefined): boolean {
-    return account !== undefined && (this.#accounts.get(account) ?? 0) >= OF_ACCOUNT;
+    return account !== undefined && (this.#accounts.get(account) ?? 0) >= AT_ONCE_OF_ACCOUNT;
   }
 
-  /** The oldest that is not to wait. One that nobody has seen waits for the look that finds it. */
+  /** The oldest file that is due. A file that is recorded but was never found on the disk waits for the look that finds it. */
   async #dueFileOf(directory: string): Promise<FilesTable | undefined> {
     for (let [at, id] = [-1, '']; ;) {
       const rows = await filesAfter.all(this.#options.reads, { directory, at, id, limit: PAGE });
@@ -263,10 +263,10 @@ export class Rounds {
     }
     const { seconds, maxBytes } = settings;
     if (file.size_bytes > maxBytes) throw new CheckFailed('the file is larger than BERTH_CHECK_MAX_MIB');
-    await this.#stable(directory, file);
+    await this.#waitUntilStable(directory, file);
     const { tag, size, read } = await contentOf(hands, directory, file);
-    const asked = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
-    const verdict = await checker.check({ ...asked, content: read(0, size) }, seconds, this.#stop.signal);
+    const about = { directoryId: directory.id, username: directory.sftp_username, path: file.path, size };
+    const verdict = await checker.check({ ...about, content: read(0, size) }, seconds, this.#stop.signal);
     return through(directory.id, async () => {
       if (verdict.isPassed) await decisions.pass(directory, file.id, tag);
       else await decisions.reject(directory, file, tag, verdict.reason);
@@ -274,14 +274,17 @@ export class Rounds {
     });
   }
 
-  /** The kernel's times have a grain: within it, a file could be changed after it was read without a sign. */
-  async #stable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
+  /**
+   * Waits until the file's change time is older than the grain of the kernel's clock. Within that, a change after reading the
+   * file might leave the change time as it is.
+   */
+  async #waitUntilStable({ sftp_username }: DirectoriesTable, { path }: FilesTable): Promise<void> {
     const stats = lstatBeneath(this.#options.hands.filesRoot(sftp_username), path);
     const grain = TIMER_GRAIN / 1000;
     if (stats && Math.abs(Date.now() - stats.ctimeMs) < grain) await wait(grain);
   }
 
-  /** Its new bytes, its new name or its end are on their way to the row. */
+  /** The file was written, renamed or removed, and its row will show that soon. Throws other errors again. */
   #changedMeanwhile(directory: DirectoriesTable, file: FilesTable, error: unknown): void {
     if (!(error instanceof BerthError)) throw error;
     if (error.code === 'upload_not_found') this.#options.hands.missing(directory, pathOf(file.path));
@@ -294,7 +297,7 @@ export class Rounds {
     this.#retries.set(id, { tries, due });
   }
 
-  /** Files that were under way together hear of it together. */
+  /** Pauses once for all checks that were under way together. */
   #pause(about: object): void {
     const now = performance.now();
     if (now < this.#pausedUntil) return;

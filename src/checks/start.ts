@@ -1,4 +1,4 @@
-/** Checks, wired: what has been received goes to the checker, and from there to the announcement or the quarantine. */
+/** Wires the checks: received files go to the checker, and are then announced or moved to the quarantine. */
 import { join } from 'node:path';
 import type { Background } from '../base/background.ts';
 import type { Clock } from '../base/clock.ts';
@@ -6,6 +6,7 @@ import type { ClockLead } from '../db/clock-lead.ts';
 import type { CheckSettings } from '../base/config.ts';
 import type { Database } from '../db/open.ts';
 import { liveDirectory } from '../directories/target.ts';
+import type { Transfer } from '../history/transfers.ts';
 import type { Log } from '../base/log.ts';
 import type { DirectoryFiles } from '../files/directory-files.ts';
 import type { Hands } from '../uploads/start.ts';
@@ -14,7 +15,6 @@ import { checkerOf } from './checker.ts';
 import { decisions } from './decisions.ts';
 import type { HeldFiles } from './held.ts';
 import { createQuarantine, quarantinedOf, tidyQuarantine } from './quarantine.ts';
-import type { Received } from './received.ts';
 import { Rounds, type RoundsOptions } from './rounds.ts';
 
 /** How often the quarantine is tidied. */
@@ -45,12 +45,12 @@ export interface Checks {
   close(): Promise<void>;
 }
 
-/** Where files are in the quarantine. */
+/** The paths of files in the quarantine. */
 export function placesIn(folder: string): (directoryId: string, uploadId: string) => string {
   return (directoryId, uploadId) => join(folder, directoryId, uploadId);
 }
 
-/** Without settings it only announces what an earlier process left in check, by one query, and serves operators. */
+/** Without settings, only announces files that an earlier process left in check, and lets operators release and delete. */
 export async function startChecks(options: ChecksOptions): Promise<Checks> {
   const { database, background, settings, folder, files } = options;
   const { reads } = database;
@@ -89,6 +89,27 @@ export async function startChecks(options: ChecksOptions): Promise<Checks> {
     async close() {
       await tidying.close();
       await rounds.close();
+    },
+  };
+}
+
+/** Reports to the checks which directories have received files. Without checks, a commit costs one comparison. */
+export interface Received {
+  /** Takes the rows that a commit has added to the history. */
+  committed(rows: readonly Transfer[]): void;
+  /** From now on, calls `received` for each received file. */
+  follow(received: (directoryId: string) => void): void;
+}
+
+export function createReceived(): Received {
+  let report: ((directoryId: string) => void) | undefined;
+  return {
+    committed(rows) {
+      if (!report) return;
+      for (const { event, directory_id: id } of rows) if (event === 'received') report(id);
+    },
+    follow(received) {
+      report = received;
     },
   };
 }

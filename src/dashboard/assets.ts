@@ -1,4 +1,4 @@
-/** The stylesheet, the script and the mark: files of `static/`, read once, with a tag that changes with them. */
+/** Serves the stylesheet, the script and the mark: files of `static/`, read once, with an ETag of their content. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Hono } from 'hono';

@@ -1,6 +1,6 @@
 /** The name of a browser, from its `User-Agent`; the header itself when it is unknown. */
 
-/** The first that it names counts: each also names some of those after it. */
+/** The first one in the header counts, since each browser also names some of those after it. */
 const BROWSERS = ['Edg=Edge', 'OPR=Opera', 'Firefox', 'FxiOS=Firefox', 'Chrome', 'CriOS=Chrome', 'Safari'];
 const SYSTEMS = ['Android', 'iPhone', 'iPad', 'Windows', 'CrOS=ChromeOS', 'Mac OS X=macOS', 'Linux'];
 

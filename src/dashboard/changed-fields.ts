@@ -1,24 +1,25 @@
 /**
- * Which fields of a form were changed in it. Each form carries what its fields held when it was made (`was_…`), so that saving one
- * field reverts no other that somebody has changed meanwhile; and of one that both have changed, it asks first.
+ * Finds the fields that a form has changed. Each form contains the values that its fields had when it was made (`was_…`), so
+ * that saving one field does not revert another that somebody else has changed meanwhile. If both have changed the same field,
+ * the user has to save again.
  */
 import { type FieldErrors, ValidationError } from '../base/errors.ts';
 import type { FormFields } from './environment.ts';
 
-/** The prefix of the fields that say what was there. */
+/** The prefix of the fields with the earlier values. */
 export const WAS = 'was_';
 
-/** A browser ends lines with CRLF, and drops line ends from fields of one line. */
+/** Browsers end lines with CRLF, and remove line ends from single-line fields. */
 const plain = (text: string): string => text.replace(/[\r\n]+/g, '\n').trim();
 const joined = (text: string): string => text.replace(/[\r\n]/g, '');
 
-/** Whether a form that was not touched would send that text. */
+/** Whether two texts are the same for a browser: an unchanged form may send one for the other. */
 const isSame = (a: string, b: string): boolean => plain(a) === plain(b) || joined(a) === joined(b);
 
 /**
- * Those of `stored` that the form has changed, as it gives them. A field that the form does not have stays.
- * @param stored the texts of now.
- * @throws {ValidationError} for fields that somebody else has changed as well since the form was made.
+ * The fields of `stored` that the form has changed, with the form's values. Fields that the form does not have stay the same.
+ * @param stored the current values.
+ * @throws {ValidationError} for fields that somebody else has changed too since the form was made.
  */
 export function changedFields<Name extends string>(
   given: FormFields,

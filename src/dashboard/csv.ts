@@ -1,9 +1,9 @@
-/** Rows as a CSV file (RFC 4180) that is sent while they are read: nothing is held in memory, however many there are. */
+/** Sends rows as a CSV file (RFC 4180) while they are read, so that memory stays small however many there are. */
 import { formatMicros, type Micros } from '../base/clock.ts';
 
 export type Cell = string | number | null;
 
-/** @param name the file's, of plain ASCII. */
+/** @param name the name of the file, in plain ASCII. */
 export function csvAnswer(name: string, header: readonly string[], rows: AsyncIterable<readonly Cell[]>): Response {
   const lines = async function* () {
     yield Buffer.from(lineOf(header));
@@ -14,7 +14,7 @@ export function csvAnswer(name: string, header: readonly string[], rows: AsyncIt
   });
 }
 
-/** A time as every program reads it, in UTC. */
+/** A time in UTC, in a format that every program can read. */
 export function timeCell(at: Micros | null): string {
   return at === null ? '' : formatMicros(at);
 }
@@ -23,7 +23,7 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`;
 }
 
-/** Spreadsheets take a text that begins so for a formula, and names are a stranger's. */
+/** Spreadsheets take a text with such a beginning for a formula, and strangers choose names. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 function cellOf(cell: Cell): string {

@@ -1,13 +1,13 @@
-/** Which page of the directories is shown, as its address has it. */
+/** The view of the list of directories, as the page's URL has it: search, order and place. */
 import * as v from 'valibot';
 import { type Listing, type Order, ORDERS, type Place } from './queries/directories.ts';
 
 export const DIRECTORIES = '/dashboard/directories';
 
-/** More than any name and reference that could be found. */
+/** In characters; longer than every name and reference. */
 const LONGEST_SEARCH = 300;
 
-/** Reads the view from the address. Missing and unknown values get their defaults. */
+/** Reads the view from the URL. Missing and unknown values get their defaults. */
 export function listingIn({ q = '', sort = '', after, before }: Readonly<Record<string, string>>): Listing {
   const name = sort.replace(/^-/, '');
   const order = isOrder(name) ? name : 'created';
@@ -35,7 +35,7 @@ export function addressOf({ after, before, ...listing }: Listing): string {
   return query.size > 0 ? `${DIRECTORIES}?${query.toString()}` : DIRECTORIES;
 }
 
-/** A column whose heading leads to its order: from that order, the other way round. */
+/** A column whose heading sorts by it, or reverses the order if the list is sorted by it already. */
 export function columnOf(listing: Listing, order: Order, name: string) {
   const isThis = listing.order === order;
   const address = addressOf({ ...listing, order, isReversed: isThis && !listing.isReversed });
@@ -44,7 +44,7 @@ export function columnOf(listing: Listing, order: Order, name: string) {
   return { name, address, sorted: isThis ? direction : undefined };
 }
 
-/** With a key such as its column has: PostgreSQL compares no other with it. */
+/** The key must have its column's type, since PostgreSQL compares no other with it. */
 const PLACE_TEXTS = {
   text: v.tuple([v.string(), v.string()]),
   number: v.tuple([v.pipe(v.number(), v.safeInteger()), v.string()]),

@@ -1,4 +1,4 @@
-/** The variables that the dashboard's pages find with a request, and their dependencies. */
+/** The variables that the dashboard's pages get with a request, and functions that read them. */
 import type { Context } from 'hono';
 import { routePath } from 'hono/route';
 import type { DirectoriesTable } from '../db/schema.ts';
@@ -12,16 +12,16 @@ import type { UserChange } from '../users/users.ts';
 export interface DashboardEnv {
   Bindings: ApiEnv['Bindings'];
   Variables: {
-    /** Set for every page that needs a session. */
+    /** Set for every page that requires a session. */
     user: SignedIn;
-    /** The token that each form of this session carries. */
+    /** The token in each form of this session. */
     csrf: string;
     visit: Visit;
     /** Set for the pages of a directory. */
     directory: DirectoriesTable;
-    /** Set when a form is shown again, for its fields to say why. */
+    /** Set when a form is shown again because it was refused, so that its fields say why. */
     refused?: Refused;
-    /** Set for the page that shows a PDF within itself. */
+    /** Set for a page that embeds a PDF. */
     showsPdf?: true;
   };
 }
@@ -38,7 +38,7 @@ export interface Refused {
 
 export type PageContext<Path extends string = string> = Context<DashboardEnv, Path>;
 
-/** The signed-in user, on a page that works without one. */
+/** The signed-in user, if there is one, on a page that requires none. */
 export function visitorOf(c: PageContext): SignedIn | undefined {
   return c.get('user') as SignedIn | undefined;
 }
@@ -58,12 +58,12 @@ export function pathOf(c: PageContext): string {
   return `/dashboard/directories/${c.get('directory').id}`;
 }
 
-/** This directory, or the one of that id if it is the account's: the rules refuse every other. */
+/** The target for this directory, or for the one with that id. The rules refuse directories of other accounts. */
 export function targetOf(c: PageContext, id = c.get('directory').id): Target {
   return { accountId: c.get('user').principal.accountId, id, actor: actorOf(c) };
 }
 
-/** A change of users that this session asks for: of a user's sessions, this one goes on. */
+/** A change of users by this session, which stays open if the change ends the user's sessions. */
 export function changeOf(c: PageContext): UserChange {
-  return { actor: actorOf(c), goesOn: c.get('user').sessionId };
+  return { actor: actorOf(c), keptSession: c.get('user').sessionId };
 }

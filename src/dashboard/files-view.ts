@@ -1,24 +1,24 @@
-/** Which files the Files page shows, as its address has it. */
+/** The view of the Files page, as its URL has it. */
 
-/** No path is longer. */
-const LONGEST = 4096;
+/** In characters; no path is longer. */
+const LONGEST_SEARCH = 4096;
 
-/** `after`: where its page begins, as the page before gave it. */
+/** `after` is where the page begins, in the form that the previous page gave it. */
 export type FilesView = { readonly after?: string | undefined } & (
   | { readonly kind: 'newest' }
-  /** Its path; empty for the topmost. */
+  /** `folder` is its path; empty for the directory itself. */
   | { readonly kind: 'folder'; readonly folder: Buffer }
   | { readonly kind: 'search'; readonly text: string }
 );
 
 export function viewIn({ folder, q = '', after }: Readonly<Record<string, string>>): FilesView {
-  if (q.trim() !== '') return { kind: 'search', text: q.trim().slice(0, LONGEST), after };
-  // Exact, whatever the bytes of a name are.
+  if (q.trim() !== '') return { kind: 'search', text: q.trim().slice(0, LONGEST_SEARCH), after };
+  // Encoded, since names may be any bytes.
   if (folder !== undefined) return { kind: 'folder', folder: Buffer.from(folder, 'base64url'), after };
   return { kind: 'newest', after };
 }
 
-/** The query of the first page of that view, with `more` in it. */
+/** The query for the first page of that view, with the parameters in `more`. */
 export function queryOf(view: FilesView, more: Readonly<Record<string, string>> = {}): string {
   const query = new URLSearchParams(more);
   if (view.kind === 'search') query.set('q', view.text);

@@ -1,6 +1,6 @@
 /**
- * Runs before every page: sets headers, and checks the size, type and origin of forms, and the session. Pages that need no
- * session come first (`start.ts`).
+ * Runs before every page: sets headers, and checks the session and the size, type and origin of forms. Pages that require no
+ * session are added before the session is checked (`start.tsx`).
  */
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
@@ -21,7 +21,7 @@ import { isFormOf, clearSession, csrfToken, sessionToken } from './session-cooki
 
 type Handler = MiddlewareHandler<DashboardEnv>;
 
-const FORM_LIMIT = 65_536;
+const FORM_LIMIT_BYTES = 65_536;
 
 const headers: Handler = secureHeaders({
   contentSecurityPolicy: {
@@ -36,18 +36,18 @@ const headers: Handler = secureHeaders({
   },
   xFrameOptions: 'DENY',
   referrerPolicy: 'same-origin',
-  // The operator's decision, for the whole host: with a self-signed certificate it would lock people out.
+  // Left to the operator, since it applies to the whole host, and locks people out if the certificate is self-signed.
   strictTransportSecurity: false,
 });
 
-/** Behind a proxy the request's own URL has another scheme, so hosts are compared. */
+/** Compares hosts only, since behind a proxy the request's URL has another scheme. */
 const sameOrigin: Handler = csrf({ origin: (origin, c) => URL.parse(origin)?.host === c.req.header('host') });
 
-/** The one type that our forms have: a broken one of another could not even be read. */
+/** Refuses forms of any other type than ours, before anything tries to parse them. */
 const formsOnly: Handler = async (c, next) => {
   const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase();
   if (c.req.method === 'POST' && type !== 'application/x-www-form-urlencoded')
-    throw new BerthError('unsupported_media_type', 'This is no form of these pages.');
+    throw new BerthError('unsupported_media_type', 'This form is not from these pages.');
   return next();
 };
 
@@ -59,9 +59,9 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
     await next();
     c.env.notes.route ??= routePath(c, -1);
     if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
-    // A client's file is nothing of ours, whatever a browser makes of it.
+    // A customer's file must not act as one of our pages, whatever the browser takes it for.
     if (c.res.headers.has('content-disposition')) c.header('content-security-policy', fileSecurityPolicy(c));
-    // The page that shows a PDF, and the PDF.
+    // Lets our preview page embed a PDF.
     if (isPdf(c)) c.header('x-frame-options', 'SAMEORIGIN');
     else if (c.get('showsPdf'))
       c.header(
@@ -69,8 +69,8 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
         `${c.res.headers.get('content-security-policy')}; object-src 'self'; frame-src 'self'`,
       );
   };
-  const limited = bodyLimit({ maxSize: FORM_LIMIT, onError: tooLarge });
-  // A file that is put into a directory (`pages/file.tsx`) is no form, and of any size.
+  const limited = bodyLimit({ maxSize: FORM_LIMIT_BYTES, onError: tooLarge });
+  // A file that is put into a directory (`pages/file.tsx`) may have any size.
   const limit: Handler = (c, next) => (c.req.method === 'PUT' ? next() : limited(c, next));
   return [known, headers, limit, sameOrigin, formsOnly];
 }
@@ -78,31 +78,32 @@ export function everyRequest(clientAddress: ClientAddress): Handler[] {
 const isPdf = (c: PageContext): boolean => c.res.headers.get('content-type') === 'application/pdf';
 
 /**
- * A browser's own viewer of PDFs does not run in a sandbox. It has no script of ours, and what a PDF's own script does stays within
- * the viewer. Only our pages may show it.
+ * A browser's PDF viewer does not work in a sandbox. It has none of our scripts, and a script in the PDF cannot leave the viewer.
+ * Only our pages may embed it.
  */
 function fileSecurityPolicy(c: PageContext): string {
   return isPdf(c) ? "default-src 'none'; object-src 'self'; frame-ancestors 'self'" : "default-src 'none'; sandbox";
 }
 
 function tooLarge(): never {
-  throw new BerthError('body_too_large', `The form is over ${FORM_LIMIT} bytes`);
+  throw new BerthError('body_too_large', `The form is over ${FORM_LIMIT_BYTES} bytes`);
 }
 
 export interface SessionGuard {
   readonly database: Database;
   readonly clock: Clock;
-  /** Requests of one user a minute. */
+  /** Limits the requests of each user. */
   readonly userLimit: RateLimit;
-  /** Requests without a session, by their address. */
+  /** Limits requests without a session, by their address. */
   readonly addressLimit: RateLimit;
 }
 
-/** Finds out whose session a request carries, if any, and counts it. */
+/** Finds the session of a request, if it has one, and counts the request. */
 export function findSession({ database, clock, userLimit, addressLimit }: SessionGuard): Handler {
   return async (c, next) => {
-    const [token, visit] = [sessionToken(c), c.get('visit')];
-    // A page that follows what happens keeps no session alive.
+    const token = sessionToken(c);
+    const visit = c.get('visit');
+    // A page that follows changes does not keep its session alive.
     const seen = c.req.header('accept') === 'text/event-stream' ? undefined : visit;
     const first = token === undefined ? undefined : await sessionOf({ database, clock }, token, seen);
     if (token === undefined || !first) {
@@ -111,7 +112,7 @@ export function findSession({ database, clock, userLimit, addressLimit }: Sessio
     }
     c.env.notes.principal = first.principal;
     userLimit.take(first.userId);
-    // A form may come long after its headers: whose session it is now, decides.
+    // A form may arrive long after its headers, so its session is read again.
     if (c.req.method === 'POST') await c.req.parseBody();
     const user = c.req.method === 'POST' ? await sessionOf({ database, clock }, token) : first;
     if (!user) return next();
@@ -121,7 +122,7 @@ export function findSession({ database, clock, userLimit, addressLimit }: Sessio
   };
 }
 
-/** Lets requests with a session on; others are sent to sign in, and come back to a page that they wanted to see. */
+/** Lets requests with a session pass. Others are redirected to sign in, and then return to the page that they requested. */
 export const requireSession: Handler = async (c, next) => {
   const user = visitorOf(c);
   if (!user) {
@@ -136,7 +137,7 @@ export const requireSession: Handler = async (c, next) => {
   return next();
 };
 
-/** The pages that are open before the code of the second factor was right. */
+/** The pages that are open until the code of the second factor is entered. */
 const AWAITING_CODE = ['/dashboard/sign-in/code', '/dashboard/sign-out'];
 /** The pages that are open while the user lacks a second factor that the account requires. */
 const NEEDING_FACTOR = ['/dashboard/profile/second-factor', '/dashboard/sign-out'];
@@ -152,7 +153,7 @@ function signInFor(c: PageContext): string {
   return `/dashboard/sign-in?${new URLSearchParams({ next: pathname + search, ...ended }).toString()}`;
 }
 
-/** @throws {BerthError} `not_authorized` for a form that is not of this session. */
+/** @throws {BerthError} `not_authorized` unless the form belongs to this session. */
 async function checkForm(c: PageContext): Promise<void> {
   const { _csrf: sent } = await c.req.parseBody();
   if (!isFormOf(c, typeof sent === 'string' ? sent : ''))

@@ -1,9 +1,9 @@
-/** Which files can be looked at in the browser, and as what. The name decides, and for images the first bytes as well. */
+/** Decides which files can be viewed in the browser, and how: by the name, and for images and PDFs by the first bytes too. */
 
-/** Bytes that are read for a preview of a text. */
+/** How much of a text is read for its preview. */
 export const TEXT_BYTES = 24_576;
 
-/** Images by the bytes that they begin with. SVG is none of them: it may hold scripts. */
+/** Images, and how their files begin. SVG is left out, since it may contain scripts. */
 const IMAGES: Readonly<Record<string, { readonly type: string; readonly begins: RegExp }>> = {
   png: { type: 'image/png', begins: /^\x89PNG\r\n\x1a\n/ },
   jpg: { type: 'image/jpeg', begins: /^\xff\xd8\xff/ },
@@ -29,19 +29,21 @@ export function previewKind(name: string): PreviewKind | undefined {
 
 export const isPreviewable = (name: string): boolean => previewKind(name) !== undefined;
 
-/** The type under which such a file is shown; undefined when its first bytes are something else. */
+/** The content type for showing the file; undefined when its first bytes do not match its name. */
 export function shownType(name: string, first: Buffer): string | undefined {
   const extension = extensionOf(name);
   const known = extension === 'pdf' ? PDF : Object.hasOwn(IMAGES, extension) ? IMAGES[extension] : undefined;
   return known?.begins.test(first.toString('latin1')) === true ? known.type : undefined;
 }
 
-/** The rows of a CSV or TSV file (RFC 4180), the first `most`; the separator is what the first line has most of. */
+/** The first `most` rows of a CSV or TSV file (RFC 4180). The separator is the one that is most frequent in the first line. */
 export function rowsIn(text: string, most: number): string[][] {
   const [head = ''] = text.split('\n', 1);
   const separator = [',', ';', '\t', '|'].toSorted((a, b) => head.split(b).length - head.split(a).length)[0] ?? ',';
   const rows: string[][] = [];
-  let [row, field, isQuoted] = [[] as string[], '', false];
+  let row: string[] = [];
+  let field = '';
+  let isQuoted = false;
   const endField = (): void => {
     row.push(field);
     field = '';

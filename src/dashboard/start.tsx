@@ -1,4 +1,4 @@
-/** The dashboard's pages. Each topic gets what it needs here, and nothing more. */
+/** The dashboard's pages. Each topic gets only the options that it needs. */
 import { Hono } from 'hono';
 import { jsxRenderer } from 'hono/jsx-renderer';
 import type { HeldFiles } from '../checks/held.ts';
@@ -22,10 +22,10 @@ import { createSignIn } from '../users/sign-in.ts';
 import { createTries } from '../users/tries.ts';
 import type { Send } from '../webhooks/send.ts';
 import { serveAssets } from './assets.ts';
-import { noteDone } from './done.ts';
+import { noteDone } from './after-redirect.ts';
 import type { DashboardEnv } from './environment.ts';
 import { everyRequest, findSession, requireSession, withDirectory } from './guard.ts';
-import { createLive } from './live.ts';
+import { createLive } from './live.tsx';
 import { accountDeliveriesPage } from './pages/account-deliveries.tsx';
 import { accountPage } from './pages/account.tsx';
 import { activityPage } from './pages/activity.tsx';
@@ -53,17 +53,18 @@ import { userPage } from './pages/user.tsx';
 import { webhookPages } from './pages/webhook.tsx';
 import { createStored } from './queries/overview.ts';
 
-/** Requests of one user a minute. */
+/** How many requests a user may make per minute. */
 const USER_LIMIT = 600;
-/** Attempts to sign in a minute: of one network, and of one user. */
-const [NETWORK_ATTEMPTS, USER_ATTEMPTS] = [20, 10];
+/** How many attempts to sign in are allowed per minute: from a network, and for a user from one site. */
+const NETWORK_ATTEMPTS = 20;
+const USER_ATTEMPTS = 10;
 
 export interface DashboardOptions {
   readonly rules: CreateOptions;
   readonly environment: 'live' | 'test';
-  /** Host and port of the API; undefined where it is the dashboard's own. */
+  /** Host and port of the API; undefined if they are the dashboard's own. */
   readonly apiHost: string | undefined;
-  /** Where people reach this machine's API, and its links. */
+  /** The origin of this machine's API, and of its links. */
   readonly linkOrigin: string;
   readonly settings: Pick<Config['dashboard'], 'hasPasswordLogin' | 'companyLogin' | 'url'>;
   readonly uploads: UploadList;
@@ -79,14 +80,14 @@ export interface DashboardOptions {
   readonly mayReach: MayReach;
   readonly testTurn: Turn;
   readonly clientAddress: ClientAddress;
-  /** Requests of those who are not signed in, by their address. */
+  /** Limits requests without a session, by their address. */
   readonly addressLimit: RateLimit;
   /** Aborted when the service closes. */
   readonly closing: AbortSignal;
   readonly log: Log;
 }
 
-/** Whether a request is the dashboard's, by its target as it was sent. */
+/** Whether a request is for the dashboard, by the target as it was sent. */
 export function isDashboard(target: string): boolean {
   return /^\/dashboard(?:[/?]|$)/.test(target);
 }
@@ -123,7 +124,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   if (companyLogin) companyLoginPages(app, { ...companyLogin, url }, { database, clock, log });
   linkPage(app, entry);
 
-  // Pages for those who are not signed in stand before this line.
+  // Pages that require no session are added before this line.
   app.use(requireSession);
   const secondFactor = { ...entry, tries: createTries({ database, clock }) };
   signInCodePage(app, secondFactor);
@@ -155,7 +156,7 @@ export function createDashboard(options: DashboardOptions): Hono<DashboardEnv> {
   return app;
 }
 
-/** Timed by the monotonic clock. */
+/** Limits that use the monotonic clock. */
 function attemptLimits() {
   const clock = () => performance.now();
   const byAddress = createAddressLimit({ limit: NETWORK_ATTEMPTS, clock });

@@ -1,6 +1,6 @@
 /**
- * Turns errors of fields into sentences that make sense alone. The rules report them in Ecto's wording, which suits programs
- * (`validation.ts`); people read these.
+ * Turns errors of fields into sentences for people, which make sense alone. The rules report errors in Ecto's wording, which is
+ * for programs (`validation.ts`).
  */
 import type { FormFields } from './environment.ts';
 
@@ -73,7 +73,7 @@ const COUNT = /^should (?:be|have) at (least|most) (\d+) (character|byte|item)\(
 const BOUND = /^must be (greater|less) than or equal to (-?\d+)$/;
 const HOST_BITS = /^(.*) has host bits set: its network is (\S+)$/;
 
-/** One sentence for each message about a field. `label` names the field when there is no better text. */
+/** One sentence for each message about a field. `label` names the field where there is no better text. */
 export function sentencesOf(field: string, messages: readonly string[], given: FormFields, label = field): string[] {
   if (field === 'allowed_networks') return messages.map((message) => networkSentence(message, given[field] ?? ''));
   return [...new Set(messages)].map((message) => sentenceOf(field, message, label));
@@ -95,12 +95,12 @@ function sentenceOf(field: string, message: string, label: string): string {
   if (wait !== undefined) return `Too many wrong attempts. Try again in ${wait}.`;
   const [, directory] = /^(.*) is not a directory of the account$/.exec(message) ?? [];
   if (directory !== undefined) return `${directory} is not the SFTP username of one of your directories.`;
-  // A sentence of the dashboard's own.
+  // The message is a sentence already.
   if (/^[A-Z].*[.?]$/.test(message)) return message;
   return `${label} ${message}.`;
 }
 
-/** With the line that the network stands in. */
+/** A sentence that names the line with the wrong network. */
 function networkSentence(message: string, given: string): string {
   const [, wide, network] = HOST_BITS.exec(message) ?? [];
   const text = wide ?? message.replace(/ is invalid$/, '');
@@ -111,7 +111,7 @@ function networkSentence(message: string, given: string): string {
   return `Line ${line}: "${text}" is not an IP address or a CIDR range.`;
 }
 
-/** The networks of a text: one a line; commas separate them, too. */
+/** The networks in a text, separated by lines or commas. */
 export function splitNetworks(text: string): string[] {
   return text.split(/[\n\r,]+/).flatMap((part) => part.trim() || []);
 }

@@ -1,6 +1,6 @@
 /**
- * A ZIP archive as a stream (PKWARE's APPNOTE 6.3): files are stored as they are, each followed by its checksum, and named in UTF-8.
- * Nothing is held in memory but names.
+ * Streams a ZIP archive (PKWARE's APPNOTE 6.3): files are stored uncompressed, each followed by its checksum, with names in
+ * UTF-8. Only the names are kept in memory.
  */
 import { crc32 } from 'node:zlib';
 
@@ -11,8 +11,8 @@ export interface ZippedFile {
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** The capacity of the format without its 64-bit extension, with room for names. */
-export const MOST_ZIPPED = 4_000_000_000;
+/** How many bytes an archive can hold without the format's 64-bit extension, minus room for names. */
+export const MOST_ZIPPED_BYTES = 4_000_000_000;
 
 /** The checksum follows the bytes; the name is UTF-8 (section 4.4.4). */
 const FLAGS = 0x0808;
@@ -79,7 +79,7 @@ export async function* zipped(files: Iterable<ZippedFile>): AsyncGenerator<Uint8
   ]);
 }
 
-/** A number and in how many bytes it is written, the lowest first. */
+/** A number, and how many bytes it takes (little-endian). */
 type Field = readonly [bytes: 2 | 4, value: number];
 
 function header(signature: number, fields: readonly Field[]): Buffer {
@@ -89,7 +89,7 @@ function header(signature: number, fields: readonly Field[]): Buffer {
   return buffer;
 }
 
-/** A name that no program takes for one outside of the folder that it unpacks to. */
+/** Makes sure that no program unpacks the file outside of its target folder. */
 function safe(name: string): string {
   return name
     .replaceAll('\\', '_')
@@ -99,7 +99,9 @@ function safe(name: string): string {
 }
 
 function dosTime(date: Date): number {
-  const [year, month, day] = [Math.max(date.getUTCFullYear() - 1980, 0), date.getUTCMonth() + 1, date.getUTCDate()];
+  const year = Math.max(date.getUTCFullYear() - 1980, 0);
+  const month = date.getUTCMonth() + 1;
+  const day = date.getUTCDate();
   const time = (date.getUTCHours() << 11) | (date.getUTCMinutes() << 5) | (date.getUTCSeconds() >> 1);
   return (((year << 9) | (month << 5) | day) * 0x10000 + time) >>> 0;
 }

@@ -1,9 +1,9 @@
 /**
- * Access beside passwords and keys: a directory can be suspended, expire, and be open to some networks only. Files,
- * uploads and retention go on, and nothing is forgotten: resuming restores what the mode allows.
+ * Limits on logins besides passwords and keys: a directory can be suspended, expire, and be open to certain networks only.
+ * Files, announcements and retention are not affected, and the credentials are kept: they work again once the limit ends.
  *
- * That a directory has expired is stored nowhere. sshd's hook compares its time with the clock, and `expiry.ts` ends the
- * sessions: when a wrong clock is set right, the directory is open again.
+ * Nothing stores that a directory has expired: sshd's hook compares its expiry with the clock, and `expiry.ts` ends the
+ * sessions. So a directory that expired by a wrong clock is open again once the clock is right.
  */
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
@@ -18,11 +18,13 @@ import { liveDirectory } from './target.ts';
 
 const MOST_NETWORKS = 100;
 
-/** Kept as JSON text. */
+/** Stored as JSON text. */
 const networks = v.pipe(
   v.custom<string[]>((value) => Array.isArray(value) && value.every((each) => typeof each === 'string'), orBlank),
   v.metadata({ type: 'array', items: { type: 'string' } }),
-  v.description('CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere.'),
+  v.description(
+    'The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks.',
+  ),
   v.check((list) => list.length <= MOST_NETWORKS, `should have at most ${MOST_NETWORKS} item(s)`),
   v.metadata({ maxItems: MOST_NETWORKS }),
   v.rawTransform(({ dataset, addIssue }) => {
@@ -45,7 +47,7 @@ export const AccessFields = v.pipe(
   v.object({
     suspended: v.optional(v.pipe(v.boolean(orBlank), v.description('While it is true, nobody can log in.'))),
     expires_at: v.optional(
-      v.pipe(v.nullable(timestamp), v.description('From then on nobody can log in; `null` means never.')),
+      v.pipe(v.nullable(timestamp), v.description('Nobody can log in from then on. `null` means never.')),
     ),
     allowed_networks: v.optional(networks),
   }),
@@ -64,8 +66,8 @@ export async function accessOf(reads: Kysely<Tables>, accountId: string, id: str
 }
 
 /**
- * In force at the next login. Of a directory that is suspended, or has expired already, all sessions have ended when this
- * returns.
+ * Changes the limits, in force at the next login. When the directory is suspended or has expired, all its sessions have ended
+ * by the time this returns.
  * @param actor the request behind it, for the audit.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */

@@ -1,6 +1,6 @@
 /**
- * An account's own webhook: where uploads of directories without a URL of their own are announced, and the secret that signs
- * there. A directory with a URL has a secret of its own, and nothing of this one.
+ * An account's webhook: the URL for directories that have none of their own, and the secret that signs what goes there. A
+ * directory with its own URL signs with its own secret.
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
@@ -16,16 +16,16 @@ import { checked } from '../base/validation.ts';
 import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
-import { type RenewedSecret, SecretFields } from './webhook-secret.ts';
+import { type RenewedSecret, SecretFields } from './webhook.ts';
 
 export const AccountWebhookFields = v.object({ url: webhookUrl });
 
 export type AccountWebhook = Pick<AccountWebhooksTable, 'url' | 'next_secret'> & {
-  /** Null until there was a URL, or a secret was made. */
+  /** Null until a URL is set or a secret is generated for the first time. */
   readonly secret: string | null;
 };
 
-export interface AccountWebhookRules {
+export interface AccountWebhookOptions {
   readonly database: Pick<Database, 'db' | 'reads'>;
   readonly clock: Clock;
 }
@@ -37,9 +37,13 @@ export async function accountWebhook(reads: Kysely<Tables>, accountId: string): 
 }
 
 /** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
-export function setAccountWebhook(rules: AccountWebhookRules, actor: Actor, fields: Fields): Promise<AccountWebhook> {
+export function setAccountWebhook(
+  options: AccountWebhookOptions,
+  actor: Actor,
+  fields: Fields,
+): Promise<AccountWebhook> {
   const { url } = checked(AccountWebhookFields, fields);
-  return changed(rules, actor, async (tx, before) => {
+  return changed(options, actor, async (tx, before) => {
     const after = { ...before, url, secret: before.secret ?? generateWebhookSecret() };
     await put(tx, actor.accountId, after);
     const origin = (text: string | null) => (text === null ? null : (URL.parse(text)?.origin ?? null));
@@ -49,21 +53,21 @@ export function setAccountWebhook(rules: AccountWebhookRules, actor: Actor, fiel
 }
 
 /**
- * A new secret in the two steps of `webhook-secret.ts`.
+ * Renews the secret, in the two steps of `renewWebhookSecret`.
  * @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`.
  */
 export async function renewAccountSecret(
-  rules: AccountWebhookRules,
+  options: AccountWebhookOptions,
   actor: Actor,
   fields: Fields,
   answer?: StoredResponse<RenewedSecret>,
 ): Promise<RenewedSecret> {
   const { activate, secret: own } = checked(SecretFields, fields);
-  const { secret, next_secret } = await changed(rules, actor, async (tx, before) => {
+  const { secret, next_secret } = await changed(options, actor, async (tx, before) => {
     const made = activate ? (own ?? before.next_secret) : (own ?? generateWebhookSecret());
     if (made === null) throw new ValidationError({ activate: ['has nothing to activate: ask for a new secret first'] });
     if (!activate && made === before.secret) throw new ValidationError({ secret: ['is in use already'] });
-    // The first one is in use at once: nobody has an older one.
+    // The first secret is used at once: no receiver has an older one.
     const isActive = activate || before.secret === null;
     const after = isActive
       ? { ...before, secret: made, next_secret: null }
@@ -81,7 +85,7 @@ interface Change {
 }
 
 function changed(
-  { database, clock }: AccountWebhookRules,
+  { database, clock }: AccountWebhookOptions,
   actor: Actor,
   change: (tx: Transaction<Tables>, before: AccountWebhook) => Promise<Change>,
 ): Promise<AccountWebhook> {

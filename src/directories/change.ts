@@ -1,9 +1,9 @@
 /**
- * How a directory is changed, whatever of it: a transaction with the audit and a mark, then the host, which can be repeated.
- * `updated_at` moves when the request changed something: one that repeats what is there leaves it.
+ * Every change of a directory takes these steps: a transaction with the audit and a mark (`unapplied.ts`), then the host,
+ * which can be repeated. A request that changes nothing leaves `updated_at` as it is.
  *
- * When the host fails after the commit, the caller gets the error, and the host follows as soon as it can (`unapplied.ts`).
- * Repeating the request applies it again.
+ * When the host fails after the commit, the caller gets the error, and the host is tried again in the background. Repeating
+ * the request tries it again as well.
  */
 import { sql, type Transaction, type Updateable } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
@@ -14,23 +14,23 @@ import { insertAudit } from '../history/audit.ts';
 import { HOSTED, hostedById } from './host.ts';
 import { withDiskReserve, refusingWhenFull } from './storage-full.ts';
 import { lockedDirectory, notFound, type Target } from './target.ts';
-import { type Applying, markUnapplied } from './unapplied.ts';
+import { type ApplyOptions, markUnapplied } from './unapplied.ts';
 
-export interface ChangeOptions extends Applying {
+export interface ChangeOptions extends ApplyOptions {
   readonly clock: Clock;
 }
 
 export type Changes = Updateable<DirectoriesTable>;
 
-/** Further statements in the same transaction, with the directory as it is then. */
+/** Further statements in the same transaction, given the changed directory. */
 type Also = (tx: Transaction<Tables>, directory: DirectoriesTable) => Promise<void> | undefined;
 
-/** Computes the changes, inside the transaction that makes them. One that takes access away may run twice, so it has to be repeatable. */
+/** Computes the changes, in the transaction that makes them. `revokeAccess` may run it twice, so it has to be repeatable there. */
 export type Plan = (tx: Transaction<Tables>, now: Micros, before: DirectoriesTable) => Changes | Promise<Changes>;
 
 /**
- * @returns the directory as it is afterwards.
- * @throws {BerthError} `directory_not_found`, `storage_full`; what `plan` throws.
+ * @returns the changed directory.
+ * @throws {BerthError} `directory_not_found`, `storage_full`; and the errors of `plan`.
  */
 export function changeDirectory(
   options: ChangeOptions,
@@ -41,9 +41,7 @@ export function changeDirectory(
   return refusingWhenFull(() => changeOnce(options, target, plan, also));
 }
 
-/**
- * Makes a change that takes access away: on a full disk it ends the directory's sessions first, which may be what fills it.
- */
+/** Makes a change that takes access away. On a full disk it ends the directory's sessions first: they may be filling it. */
 export async function revokeAccess(
   options: ChangeOptions,
   target: Target,
@@ -54,7 +52,7 @@ export async function revokeAccess(
   return refusingWhenFull(async () => {
     const work = (): Promise<DirectoriesTable> => changeOnce(options, target, plan, also);
     const done = await withDiskReserve(options, { accountId, id }, work, async () => {
-      // Applies the present row: the change may not have been committed.
+      // Applies the row as it is now: the change may not have been committed.
       const directory = await hostedById(options.database.reads, accountId, id);
       if (directory) await options.host.apply(directory).catch(() => undefined);
     });

@@ -1,7 +1,7 @@
 /**
- * Makes a directory that is live when it is returned (specification, "What the service does" 1 and 2).
- * First the row and a mark that the disk has to follow, in one transaction; then the disk. A crash in between leaves a
- * directory that the next start of its home completes.
+ * Creates a directory that accepts logins by the time it is returned (specification, "What the service does" 1 and 2).
+ * One transaction writes the row and a mark (`unapplied.ts`); then the disk follows. After a crash in between, the next start
+ * of the directory's node completes it.
  */
 import { randomUUID } from 'node:crypto';
 import { sql, type Transaction } from 'kysely';
@@ -21,10 +21,10 @@ import { refusingWhenFull } from './storage-full.ts';
 import { notFound } from './target.ts';
 import { markUnapplied } from './unapplied.ts';
 
-/** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs", unused above containers). */
+/** The start of a range of UIDs that nobody assigns (systemd's "Users, Groups, UIDs and GIDs": unused, above containers). */
 export const FIRST_UID = 1_879_048_192;
 
-/** Defaults, which the audit leaves out. */
+/** Defaults. The audit leaves out fields that have these values. */
 const BLANK = {
   metadata: '{}',
   retention_days: 0,
@@ -37,15 +37,15 @@ export type CreateOptions = DeleteOptions;
 
 export interface Created {
   readonly directory: DirectoriesTable;
-  /** Nobody knows it later. */
+  /** Later only its hash is known. */
   readonly password: string;
 }
 
 /**
  * @param actor the request behind it, for the audit.
- * @param answer keeps the answer to it, if it has an Idempotency-Key.
- * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more, or
- * `storage_full`, and then nothing of it is left.
+ * @param answer stores the response to a request with an Idempotency-Key.
+ * @throws {ValidationError} when a field is wrong; {BerthError} `directory_limit` when the plan allows no more,
+ * `storage_full`. After an error, the directory is removed again.
  */
 export async function createDirectory(
   options: CreateOptions,
@@ -101,7 +101,10 @@ export async function createDirectory(
   return makeLive(options, { directory, password }, actor, answer);
 }
 
-/** On another node when its home is away, as the same directory: creating it a second time could pass the plan's limit. */
+/**
+ * Makes the disk follow. When the chosen node does not answer, the same directory moves to another one: creating a second
+ * directory could exceed the plan's limit.
+ */
 async function makeLive(
   options: CreateOptions,
   created: Created,
@@ -127,7 +130,10 @@ async function makeLive(
   }
 }
 
-/** @throws {BerthError} `home_unavailable` when no node is left, `directory_not_found` when it was deleted meanwhile. */
+/**
+ * Moves a directory that is not live yet to a node that was not tried.
+ * @throws {BerthError} `home_unavailable` when no node is left, `directory_not_found` when it was deleted meanwhile.
+ */
 async function moveNew(
   options: CreateOptions,
   { directory, password }: Created,
@@ -157,10 +163,10 @@ async function moveNew(
   });
 }
 
-/** Creates of an account wait for each other's transactions, so simultaneous ones cannot pass the limit. */
+/** Locks the account, so that simultaneous requests cannot exceed the limit. */
 async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<void> {
   const account = await lockedAccount(tx, accountId);
-  // It was deleted while this request was under way: answer like the next request would be.
+  // The account was deleted during this request, so it gets the same answer as the next request.
   if (!account) throw new BerthError('unauthenticated', 'Invalid or missing API key');
   const limit = DIRECTORY_LIMITS[account.plan];
   if (limit === undefined) return;
@@ -175,7 +181,7 @@ async function checkLimit(tx: Transaction<Tables>, accountId: string): Promise<v
   }
 }
 
-/** A UID and a username that were never used before; the row that says so is never removed. */
+/** A UID and a username that were never used before. The row is never removed, so they are never used again. */
 async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<PrincipalsTable> {
   for (;;) {
     const principal = await tx
@@ -189,8 +195,8 @@ async function newPrincipal(tx: Transaction<Tables>, slug: string): Promise<Prin
 }
 
 /**
- * A deletion that a full database does not stop: the rows then go when there is room. The mark stays until this has
- * succeeded, so it is repeated; the caller gets the first error.
+ * Deletes the directory again. When the database is full, its rows are removed once there is room. The mark stays until
+ * that has succeeded, so it is repeated. Throws nothing: the caller gets the error of the creation.
  */
 async function undo(
   options: CreateOptions,
@@ -199,12 +205,12 @@ async function undo(
   removeAnswer?: Removal,
 ): Promise<void> {
   try {
-    // Also for an actor whose key was revoked meanwhile.
+    // Without the credential: the key may have been revoked meanwhile.
     const audited = actor && ({ actor: { ...actor, credential: undefined }, action: 'undo-create' } as const);
     const deleted = await markDeleted(options, directory.account_id, directory.id, audited, removeAnswer);
     if (deleted) await takeAway(options, deleted, true);
   } catch {
-    // Another home removes it as soon as it can.
+    // Another node removes it as soon as it can.
     if (directory.node !== options.homes.here) return;
     options.removal.add(directory.id, removeAnswer);
     await options.host.remove(directory).catch(() => undefined);

@@ -1,7 +1,7 @@
 /**
- * Ends what `berth account delete` began with a mark on the account, from which on its keys are refused and it gets no
- * directory. Its directories go one by one, each as by a DELETE of the API, with its audit; then the keys and the account.
- * Each step can be repeated, and the service looks for such accounts from time to time: so a crash delays it only.
+ * Finishes what `berth account delete` began by marking the account: its keys are refused, and it gets no new directory. The
+ * directories are deleted one by one, each as by a DELETE of the API, with its audit; then the keys and the account.
+ * Each step can be repeated, and the service looks for marked accounts from time to time, so a crash only delays it.
  */
 import { BerthError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -22,7 +22,7 @@ export async function finishDeletions(options: Options, signal: AbortSignal): Pr
   }
 }
 
-/** Logs a directory that cannot be deleted now, and goes on with the others. */
+/** Logs a directory that cannot be deleted now, and continues with the others. */
 async function deleteDirectories(
   options: Options,
   accountId: string,
@@ -50,10 +50,10 @@ async function deleteDirectories(
   }
 }
 
-/** The rows of its directories go in the background (`row-removal.ts`): until then it stays. */
+/** The account stays until the background has removed the rows of its directories (`row-removal.ts`). */
 async function removeAccount({ database }: Options, id: string): Promise<void> {
   await database.db.transaction().execute(async (tx) => {
-    // A create that is under way ends before it is looked for.
+    // Waits for the transaction of a create that is under way, whose directory is then found below.
     await tx.selectFrom('accounts').select('id').where('id', '=', id).forUpdate().execute();
     const directory = await tx.selectFrom('directories').select('id').where('account_id', '=', id).executeTakeFirst();
     if (directory) return;

@@ -1,7 +1,7 @@
 /**
- * Deletes a directory: gone for every caller from the commit, its credentials and sessions ended before the answer, its
- * rows and files removed in the background. A crash in between is repeated at the next start. Username and UID are
- * never used again: `principals` keeps them. On a full disk the credentials and sessions go first.
+ * Deletes a directory. From the commit on it exists for no caller; its credentials and sessions end before the answer; its
+ * rows and files are removed in the background, and after a crash by the next start. Username and UID are never used again:
+ * `principals` keeps them. On a full disk the credentials and sessions end before the commit.
  */
 import { sql } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
@@ -24,13 +24,13 @@ const DELETED = ['id', 'sftp_username', 'uid', 'node', 'version'] as const;
 
 export type Deleted = Pick<DirectoriesTable, (typeof DELETED)[number]>;
 
-/** How long a deletion that could not be answered is remembered. */
-const REMEMBERED = DAY;
+/** How long a deletion is remembered after its request failed because the directory's node was away. */
+const REMEMBERED_FOR = DAY;
 
 /**
  * @param actor the request behind it, for the audit.
  * @throws {BerthError} `directory_not_found` when the account has no such directory, `storage_full`; `home_unavailable` when
- * its home cannot end the sessions now: it does when it is back, and a repetition is answered then.
+ * its node does not answer: the node ends the sessions when it is back, and a repeated request succeeds then.
  */
 export async function deleteDirectory(
   options: DeleteOptions,
@@ -50,12 +50,12 @@ export async function deleteDirectory(
     }
   };
   await refusingWhenFull(() =>
-    // Its rows go as soon as there is room for that, unless this process ends before.
+    // The background removes the rows once there is room, unless this process ends before that.
     withDiskReserve(options, { accountId, id }, work, (directory) => takeAway(options, directory)),
   );
 }
 
-/** @param also what else belongs into the transaction. @returns undefined when the account has no such directory. */
+/** @param also runs in the same transaction. @returns undefined when the account has no such directory. */
 export function markDeleted(
   options: DeleteOptions,
   accountId: string,
@@ -82,27 +82,27 @@ export function markDeleted(
   });
 }
 
-/** Removes it from its host, and leaves its rows to the background. @param isNew whether no client knows it yet. */
+/** Removes the directory from its host; the background removes its rows. @param isNew whether no client knows it yet. */
 export async function takeAway(options: DeleteOptions, directory: Deleted, isNew = false): Promise<void> {
   await options.host.remove(directory, isNew);
-  // Another home removes the rows, too.
+  // Another node removes the rows as well.
   if (directory.node === options.homes.here) options.removal.add(directory.id);
 }
 
-/** False when its home has removed it meanwhile. */
+/** Returns false when the directory's node has removed it meanwhile. */
 async function remember({ database, clock }: DeleteOptions, accountId: string, deleted: Deleted): Promise<boolean> {
-  const { id, ...rest } = deleted;
+  const { id, ...columns } = deleted;
   const now = clock.now();
   return database.db.transaction().execute(async (tx) => {
     await tx
       .deleteFrom('unanswered_deletions')
-      .where('inserted_at', '<', now - REMEMBERED)
+      .where('inserted_at', '<', now - REMEMBERED_FOR)
       .execute();
     const isThere = await tx.selectFrom('directories').select('id').where('id', '=', id).executeTakeFirst();
     if (!isThere) return false;
     await tx
       .insertInto('unanswered_deletions')
-      .values({ ...rest, directory_id: id, account_id: accountId, inserted_at: now })
+      .values({ ...columns, directory_id: id, account_id: accountId, inserted_at: now })
       .onConflict((conflict) => conflict.doNothing())
       .execute();
     return true;

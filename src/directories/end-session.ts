@@ -1,24 +1,24 @@
-/** Live SFTP sessions of a directory, and the end of one: its client may log in again. */
+/** Lists the live SFTP sessions of a directory, and ends one. Its client may log in again. */
 import { type Clock, formatMicros, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import { insertAudit } from '../history/audit.ts';
 import { liveDirectory, type Target } from './target.ts';
 
 export interface LiveSession {
-  /** Names this session and, once it has ended, no other. */
+  /** Never used for another session, even after this one has ended. */
   readonly name: string;
-  /** The client's. */
+  /** The client's address. */
   readonly address: string;
-  /** When it logged in. */
+  /** When the client logged in. */
   readonly since: Micros;
 }
 
 /** The sessions on this machine. */
 export interface LiveSessions {
-  /** Users who may have one: some may have ended just now. */
+  /** Users who may have sessions; some of these may have ended just now. */
   usernames(): readonly string[];
   of(username: string): readonly LiveSession[];
-  /** Has ended it when it returns. Repeatable. */
+  /** The session has ended when this resolves. Repeatable. */
   end(username: string, name: string): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ export interface EndSessionOptions {
   readonly sessions: LiveSessions;
 }
 
-/** Does nothing about one that has ended already. @throws {BerthError} `directory_not_found`. */
+/** Does nothing if the session has ended already. @throws {BerthError} `directory_not_found`. */
 export async function endSession(
   { database, clock, sessions }: EndSessionOptions,
   target: Target,

@@ -1,4 +1,4 @@
-/** Ends the sessions of directories that expire. That nobody logs in after that is sshd's own doing (openssh/admit). */
+/** Ends the sessions of directories when they expire. sshd itself refuses later logins (openssh/admit). */
 import type { Background, Loop } from '../base/background.ts';
 import { type Clock, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
@@ -8,7 +8,7 @@ import type { DirectoryHost } from './host.ts';
 
 const EVERY_MS = 1000;
 
-/** A login may be half-way through when its directory expires, and see a clock that is a little behind ours. */
+/** A login may be under way when its directory expires, and may read a clock that is slightly behind. */
 const OVERLAP: Micros = 2 * SECOND;
 
 export interface ExpiryOptions {
@@ -19,9 +19,9 @@ export interface ExpiryOptions {
   readonly background: Background;
 }
 
-/** Looks each second at those that have expired since it looked, at first at all: they may have while berth was down. */
+/** Runs every second for directories that expired since the last run. The first run takes all: berth may have been down. */
 export function startExpiry({ database, clock, host, homes, background }: ExpiryOptions): Loop {
-  let seen: Micros = 0;
+  let lastRun: Micros = 0;
   return background.start('expiry', { every: EVERY_MS, atOnce: true }, async (signal) => {
     const yieldNow = yielder();
     const now = clock.now();
@@ -29,7 +29,7 @@ export function startExpiry({ database, clock, host, homes, background }: Expiry
       .selectFrom('directories')
       .select(['sftp_username', 'node'])
       .where('node', '=', homes.here)
-      .where('expires_at', '>', Math.min(seen, now) - OVERLAP)
+      .where('expires_at', '>', Math.min(lastRun, now) - OVERLAP)
       .where('expires_at', '<=', now)
       .where('deleted_at', 'is', null)
       .execute();
@@ -38,6 +38,6 @@ export function startExpiry({ database, clock, host, homes, background }: Expiry
       await host.endSessions(directory);
       await yieldNow();
     }
-    seen = now;
+    lastRun = now;
   });
 }

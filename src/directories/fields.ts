@@ -1,6 +1,4 @@
-/**
- * The rules for a directory's fields, one place for their limits. Fields that are not listed for a request are ignored.
- */
+/** The fields of a directory and their limits. Fields that are not listed for a request are ignored. */
 import * as v from 'valibot';
 import type { AuthMode } from '../db/schema.ts';
 import { atMost, checked, filled, INVALID, optionalText, orBlank, storable, wholeNumber } from '../base/validation.ts';
@@ -14,17 +12,19 @@ const name = v.pipe(
   ...storable,
   filled,
   ...atMost(100),
-  v.description('What it is called. The slug and the username derive from it, once.'),
+  v.description('The name. Slug and username are derived from it when the directory is created.'),
 );
 
-const description = v.pipe(optionalText(2000), v.description('Notes.'));
+const notes = v.pipe(optionalText(2000), v.description('Notes.'));
 
 const externalId = v.pipe(
   optionalText(255),
-  v.description('Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it.'),
+  v.description(
+    'Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it.',
+  ),
 );
 
-/** Kept as JSON text. */
+/** Stored as JSON text. */
 const metadata = v.pipe(
   v.custom<object | null>(
     (value) => typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value),
@@ -38,7 +38,7 @@ const metadata = v.pipe(
   v.check((text) => Buffer.byteLength(text) <= METADATA_BYTES, `should be at most ${METADATA_BYTES} byte(s)`),
 );
 
-/** The scheme in any case: JSON Schema's patterns have no flags. */
+/** Spelled out for upper and lower case, since JSON Schema's patterns have no flags. */
 const HTTP = /^[Hh][Tt][Tt][Pp][Ss]?:\/\//;
 
 export const webhookUrl = v.pipe(
@@ -56,18 +56,18 @@ export const webhookUrl = v.pipe(
   ),
 );
 
-const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('Most SFTP connections at a time.'));
+const maxConnections = v.pipe(wholeNumber(1, 1000), v.description('How many SFTP connections are allowed at a time.'));
 
 const retentionDays = v.pipe(
   wholeNumber(0, 36_500),
   v.description('Files are deleted after this number of days. 0 keeps them.'),
 );
 
-export const publicKey = (words: string) =>
+export const publicKey = (description: string) =>
   v.pipe(
     v.string(orBlank),
     filled,
-    v.description(words),
+    v.description(description),
     v.transform(parsePublicKey),
     v.custom<PublicKey>((key) => key !== undefined, 'is not a valid OpenSSH public key'),
     v.check(
@@ -80,7 +80,7 @@ export const NewDirectory = v.pipe(
   v.object(
     {
       name,
-      description: v.optional(description, null),
+      description: v.optional(notes, null),
       external_id: v.optional(externalId, null),
       metadata: v.optional(metadata, {}),
       max_connections: v.optional(maxConnections, 10),
@@ -91,7 +91,7 @@ export const NewDirectory = v.pipe(
   v.title('CreateDirectory'),
 );
 
-/** What `isAuthChange` asks, in JSON Schema: the two kinds of change exclude each other. Generators of clients skip `not`. */
+/** `isAuthChange` in JSON Schema: the two kinds of change exclude each other. Client generators skip `not`. */
 const IS_AUTH = {
   anyOf: ['auth_mode', 'public_key'].map((field) => ({ properties: { [field]: {} }, required: [field] })),
 };
@@ -99,7 +99,7 @@ const IS_AUTH = {
 export const BasicFields = v.pipe(
   v.object({
     name: v.optional(name),
-    description: v.optional(description),
+    description: v.optional(notes),
     webhook_url: v.optional(webhookUrl),
     external_id: v.optional(externalId),
     metadata: v.optional(metadata),
@@ -113,7 +113,7 @@ export const AuthFields = v.pipe(
   v.object({
     auth_mode: v.optional(v.picklist(['password', 'public_key', 'both'] satisfies AuthMode[], orBlank)),
     public_key: v.optional(
-      publicKey('An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces all that are there.'),
+      publicKey('The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory.'),
     ),
   }),
   v.title('AuthFields'),
@@ -124,23 +124,25 @@ export type NewDirectory = v.InferOutput<typeof NewDirectory>;
 export type BasicFields = v.InferOutput<typeof BasicFields>;
 export type AuthFields = v.InferOutput<typeof AuthFields>;
 
-/** The `directory` object of a request, as it was parsed. */
+/** The parsed `directory` object of a request, not validated yet. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** @throws {ValidationError} naming every field that is wrong, as do the next two. */
+/** @throws {ValidationError} naming every field that is wrong. */
 export function newDirectory(fields: Fields): NewDirectory {
   return checked(NewDirectory, fields);
 }
 
+/** @throws {ValidationError} naming every field that is wrong. */
 export function basicFields(fields: Fields): BasicFields {
   return checked(BasicFields, fields);
 }
 
+/** @throws {ValidationError} naming every field that is wrong. */
 export function authFields(fields: Fields): AuthFields {
   return checked(AuthFields, fields);
 }
 
-/** Whether a change is one of the auth settings; then nothing else in it counts (specification, PATCH, 2). */
+/** Whether a request changes the auth settings. Its other fields are then ignored (specification, PATCH, 2). */
 export function isAuthChange(fields: Fields): boolean {
   return Object.hasOwn(fields, 'auth_mode') || Object.hasOwn(fields, 'public_key');
 }
@@ -152,12 +154,12 @@ export const SETTABLE = {
   auth: Object.keys(AuthFields.entries),
 };
 
-/** A URL exactly as given: the parser would drop blanks and control characters. */
+/** Whether the text is a URL as it stands: the parser would drop blanks and control characters. */
 function isUrl(text: string): boolean {
   return text.isWellFormed() && !/[\s\p{Cc}]/u.test(text) && hasReadableCredentials(URL.parse(text));
 }
 
-/** `%zz`, say, is no byte: the URL could never be asked with it. */
+/** A URL with credentials such as `%zz`, which cannot be decoded, could never be requested. */
 function hasReadableCredentials(url: URL | null): boolean {
   try {
     return url !== null && typeof decodeURIComponent(url.username + url.password) === 'string';

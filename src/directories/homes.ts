@@ -1,32 +1,32 @@
 /**
- * Where directories are at home: on the node that has a directory's jail and lets its user in. Every node changes any
- * directory in the database; its home alone makes the disk follow.
+ * A directory's home is the node that has its jail and accepts its user's logins. Any node can change any directory in the
+ * database; only its home makes the disk follow.
  */
 import type { Transaction } from 'kysely';
 import type { Config } from '../base/config.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';
 
-/** A node, and the address that its users are given. */
+/** A node, and the SFTP address for its users. */
 export type Home = Pick<DirectoriesTable, 'node' | 'sftp_host' | 'sftp_port'>;
 
-/** A directory as it was at one of its changes. */
+/** A version of a directory's row. */
 export type Version = Pick<DirectoriesTable, 'id' | 'version'>;
 
 export interface Homes {
   /** The node that this process runs on. */
   readonly here: string;
   /**
-   * Where a new directory goes, asked in its transaction.
-   * @param tried nodes that are out of the question.
+   * Chooses the home of a new directory, in the transaction that creates it.
+   * @param tried nodes that were tried in vain.
    * @throws {BerthError} `home_unavailable` when no node takes it.
    */
   choose(tx: Transaction<Tables>, tried?: readonly string[]): Promise<Home>;
-  /** This node's disk agrees with that version: tells those that wait for it on other nodes. */
+  /** Reports to other nodes, where callers may wait for it, that this node's disk agrees with that version. */
   applied(directory: Version): Promise<void>;
 }
 
-/** A single machine has all directories. */
+/** For a single machine: every directory is at home here. */
 export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
   const home: Home = { node, sftp_host: sftp.host, sftp_port: sftp.port };
   return {
@@ -39,7 +39,7 @@ export function onlyHome({ node, sftp }: Pick<Config, 'node' | 'sftp'>): Homes {
   };
 }
 
-/** Whether an error says that a home did not answer, or that no node takes a new directory. */
+/** Whether the error means that a home did not answer, or that no node takes a new directory. */
 export function isHomeAway(error: unknown): boolean {
   return error instanceof BerthError && error.code === 'home_unavailable';
 }

@@ -5,7 +5,7 @@
 import type { Kysely } from 'kysely';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 
-/** The columns from which a directory's jail, credentials and limits follow. */
+/** The columns that decide a directory's jail, credentials and limits. */
 export const HOSTED = [
   'id',
   'sftp_username',
@@ -26,43 +26,43 @@ export type HostedDirectory = Pick<DirectoriesTable, (typeof HOSTED)[number]>;
 
 export interface DirectoryHost {
   /**
-   * Makes the jail, the credentials and the limits agree with the row, whatever was there: live when it returns. Of a
-   * suspended directory it ends the sessions.
-   * Repeatable. Throws the system's error (`ENOSPC`, …) when the disk refuses, and `home_unavailable`, as all of these do,
-   * when the directory is at home on a node that does not answer.
-   * @param isNew whether it could still go to another node: then one that is away is not waited for.
+   * Makes the jail, the credentials and the limits agree with the row, whatever was there. The directory is live when this
+   * resolves; if it is suspended, its sessions have ended. Repeatable.
+   * Throws the system's error (`ENOSPC`, …) when the disk refuses, and `home_unavailable`, like all of these methods, when the
+   * directory's home is another node and does not answer.
+   * @param isNew whether the directory could still go to another node. Then a home that is away is not waited for.
    */
   apply(directory: HostedDirectory, isNew?: boolean): Promise<void>;
-  /** Why no quota can be set where the directory is at home, as a message for the caller; undefined when one can. */
+  /** Why the directory's home cannot set quotas, as a message for the caller; undefined when it can. */
   quotaObstacle(directory: Pick<HostedDirectory, 'node'>): Promise<string | undefined>;
   /** Whether `apply` would change nothing. Reads only. */
   isApplied(directory: HostedDirectory): boolean;
-  /** Ends the live sessions of a user whom the limit lets in no more. Repeatable. */
+  /** Ends the live sessions of a user whom sshd already refuses. Repeatable. */
   endSessions(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
-  /** Takes the credentials away and ends the live sessions: nobody is in there any more. The files stay. Repeatable. */
+  /** Removes the credentials and ends the live sessions, so that nobody has access any more. The files stay. Repeatable. */
   shutOut(directory: Pick<HostedDirectory, 'sftp_username' | 'node'>): Promise<void>;
   /**
-   * Takes the credentials away, ends the live sessions and puts the jail out of reach; all of it has happened when it
-   * returns, but for the removal of the files themselves, which goes on in the background. Repeatable.
-   * @param isNew whether no client knows the directory yet: then nobody waits for a node that is away.
+   * Removes the credentials, ends the live sessions and moves the jail out of reach before it resolves; then removes the
+   * files in the background. Repeatable.
+   * @param isNew whether no client knows the directory yet. Then a home that is away is not waited for.
    */
   remove(
     directory: Pick<HostedDirectory, 'id' | 'sftp_username' | 'uid' | 'node' | 'version'>,
     isNew?: boolean,
   ): Promise<void>;
-  /** Resolves when no power cut can undo what was applied to these users, and what was removed of any. */
+  /** Syncs what was applied for these users, and every removal, so that no power cut can undo them. */
   makeDurable(usernames: readonly string[]): Promise<void>;
 }
 
 /**
- * Whether a name can be a username of berth: what the admission hook accepts. Every name that ends up
- * in a path passes here, so none can name another folder.
+ * Whether a name can be a username of berth. The admission hook accepts the same. Every name is checked here before it
+ * becomes part of a path, so that none can name another folder.
  */
 export function isUsername(name: string): boolean {
   return /^[a-z][a-z0-9-]{0,31}$/.test(name);
 }
 
-/** The directories at home on a node that its disk may be behind of (`unapplied.ts`), deleted ones among them. */
+/** A node's directories, deleted ones too, whose latest change its disk may lack (`unapplied.ts`). */
 export function hostedUnapplied(
   reads: Kysely<Tables>,
   node: string,
@@ -75,7 +75,7 @@ export function hostedUnapplied(
     .execute();
 }
 
-/** A live directory of that account. */
+/** Undefined when the account has no such directory, or it is deleted. */
 export function hostedById(reads: Kysely<Tables>, accountId: string, id: string): Promise<HostedDirectory | undefined> {
   return reads
     .selectFrom('directories')
@@ -86,7 +86,7 @@ export function hostedById(reads: Kysely<Tables>, accountId: string, id: string)
     .executeTakeFirst();
 }
 
-/** A node's live directories in the order of their ids, after one: for it to compare with what it has. */
+/** The node's live directories after an id, in the order of their ids: for comparing them with its disk. */
 export function hostedAfter(
   reads: Kysely<Tables>,
   node: string,

@@ -1,6 +1,6 @@
 /**
- * JSON without loss: numbers that JavaScript would change (`1.0`, `12345678901234567890`, `1e400`) keep their text, so
- * that metadata is "stored as given" (specification, field `metadata`).
+ * Parses JSON without loss: numbers that JavaScript would change (`1.0`, `12345678901234567890`, `1e400`) keep their text,
+ * so that metadata is "stored as given" (specification, field `metadata`).
  */
 
 /** ES2026, in Node 22 and later; TypeScript's library does not know it yet. */
@@ -10,18 +10,18 @@ const { rawJSON, isRawJSON } = JSON as typeof JSON & {
 };
 
 /**
- * Levels of arrays and objects (RFC 8259, section 9, allows a limit): half of what the stack of a request takes, so that it is
- * the same everywhere, and what was read can be written.
+ * Levels of arrays and objects (RFC 8259, section 9, allows a limit). It is half of what a request's stack can take, so that
+ * the limit is the same everywhere, and whatever was parsed can be written again.
  */
 const DEEPEST = 1000;
 
-const [QUOTE, BACKSLASH] = [0x22, 0x5c] as const;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
 const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 
 /**
- * Parses JSON; each number that would come out otherwise than it was written becomes an opaque object that
- * `JSON.stringify` writes as it was.
+ * Parses JSON. A number that would not keep its text becomes an opaque object, which `JSON.stringify` writes as it was.
  * @throws {SyntaxError} when it is not JSON; {RangeError} when it is nested too deeply.
  */
 export function parseJson(text: string): unknown {
@@ -47,7 +47,7 @@ function isTooDeep(text: string): boolean {
   return depth > DEEPEST;
 }
 
-/** Whether the value stands for a number that JavaScript cannot hold: an object to it, but no object to the caller. */
+/** Whether the value stands for a number that JavaScript cannot hold. Its type is object, but callers must not treat it as one. */
 export function isExactNumber(value: unknown): boolean {
   return isRawJSON(value);
 }

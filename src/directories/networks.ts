@@ -1,10 +1,10 @@
-/** The networks from which a directory's user may log in: CIDRs of IPv4 and IPv6, each in one spelling. */
+/** The networks from which a directory's user may log in: IPv4 and IPv6 CIDRs, each in one spelling. */
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The network as it is stored, or why it is none. An address alone is a network of one. `::ffff:a.b.c.d` is the IPv4 address
- * in it, wherever it stands: that is what sshd takes a client for that comes by such an address.
+ * The network as it is stored, or why the text is not a network. A single address is a network of one. An IPv4-mapped address
+ * (`::ffff:a.b.c.d`) counts as its IPv4 address, since sshd reports clients with such an address by their IPv4 address.
  */
 export function networkOf(text: string): { readonly network: string } | { readonly problem: string } {
   const [, address = '', length] = /^([0-9A-Fa-f.:]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
@@ -13,22 +13,39 @@ export function networkOf(text: string): { readonly network: string } | { readon
   const most = given.toByteArray().length * 8;
   const bits = length === undefined ? most : Number(length);
   if (bits > most) return { problem: 'is invalid' };
-  const [base, left] = unmapped(given, bits);
-  const network = networkAddress(base, left);
-  if (network !== base.toString()) return { problem: `has host bits set: its network is ${network}/${left}` };
-  return { network: `${network}/${left}` };
+  const range = unmapped({ address: given, bits });
+  const network = `${networkAddress(range)}/${range.bits}`;
+  if (network !== cidrOf(range)) return { problem: `has host bits set: its network is ${network}` };
+  return { network };
 }
 
-/** An IPv6 network that is wider than all mapped addresses stays what it is. */
-function unmapped(address: ipaddr.IPv4 | ipaddr.IPv6, bits: number): [ipaddr.IPv4 | ipaddr.IPv6, number] {
+interface Range {
+  readonly address: ipaddr.IPv4 | ipaddr.IPv6;
+  readonly bits: number;
+}
+
+function cidrOf({ address, bits }: Range): string {
+  return `${address.toString()}/${bits}`;
+}
+
+/** An IPv6 network that is wider than the range of mapped addresses stays as it is. */
+function unmapped({ address, bits }: Range): Range {
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && bits >= 96
-    ? [address.toIPv4Address(), bits - 96]
-    : [address, bits];
+    ? { address: address.toIPv4Address(), bits: bits - 96 }
+    : { address, bits };
 }
 
-function networkAddress(address: ipaddr.IPv4 | ipaddr.IPv6, bits: number): string {
-  const cidr = `${address.toString()}/${bits}`;
+function networkAddress({ address, bits }: Range): string {
+  const cidr = cidrOf({ address, bits });
   return (
     address instanceof ipaddr.IPv4 ? ipaddr.IPv4.networkAddressFromCIDR(cidr) : ipaddr.IPv6.networkAddressFromCIDR(cidr)
   ).toString();
+}
+
+/** Whether an address is in one of the networks; always when there are none. */
+export function isWithin(networks: readonly string[], address: string): boolean {
+  if (networks.length === 0) return true;
+  if (!ipaddr.isValid(address)) return false;
+  const allowed = networks.map((network) => ipaddr.parseCIDR(network));
+  return ipaddr.subnetMatch(ipaddr.process(address), { allowed }, 'other') === 'allowed';
 }

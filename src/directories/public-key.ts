@@ -1,10 +1,10 @@
 /**
- * OpenSSH public keys. Accepts what sshd would accept from an authorized_keys line without options, and nothing else,
- * so that a key we store is a key that logs in, and nobody else with it; keeps only type and base64, so that no option or second line can
- * ever reach sshd.
+ * Parses OpenSSH public keys. Accepts exactly what sshd accepts from an authorized_keys line without options, so that every
+ * stored key works, and only for the holder of its private key. Keeps only type and base64, so that no option or second line
+ * can ever reach sshd.
  *
- * sshpk reads the common types. FIDO keys, which it does not know, are an ordinary key with an application's name
- * after it (OpenSSH, PROTOCOL.u2f): they are checked by that ordinary key.
+ * sshpk reads the common types. It does not know FIDO keys, which are an ordinary key followed by an application's name
+ * (OpenSSH, PROTOCOL.u2f): of these, the ordinary key is checked.
  */
 import { createHash, createPublicKey } from 'node:crypto';
 import sshpk from 'sshpk';
@@ -13,11 +13,11 @@ export interface PublicKey {
   readonly type: string;
   /** `type base64`. */
   readonly line: string;
-  /** The text behind the key: shown, and never given to sshd. Null when there was none. */
+  /** The text after the key: shown to users, never passed to sshd. Null when there was none. */
   readonly comment: string | null;
   /** `SHA256:` and base64 without padding, as `ssh-keygen -l` prints it. */
   readonly fingerprint: string;
-  /** Why nobody should log in with it; undefined for a strong key. */
+  /** Why the key is too weak for logins; undefined for a strong key. */
   readonly weakness?: string;
 }
 
@@ -30,15 +30,15 @@ const ORDINARY = new Set([
   'ecdsa-sha2-nistp384',
   'ecdsa-sha2-nistp521',
 ]);
-/** The ordinary type inside each FIDO type, and how many strings of the blob it takes after its own name. */
+/** The ordinary type inside each FIDO type, and how many strings of the blob belong to it after the type's name. */
 const FIDO = new Map([
   ['sk-ssh-ed25519@openssh.com', { type: 'ssh-ed25519', parts: 1 }],
   ['sk-ecdsa-sha2-nistp256@openssh.com', { type: 'ecdsa-sha2-nistp256', parts: 2 }],
 ]);
-/** RequiredRSASize in openssh/sshd_config; and the largest number that OpenSSH reads from a blob (sshbuf.h, SSHBUF_MAX_BIGNUM). */
+/** RequiredRSASize in openssh/sshd_config, and the largest number that OpenSSH reads from a blob (sshbuf.h, SSHBUF_MAX_BIGNUM). */
 const RSA_BITS = { min: 2048, max: 16_384 };
 
-/** The key in the text, or undefined when that is none for OpenSSH. A comment and blanks around it are dropped. */
+/** The key in the text, or undefined when OpenSSH would not accept it. */
 export function parsePublicKey(text: string): PublicKey | undefined {
   const [, type = '', base64 = '', comment = ''] = LINE.exec(text.trim()) ?? [];
   const blob = Buffer.from(base64, 'base64');
@@ -56,7 +56,7 @@ export function parsePublicKey(text: string): PublicKey | undefined {
   };
 }
 
-/** Makes a comment well-formed Unicode, and no longer than a line of a list. */
+/** Makes a comment well-formed Unicode, and short enough to be listed. */
 function shortened(comment: string): string {
   return Array.from(comment.toWellFormed()).slice(0, COMMENT_LENGTH).join('');
 }
@@ -70,7 +70,7 @@ function weaknessOf({ type, size, parts }: sshpk.Key): string | undefined {
   return isOdd && !exponent.equals(Buffer.of(1)) ? undefined : 'is an RSA key whose exponent protects nothing';
 }
 
-/** The ordinary key within a FIDO key: `string type, its parts, string application`, and nothing after. */
+/** The ordinary key inside a FIDO key, whose blob is `string type, its parts, string application` and nothing else. */
 function insideFido(type: string, blob: Buffer): { type: string; blob: Buffer } | undefined {
   const inner = FIDO.get(type);
   const strings = readStrings(blob);
@@ -101,7 +101,7 @@ function soundKey(type: string, blob: Buffer): sshpk.Key | undefined {
   }
 }
 
-/** The SSH wire format's strings (RFC 4251, section 5) that make up the blob, or undefined when it does not consist of them. */
+/** The strings in SSH's wire format (RFC 4251, section 5) that make up the blob; undefined when it is anything else. */
 function readStrings(blob: Buffer): Buffer[] | undefined {
   const strings: Buffer[] = [];
   for (let at = 0; at < blob.length;) {

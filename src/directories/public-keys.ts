@@ -1,8 +1,9 @@
 /**
- * The keys with which a directory's user may log in. Their rows are the truth; `directories.public_key` holds their lines,
- * newest first, for the host, and `public_key_fingerprint` names the newest. One transaction keeps the three together.
+ * The public keys of a directory's user. Their rows are the truth; `directories.public_key` holds their lines for the host,
+ * newest first, and `public_key_fingerprint` is that of the newest. One transaction keeps the three consistent.
  *
- * Adding a key leaves the others alone, so that a customer's key is rotated without a gap: both log in meanwhile.
+ * Adding a key leaves the others alone, so that a customer can replace a key without a gap: until the old one is removed,
+ * both work.
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
@@ -17,15 +18,13 @@ import { checked, orBlank } from '../base/validation.ts';
 import { type Fields, publicKey } from './fields.ts';
 import type { PublicKey } from './public-key.ts';
 
-/** sshd's helper prints all of them at each login with a key. */
+/** A limit, because sshd's helper prints all keys at each login with a key. */
 const MOST_KEYS = 100;
 
 export const NewPublicKey = v.pipe(
   v.object(
     {
-      public_key: publicKey(
-        'The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment.',
-      ),
+      public_key: publicKey('The line of a `.pub` file with a strong key. The text after the key becomes its comment.'),
     },
     orBlank,
   ),
@@ -50,9 +49,9 @@ export function publicKeysOf(reads: Kysely<Tables>, directoryId: string): Promis
 }
 
 /**
- * @param actor the request behind it, for the audit; the same for the next.
- * @param answer keeps the answer to it, if it has an Idempotency-Key.
- * @throws {ValidationError} when it is no good key, is there already, or one too many;
+ * @param actor the request behind it, for the audit.
+ * @param answer stores the response to a request with an Idempotency-Key.
+ * @throws {ValidationError} when the key is invalid or weak, is there already, or is one too many;
  * {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function addPublicKey(
@@ -70,7 +69,7 @@ export async function addPublicKey(
     const there = await rowsOf(tx, id);
     if (there.some((other) => other.fingerprint === fingerprint)) refuse('has already been taken');
     if (there.length >= MOST_KEYS) refuse(`should have at most ${MOST_KEYS} item(s)`);
-    // The clock may have been set back since the newest came.
+    // The clock may have been set back since the newest key was added.
     inserted_at = Math.max(now, (there[0]?.inserted_at ?? 0) + 1);
     await tx
       .insertInto('public_keys')
@@ -85,7 +84,7 @@ export async function addPublicKey(
 }
 
 /**
- * Takes one key away. The mode stays, also when it was the last one.
+ * Removes one key. The mode stays the same, even when this was the last key.
  * @throws {BerthError} `directory_not_found`, `public_key_not_found`, `storage_full`.
  */
 export async function removePublicKey(
@@ -98,14 +97,14 @@ export async function removePublicKey(
   const there = await publicKeysOf(options.database.reads, id);
   if (!there.some((key) => key.fingerprint === fingerprint))
     throw new BerthError('public_key_not_found', 'Public key not found');
-  // From here on it may be repeated, so a key that has gone is no error.
+  // The change below may run twice, so a missing key is no error there.
   return revokeAccess(options, { accountId, id, actor }, async (tx) => {
     await tx.deleteFrom('public_keys').where('directory_id', '=', id).where('fingerprint', '=', fingerprint).execute();
     return columnsOf(tx, id);
   });
 }
 
-/** Leaves that key alone, or none. One that is there already stays as it is. */
+/** Makes `key` the only key, or removes all. If `key` is there already, its row stays as it is. */
 export async function replacePublicKeys(
   tx: Transaction<Tables>,
   directoryId: string,
@@ -129,7 +128,7 @@ export async function replacePublicKeys(
   return columnsOf(tx, directoryId);
 }
 
-/** Notes uses of keys, named by directory id and fingerprint with a blank between. A later known use stays. */
+/** Writes when keys were last used. A key is named by directory id and fingerprint, with a blank in between. */
 export const USED_PUBLIC_KEYS: UsedKeys = {
   name: 'public-keys-used',
   async write(tx, key, at) {

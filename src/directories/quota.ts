@@ -1,4 +1,4 @@
-/** How much a directory may hold. The kernel enforces it, for all that its SFTP user owns; the row says what it has to be. */
+/** How many bytes a directory may hold. The row has the limit; the kernel enforces it for all files of the SFTP user. */
 import * as v from 'valibot';
 import { BerthError } from '../base/errors.ts';
 import { checked, orBlank, wholeNumber } from '../base/validation.ts';
@@ -6,10 +6,10 @@ import { type ChangeOptions, changeDirectory } from './change.ts';
 import type { Fields } from './fields.ts';
 import { liveDirectory, type Target } from './target.ts';
 
-/** More than any file system of today holds: 1 PiB. */
-const MOST = 2 ** 50;
+/** 1 PiB: more than any file system of today holds. */
+const MOST_BYTES = 2 ** 50;
 
-export const QuotaFields = v.object({ max_bytes: v.nullable(wholeNumber(0, MOST)) }, orBlank);
+export const QuotaFields = v.object({ max_bytes: v.nullable(wholeNumber(0, MOST_BYTES)) }, orBlank);
 
 export interface Quota {
   readonly max_bytes: number | null;
@@ -18,7 +18,7 @@ export interface Quota {
 }
 
 /**
- * In force when it resolves. `null` takes the limit away.
+ * Sets the limit, in force when this resolves. `null` removes it.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `quota_unavailable`, `storage_full`.
  */
 export async function setQuota(options: ChangeOptions, target: Target, fields: Fields): Promise<Quota> {

@@ -1,8 +1,8 @@
 /**
- * Removes what the database holds of deleted directories: files, deliveries with their attempts, then the directory
- * itself. In the background, one directory after the other and a bounded batch at a time, so that a directory of a
- * million files holds up neither the deletion's answer nor other writers. The next start goes on with what is left,
- * since the `unapplied` row goes with the directory.
+ * Removes the rows of deleted directories: files, deliveries with their attempts, then the directory itself. It does so in
+ * the background, one directory after the other and in small batches, so that a directory of a million files holds up
+ * neither the response to the deletion nor other writers. The `unapplied` row is removed together with the directory's, so
+ * the next start continues with what is left.
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Transaction } from 'kysely';
@@ -17,13 +17,13 @@ import type { DirectoryHost } from './host.ts';
 const BATCH = 1000;
 
 export interface RowRemoval {
-  /** Takes on a directory that nothing will write to any more. `also` runs in the transaction that removes its row. */
+  /** Queues a directory that nothing writes to any more. `also` runs in the transaction that removes its row. */
   add(directoryId: string, also?: Removal): void;
-  /** Whether that directory's rows are still to go. */
+  /** Whether some of that directory's rows are still to be removed. */
   has(directoryId: string): boolean;
-  /** Resolves when nothing is left to do but what waits to be tried again. */
+  /** Resolves when nothing is left except directories that wait to be tried again. */
   idle(): Promise<void>;
-  /** Stops after the batch at hand. */
+  /** Stops after the current batch. */
   close(): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
 
   async function remove(id: string): Promise<void> {
     try {
-      await host.makeDurable([]); // the mark goes with the rows
+      await host.makeDurable([]); // the mark is removed with the rows
       while (!signal.aborted && !(await removeBatch(database, id, pending.get(id)))) await setImmediate();
       pending.delete(id);
       if (pending.size === 0) await database.emptyLog();
@@ -68,7 +68,7 @@ export function createRowRemoval({ database, log, host, retryAfterMs = 30_000 }:
   };
 }
 
-/** Removes a batch; true when it was the last. */
+/** Removes a batch. Returns true when it was the last. */
 async function removeBatch({ db }: Database, id: string, also?: Removal): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const files = await removeSome(tx, 'files', id);

@@ -1,10 +1,10 @@
-/** A full disk, found by the file system or by the database. */
+/** What berth does when the disk is full, whether the file system reports it or the database. */
 import { constants } from 'node:os';
 import { BerthError, errorCode } from '../base/errors.ts';
 import { type HostedDirectory, hostedById } from './host.ts';
-import type { Applying } from './unapplied.ts';
+import type { ApplyOptions } from './unapplied.ts';
 
-/** ENOSPC also stands for no inodes left; EDQUOT for a quota of the file system. */
+/** ENOSPC also means that no inodes are left, and EDQUOT that a quota of the file system is used up. */
 const CODES = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 
 /** EDQUOT has no name in libuv, so Node's code is "Unknown system error -122". */
@@ -17,8 +17,8 @@ export function isFull(error: unknown): boolean {
 }
 
 /**
- * What `work` returns.
- * @throws {BerthError} `storage_full` when it failed for want of space; any other error of `work` as it is.
+ * Runs `work`.
+ * @throws {BerthError} `storage_full` when it failed because the disk is full; other errors of `work` unchanged.
  */
 export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
   try {
@@ -30,13 +30,13 @@ export async function refusingWhenFull<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Runs `work`, which takes access to a directory away and may be repeated. That directory's sessions may be what fills the
- * disk: so when it is full, credentials and sessions go first, then `work` may use the reserve. `failed` is called when even
- * that is not enough.
- * @returns what `work` returns; undefined when the directory has been deleted meanwhile.
+ * Runs `work`, which takes access to a directory away and can be repeated. When the disk is full, the directory's sessions
+ * may be filling it: its credentials and sessions are ended, the reserve is released, and `work` runs again. `failed` is
+ * called when even that is not enough.
+ * @returns the result of `work`; undefined when the directory was deleted meanwhile.
  */
 export async function withDiskReserve<T>(
-  { database, host }: Applying,
+  { database, host }: ApplyOptions,
   { accountId, id }: { readonly accountId: string; readonly id: string },
   work: () => Promise<T>,
   failed: (directory: HostedDirectory) => Promise<void>,

@@ -13,7 +13,7 @@ export interface Target {
 
 type OfAccount = Pick<Target, 'accountId' | 'id'>;
 
-/** @throws {BerthError} `directory_not_found` for one that is unknown, deleted or another account's. */
+/** @throws {BerthError} `directory_not_found` when it is unknown, deleted or another account's. */
 export async function liveDirectory(db: Kysely<Tables>, target: OfAccount): Promise<DirectoriesTable> {
   return (await live(db, target).executeTakeFirst()) ?? notFound();
 }
@@ -32,7 +32,7 @@ function live(db: Kysely<Tables>, { accountId, id }: OfAccount) {
     .where('deleted_at', 'is', null);
 }
 
-/** @param cause what the system said, if that tells. */
+/** @param cause the system's error, if it says more. */
 export function notFound(cause?: unknown): never {
   throw new BerthError('directory_not_found', 'Directory not found', { cause });
 }

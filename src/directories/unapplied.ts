@@ -1,11 +1,11 @@
 /**
- * The rows that say "the disk may differ from the database here". Written in the transaction of the change itself; the host
- * follows right after, and they are removed, in the background, once no power cut can take that back. What a crash, a power
- * cut or a full disk leaves is repeated from them: credentials before sshd starts (`prepare.ts`), all of it before the API
- * listens, and from time to time. So no credential outlives its change.
+ * `unapplied` rows, here called marks, mean: the disk may differ from the database for this directory. A mark is written in
+ * the transaction of the change. The host follows right after, and the mark is removed in the background once no power cut
+ * can undo that. Marks that a crash, a power cut or a full disk leaves are applied again: the credentials before sshd starts
+ * (`prepare.ts`), everything before the API listens, and from time to time. So no credential outlives its change.
  *
- * Order: a change is applied right after its commit, by the same steps each time, and the host applies without giving
- * way. So of two changes of one directory, the later commit is also applied later.
+ * Order: every change is applied right after its commit, and the host writes the credentials before it waits for anything.
+ * So of two changes of one directory, the later commit is also applied later.
  */
 import type { Transaction } from 'kysely';
 import type { Database } from '../db/open.ts';
@@ -17,17 +17,17 @@ import type { DirectoryHost } from './host.ts';
 import type { RowRemoval } from './row-removal.ts';
 
 /** Options for recording a change and applying it. */
-export interface Applying {
+export interface ApplyOptions {
   readonly database: Database;
   readonly host: DirectoryHost;
   readonly homes: Homes;
 }
 
-interface Following extends Applying {
+interface FollowOptions extends ApplyOptions {
   readonly removal: RowRemoval;
 }
 
-/** Asks the directory's home to follow. @param directory as it is after the change. */
+/** Marks the changed directory, for its home to follow. */
 export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Version): Promise<void> {
   await tx
     .insertInto('unapplied')
@@ -37,10 +37,10 @@ export async function markUnapplied(tx: Transaction<Tables>, { id, version }: Ve
 }
 
 /**
- * Makes the host agree with a directory as it is now: again, when that changed meanwhile.
- * @returns the row that it agrees with, unless that has gone.
+ * Makes the host agree with the directory's row, and repeats that if the row changed meanwhile.
+ * @returns the row that the host agrees with; undefined when it has gone.
  */
-export async function applyCurrent({ database, host, homes, removal }: Following, id: string) {
+export async function applyCurrent({ database, host, homes, removal }: FollowOptions, id: string) {
   for (let applied: DirectoriesTable | undefined; ;) {
     const row = await rowOf(database, homes.here, id);
     if (!row || row.version === applied?.version) return row;
@@ -55,11 +55,11 @@ export async function applyCurrent({ database, host, homes, removal }: Following
 }
 
 /**
- * Repeats what is marked for this node, and removes the marks of live directories; a deleted one's goes with its row. One
- * that fails is logged, keeps its mark and does not stop the others.
+ * Applies every marked directory of this node, and removes the marks of live ones; the mark of a deleted one is removed with
+ * its row. A directory that fails is logged and keeps its mark; the others continue.
  * @returns how many failed.
  */
-export async function applyUnapplied({ log, ...options }: Following & { readonly log: Log }): Promise<number> {
+export async function applyUnapplied({ log, ...options }: FollowOptions & { readonly log: Log }): Promise<number> {
   const marked = await markedFor(options.database, options.homes.here);
   const applied: DirectoriesTable[] = [];
   const yieldNow = yielder();
@@ -70,7 +70,7 @@ export async function applyUnapplied({ log, ...options }: Following & { readonly
       if (row?.deleted_at === null) applied.push(row);
     } catch (error) {
       failed += 1;
-      const level = isHomeAway(error) ? 'info' : 'error'; // it is on its way to another node
+      const level = isHomeAway(error) ? 'info' : 'error'; // it is being moved to another node
       log[level]({ err: error, directory_id: id }, 'could not make the disk follow a directory, will try again');
     }
     await yieldNow();
@@ -78,21 +78,21 @@ export async function applyUnapplied({ log, ...options }: Following & { readonly
   try {
     if (applied.length > 0) await unmark(options, applied);
   } catch (error) {
-    // For example while another process writes. They still count as applied.
-    log.warn({ err: error }, 'the marks of applied changes stay for the next look');
+    // For example because another process writes. These directories still count as applied.
+    log.warn({ err: error }, 'could not remove the marks of applied changes, will try again');
   }
   return failed;
 }
 
-/** Like `applyCurrent`, for a change that a caller on another node may wait for. */
-export async function applyRequested(options: Following, id: string) {
+/** Like `applyCurrent`, but also reports to other nodes, where a caller may wait for the change. */
+export async function applyRequested(options: FollowOptions, id: string) {
   const row = await applyCurrent(options, id);
   if (row) await options.homes.applied(row);
   return row;
 }
 
-/** A change since then has its own mark to keep: that of another version. */
-async function unmark({ database, host }: Applying, rows: readonly DirectoriesTable[]): Promise<void> {
+/** The mark of a later change has a higher version, and stays. */
+async function unmark({ database, host }: ApplyOptions, rows: readonly DirectoriesTable[]): Promise<void> {
   await host.makeDurable(rows.map((row) => row.sftp_username));
   await database.db.transaction().execute(async (tx) => {
     for (const { id, version } of rows) {

@@ -1,12 +1,14 @@
-/** Changes what the specification's requests may change of a directory. */
+/** The changes that the specification's requests make to a directory, and a new password. */
 import type { DirectoriesTable } from '../db/schema.ts';
 import type { Actor } from '../history/audit.ts';
+import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory, revokeAccess } from './change.ts';
 import { authFields, basicFields, type Fields } from './fields.ts';
+import { generatePassword } from './identity.ts';
 import { replacePublicKeys } from './public-keys.ts';
 
 /**
- * Basic fields (specification, PATCH, 1). Slug and username stay. The other changes throw the same errors.
+ * Changes basic fields (specification, PATCH, 1). Slug and username stay the same.
  * @param actor the request behind it, for the audit.
  * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
  */
@@ -21,7 +23,10 @@ export async function updateBasics(
   return changeDirectory(options, { accountId, id, actor }, () => changes);
 }
 
-/** Auth settings, which count from the next login (specification, PATCH, 2). Other fields are not looked at. */
+/**
+ * Changes the auth settings, in force at the next login (specification, PATCH, 2). Other fields are ignored.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
+ */
 export async function updateAuth(
   options: ChangeOptions,
   accountId: string,
@@ -36,7 +41,10 @@ export async function updateAuth(
   }));
 }
 
-/** Back to the original password (specification, DELETE public_key); without a stored key it still sets the mode. */
+/**
+ * Removes all keys and sets the mode to `password` (specification, DELETE public_key), even when there are no keys.
+ * @throws {BerthError} `directory_not_found`, `storage_full`.
+ */
 export async function removePublicKeys(
   options: ChangeOptions,
   accountId: string,
@@ -47,4 +55,34 @@ export async function removePublicKeys(
     auth_mode: 'password',
     ...(await replacePublicKeys(tx, id, undefined, now)),
   }));
+}
+
+export interface Renewed {
+  readonly directory: DirectoriesTable;
+  /** Later only its hash is known. */
+  readonly password: string;
+}
+
+/**
+ * Replaces the password, in force at the next login; live sessions continue. If the directory's mode does not allow
+ * passwords, the new one is kept until the mode does.
+ * @param actor the request behind it, for the audit.
+ * @param answer stores the response to a request with an Idempotency-Key.
+ * @throws {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function renewPassword(
+  options: ChangeOptions,
+  accountId: string,
+  id: string,
+  actor?: Actor,
+  answer?: StoredResponse<Renewed>,
+): Promise<Renewed> {
+  const { password, hash: password_hash } = generatePassword();
+  const directory = await revokeAccess(
+    options,
+    { accountId, id, actor },
+    () => ({ password_hash }),
+    (tx, changed) => answer?.keep(tx, { directory: changed, password }),
+  );
+  return { directory, password };
 }

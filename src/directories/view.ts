@@ -1,11 +1,11 @@
-/** Directories as the API shows them. Deleted ones do not exist here, and neither do other accounts'. */
+/** Directories as the API shows them. Deleted directories and those of other accounts do not exist here. */
 import { type Kysely, sql } from 'kysely';
 import { compiled } from '../db/compiled.ts';
 import { listed } from '../db/dialect.ts';
 import { type ListPlace, placeInList, unknownPlace } from '../db/list-place.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 
-/** The fields of a directory that the API shows (specification, "Resources"); its hash and key never leave the database. */
+/** The fields of a directory that the API shows (specification, "Resources"). Password hash and public keys are not among them. */
 const SHOWN = [
   'id',
   'name',
@@ -40,7 +40,7 @@ const LISTED = [
 export type ShownDirectory = Pick<DirectoriesTable, (typeof SHOWN)[number]>;
 export type ListedDirectory = Pick<DirectoriesTable, (typeof LISTED)[number]>;
 
-/** A part of a list: at most `limit` rows, those that come after `after`: the row of that id, or where one stood that may have gone. */
+/** At most `limit` rows that come after `after`: a row's id, or the place in the list of a row that may have gone. */
 interface Page {
   readonly limit?: number | undefined;
   readonly after?: string | ListPlace | undefined;
@@ -54,8 +54,8 @@ interface Filter extends Page {
 export interface DirectoryQueries {
   byId(accountId: string, id: string): Promise<ShownDirectory | undefined>;
   /**
-   * Newest first, by `external_id` when one is given, and of those ids `only`.
-   * @throws {ValidationError} when `after` is no such directory of the account.
+   * Newest first. Limited to directories with that `external_id`, and to those whose ids are in `only`, where given.
+   * @throws {ValidationError} when the account has no directory with the id `after`, or `only` does not have it.
    */
   list(accountId: string, filter: Filter): Promise<ListedDirectory[]>;
 }

@@ -1,6 +1,6 @@
 /**
- * Which events a directory or its account asks for. `file.uploaded` is always among them. A directory that says nothing asks
- * for what its account does.
+ * The events that a directory or its account subscribes to. `file.uploaded` is always among them. A directory without a
+ * setting of its own has its account's.
  */
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
@@ -34,11 +34,11 @@ export const EventsFields = v.pipe(
 export interface WantedEvents {
   /** In the order of `EVENT_KINDS`. */
   readonly events: readonly EventKind[];
-  /** Whether a directory asks for them because its account does. */
+  /** Whether a directory has no setting of its own, so that its account's counts. */
   readonly inherited: boolean;
 }
 
-interface Rules {
+interface EventsOptions {
   readonly database: Pick<Database, 'db' | 'reads'>;
   readonly clock: Clock;
 }
@@ -56,7 +56,7 @@ export async function accountEvents(reads: Kysely<Tables>, accountId: string): P
 }
 
 /** @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`. */
-export function setEvents({ database, clock }: Rules, target: Target, fields: Fields): Promise<WantedEvents> {
+export function setEvents({ database, clock }: EventsOptions, target: Target, fields: Fields): Promise<WantedEvents> {
   const after = storedEvents(fields);
   return inTransaction(database, async (tx) => {
     requireDirectory(await verifyActor(tx, target.actor), target.id);
@@ -69,7 +69,11 @@ export function setEvents({ database, clock }: Rules, target: Target, fields: Fi
 }
 
 /** @throws {ValidationError}; {BerthError} `unauthenticated` when the account has gone, `storage_full`. */
-export function setAccountEvents({ database, clock }: Rules, actor: Actor, fields: Fields): Promise<WantedEvents> {
+export function setAccountEvents(
+  { database, clock }: EventsOptions,
+  actor: Actor,
+  fields: Fields,
+): Promise<WantedEvents> {
   const after = storedEvents(fields);
   const id = actor.accountId;
   return inTransaction(database, async (tx) => {
@@ -92,7 +96,7 @@ function inTransaction<T>({ db }: Pick<Database, 'db'>, work: (tx: Transaction<T
   return refusingWhenFull(() => db.transaction().execute(work));
 }
 
-/** The column's value: without `file.uploaded`, each event once. */
+/** The column's value: each event once, without `file.uploaded`. */
 function storedEvents(fields: Fields): string | null {
   const { events } = checked(EventsFields, fields);
   return events && JSON.stringify(EVENT_KINDS.filter((kind) => kind !== 'file.uploaded' && events.includes(kind)));

@@ -1,8 +1,8 @@
 /**
- * Reads the file of an upload, from the place where its customer may do anything to it meanwhile.
+ * Reads the file of an upload where it is, so its customer may do anything to it meanwhile.
  *
- * Promise: what was read to its end is what was uploaded. A file that is overwritten, cut, renamed or removed on the way
- * ends the reading instead; the kernel's change time tells, which no client can set.
+ * Promise: a file that was read to its end is what was uploaded. If it is overwritten, truncated, renamed or removed
+ * meanwhile, reading fails instead. The kernel's change time shows that, which no client can set.
  */
 import { type BigIntStats, closeSync, fstatSync, read } from 'node:fs';
 import { promisify } from 'node:util';
@@ -13,16 +13,16 @@ import type { Jail } from '../uploads/jails.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import type { RecordedUpload } from '../uploads/upload-list.ts';
 
-/** Bytes that are read at once, and held in memory for each client. */
-const CHUNK = 256 * 1024;
+/** How much is read at once, and held in memory for each client. */
+const CHUNK_BYTES = 256 * 1024;
 
 const readSome = promisify(read);
 
 export interface Content {
   readonly size: number;
-  /** Another one whenever the bytes may differ. */
+  /** Changes whenever the bytes may have changed. */
   readonly tag: string;
-  /** The bytes from `start` up to and without `end`. Throws `file_changed` where they are no longer those. */
+  /** The bytes from `start` to before `end`. Throws `file_changed` when the file has changed. */
   read(start: number, end: number): AsyncGenerator<Buffer, void, void>;
 }
 
@@ -35,7 +35,7 @@ export interface ContentOptions {
 /** @throws {BerthError} `upload_not_found` when the file has gone, `file_changed`, `file_in_use`. */
 export async function contentOf(options: ContentOptions, jail: Jail, upload: RecordedUpload): Promise<Content> {
   const root = options.filesRoot(jail.sftp_username);
-  const seen = lookAt(root, upload);
+  const seen = statusOf(root, upload);
   if (await options.isHeld(jail.id, Number(seen.ino))) throw inUse();
   return {
     size: Number(seen.size),
@@ -49,7 +49,7 @@ function tagOf({ ino, ctimeNs }: BigIntStats): string {
   return `${ino.toString(36)}-${ctimeNs.toString(36)}`;
 }
 
-/** The tag of the file at that path, whatever is recorded of it; undefined when there is none. */
+/** The tag of the file at that path, whether or not it is recorded; undefined when there is no file. */
 export function currentTag(root: string, path: Buffer): string | undefined {
   let fd: number | undefined;
   try {
@@ -76,8 +76,8 @@ export function gone(cause: unknown): BerthError {
   return new BerthError('upload_not_found', 'The file has gone', { cause });
 }
 
-/** The upload's own file, as it is now. */
-function lookAt(root: string, upload: RecordedUpload): BigIntStats {
+/** The status of the upload's file. @throws {BerthError} `upload_not_found`, `file_changed`. */
+function statusOf(root: string, upload: RecordedUpload): BigIntStats {
   const fd = open(root, upload.path);
   try {
     const stats = fstatSync(fd);
@@ -97,7 +97,7 @@ function open(root: string, path: Buffer): number {
   }
 }
 
-/** Opened only when the first byte is asked for: an answer that never begins holds nothing open. */
+/** The file is opened when the first byte is read: a response that never begins holds nothing open. */
 async function* readUnchanged(
   root: string,
   path: Buffer,
@@ -107,9 +107,9 @@ async function* readUnchanged(
   const fd = open(root, path);
   try {
     for (let at = start; at < end;) {
-      const buffer = Buffer.allocUnsafe(Math.min(CHUNK, end - at));
+      const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - at));
       const { bytesRead } = await readSome(fd, buffer, 0, buffer.length, at);
-      // After the reading: what was read before a change is good, and the last bytes are sent only if all of them are.
+      // Checked after reading: bytes that were read before a change are good, and the last bytes are sent only if all are.
       if (bytesRead === 0 || !isUntouched(fstatSync(fd, { bigint: true }), seen)) throw changed();
       yield buffer.subarray(0, bytesRead);
       at += bytesRead;
@@ -121,4 +121,21 @@ async function* readUnchanged(
 
 function isUntouched(stats: BigIntStats, seen: BigIntStats): boolean {
   return stats.ino === seen.ino && stats.ctimeNs === seen.ctimeNs && stats.size === seen.size;
+}
+
+/** A condition on the file that a request would replace or remove. */
+export interface Precondition {
+  /** There must be no file. If one appears meanwhile, it stays. */
+  readonly isNew: boolean;
+  /** Whether the file with that tag may be replaced or removed; undefined stands for no file. */
+  allows(tag: string | undefined): boolean;
+}
+
+/** @throws {BerthError} `precondition_failed`. */
+export function requireAllowed(condition: Precondition | undefined, tag: string | undefined): void {
+  if (!condition || condition.allows(tag)) return;
+  throw new BerthError(
+    'precondition_failed',
+    tag === undefined ? 'There is no such file' : 'There is another file by now',
+  );
 }

@@ -1,6 +1,6 @@
 /** The API's operations on a directory's files. */
 import { refusingWhenFull } from '../directories/storage-full.ts';
-import { type CompleteFile, fileAt } from './complete-files.ts';
+import { type CompleteFile, fileAt } from './file-rows.ts';
 import { type Content, contentOf, type ContentOptions } from './content.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 import type { Target } from '../directories/target.ts';
@@ -11,23 +11,26 @@ import { fileRemoval, type RemovalOptions, type RemoveFile, type RemoveUpload } 
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
 
 export interface DirectoryFiles {
-  /** With several nodes, whether the files are on this one. @throws {BerthError} `home_elsewhere`. */
+  /** Throws when another node has the directory's files. @throws {BerthError} `home_elsewhere`. */
   checkHome(of: Pick<Jail, 'id'>): Promise<void>;
   /** The upload and its file. @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`. */
   content(jail: Jail, uploadId: string): Promise<{ upload: RecordedUpload; content: Content }>;
-  /** The file at a path, an upload or one that was put there. @throws {BerthError} `file_not_found`, and as above. */
+  /**
+   * The complete file at a path: an upload, or one that the API put there.
+   * @throws {BerthError} `file_not_found`, and like `content`.
+   */
   contentAt(jail: Jail, path: FilePath): Promise<{ upload: CompleteFile; content: Content }>;
   /** Removes an upload with its file. */
   readonly remove: RemoveUpload;
   /** Removes the file at a path. */
   readonly removeAt: RemoveFile;
-  /** Puts a file there for the customer. */
+  /** Puts a file into the directory for its customer. */
   readonly place: PlaceFile;
-  /** Makes a partial file an upload. */
+  /** Turns a partial file into an upload. */
   readonly announcePartial: AnnouncePartial;
-  /** Removes a partial file. @throws {BerthError} as `remove`. */
+  /** Removes a partial file. @throws {BerthError} like `remove`. */
   removePartial(target: Target, fileId: string): Promise<void>;
-  /** Removes a file that is being checked. @throws {BerthError} as `remove`. */
+  /** Removes a file that is being checked. @throws {BerthError} like `remove`. */
   removeChecking(target: Target, fileId: string): Promise<void>;
 }
 

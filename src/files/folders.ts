@@ -1,6 +1,6 @@
 /**
- * The files in a folder of a directory. A folder is what stands before a slash in the recorded paths. They are read along the index
- * of paths, and past a folder at once whatever it holds, so a page takes as long among a million files.
+ * Lists a folder of a directory. Folders are the parts of recorded paths before a slash. The list is read along the index of
+ * paths and skips the contents of each subfolder, so a page is as fast among a million files as among few.
  */
 import type { Kysely } from 'kysely';
 import { compiled } from '../db/compiled.ts';
@@ -11,10 +11,10 @@ const COLUMNS = ['id', 'path', 'size_bytes', 'uploaded_at', 'state'] as const sa
 
 export type ListedFile = Pick<FilesTable, (typeof COLUMNS)[number]>;
 
-/** A file, or a folder by its path. */
+/** A file, or the path of a folder. */
 export type ListedEntry = { readonly file: ListedFile } | { readonly folder: Buffer };
 
-/** `next`: from which path the next page goes on. */
+/** The next page begins at the path `next`. */
 export interface Page<T> {
   readonly entries: readonly T[];
   readonly next?: Buffer | undefined;
@@ -22,12 +22,12 @@ export interface Page<T> {
 
 interface Range {
   readonly from: Buffer;
-  /** Up to and without this one. */
+  /** Excluded. */
   readonly to: Buffer;
 }
 
-/** Rows that are read at once: few, since those of one folder are passed over. */
-const LOT = 10;
+/** Rows that are read at once: few, since rows below a listed folder are discarded. */
+const BATCH = 10;
 
 const inRange = compiled<Range & { directory: string; limit: number }>()((db, p) =>
   db
@@ -39,7 +39,7 @@ const inRange = compiled<Range & { directory: string; limit: number }>()((db, p)
     .limit(p('limit')),
 );
 
-/** The entries of a folder, '' for the topmost, in the order of their bytes. */
+/** The entries of a folder, '' being the directory itself, in the order of their bytes. */
 export async function folderPage(
   reads: Kysely<Tables>,
   directory: string,
@@ -51,16 +51,16 @@ export async function folderPage(
   const entries: ListedEntry[] = [];
   let at = later(base, from);
   for (let hasMore = true; hasMore;) {
-    const rows = await inRange.all(reads, { directory, from: at, to, limit: LOT });
-    hasMore = rows.length === LOT;
+    const rows = await inRange.all(reads, { directory, from: at, to, limit: BATCH });
+    hasMore = rows.length === BATCH;
     for (const file of rows) {
-      // It is in a folder that is listed already.
+      // This file is in a folder that is listed already.
       if (Buffer.compare(file.path, at) < 0) continue;
       if (entries.length === limit) return { entries, next: file.path };
       const slash = file.path.indexOf('/', base.length);
       const inner = slash < 0 ? undefined : file.path.subarray(0, slash + 1);
       entries.push(inner ? { folder: inner.subarray(0, -1) } : { file });
-      // No name holds a zero byte.
+      // The smallest path after the file's: no name has a zero byte.
       at = inner ? endOf(inner) : Buffer.concat([file.path, Buffer.of(0)]);
     }
   }
@@ -71,7 +71,7 @@ function later(a: Buffer, b: Buffer): Buffer {
   return Buffer.compare(a, b) < 0 ? b : a;
 }
 
-/** Comes after every path that begins so. No name is longer than 255 bytes, and none begins with a slash. */
+/** A bound above every path with this start. No name is longer than 255 bytes. */
 function endOf(start: Buffer): Buffer {
   const last = start.at(-1);
   return last === undefined ? Buffer.alloc(256, 0xff) : Buffer.concat([start.subarray(0, -1), Buffer.of(last + 1)]);

@@ -1,23 +1,23 @@
 /**
- * Files that were not finished: their session was cut off in the middle, or nobody saw the upload end. They are no
- * uploads, and count in `storage_bytes`. An operator or a user looks at them, and announces or deletes each.
+ * Partial files: their session was cut off in the middle, or nobody saw the upload end. They are not uploads, but count in
+ * `storage_bytes`. An operator or a user decides about each of them: announce or delete.
  *
- * Promise: an announced file becomes an upload in one transaction with its history and its webhook, and is on the disk
- * before that; a crash leaves it announced or as it was.
+ * Promise: an announced file is synced to the disk, then becomes an upload in one transaction with its history and its
+ * webhook. A crash leaves it announced or as it was.
  */
-import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { verifyActor } from '../accounts/actor.ts';
 import { lstatBeneath } from '../base/beneath.ts';
 import type { Clock, Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, FilesTable, Tables } from '../db/schema.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
-import { BerthError } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
 import { enqueue } from '../webhooks/outbox.ts';
 import type { Transact } from '../webhooks/dispatcher.ts';
 import { type ArrivalState, arrivalState, arrive } from '../uploads/arrival.ts';
 import { changed, gone, inUse } from './content.ts';
+import { PARTIAL, partialOf } from './file-rows.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { displayName, type FilePath, type FilesRoot, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
@@ -26,9 +26,6 @@ import { type FileStat, fileStat, isSame } from '../uploads/record/file-stat.ts'
 import { type HistoryRow, recordHistory } from '../uploads/record/history.ts';
 import type { UploadRow } from '../uploads/upload-list.ts';
 
-/** A literal, so that the index of just these can be used. */
-const PARTIAL = sql.lit('partial' as const);
-
 export interface PartialFile {
   readonly id: string;
   readonly directory_id: string;
@@ -36,9 +33,9 @@ export interface PartialFile {
   readonly username: string;
   readonly path: Buffer;
   readonly size_bytes: number;
-  /** When its writing ended, as far as that is known. */
+  /** When writing ended, as far as that is known. */
   readonly since: Micros;
-  /** The upload that was cut off, or that was closed and is in doubt; null when none is known. */
+  /** The upload that was cut off, or that was closed and may still be incomplete; null when none is known. */
   readonly cut_off: {
     readonly address: string | null;
     readonly pid: number | null;
@@ -53,7 +50,7 @@ export interface PartialFilter {
   readonly limit: number;
 }
 
-/** Partial files of live directories, the newest first; any `limit` of them when there are more. */
+/** At most `limit` partial files of live directories, newest first. If there are more, any of them may be missing. */
 export async function partialFiles(
   reads: Kysely<Tables>,
   { directories, account, files, limit }: PartialFilter,
@@ -70,7 +67,7 @@ export async function partialFiles(
   if (files) some = some.where('files.id', 'in', files);
   const rows = await reads
     .selectFrom(some.as('some'))
-    // The row of an upload that was cut off has the time of that event.
+    // The file's row has the time at which its upload was cut off.
     .leftJoin('transfers', (join) =>
       join
         .onRef('transfers.directory_id', '=', 'some.directory_id')
@@ -86,7 +83,7 @@ export async function partialFiles(
     since: uploaded_at,
     cut_off: at === null ? null : { address, pid: session_pid, reason },
   }));
-  // Several uploads may have been cut off in one moment.
+  // Several uploads may have been cut off at the same time.
   return [...new Map(found.map((file) => [file.id, file])).values()].toSorted((a, b) => b.since - a.since);
 }
 
@@ -104,13 +101,13 @@ export interface AnnounceOptions {
   readonly syncer: FileSyncer;
   readonly filesRoot: FilesRoot;
   readonly transact: Transact;
-  /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
   caughtUp(jail: Jail): Promise<void>;
-  /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
+  /** Asks the kernel whether a session of the directory has that inode open for writing. */
   isHeldNow(directoryId: string, inode: number): boolean;
   /** Whether uploads are checked before they are announced; false when left out. */
   readonly isChecked?: boolean | undefined;
-  /** Nothing seems to be at a path where something is recorded. */
+  /** Called when a recorded file is not at its path. */
   missing(jail: Jail, path: FilePath): void;
   /** Called with what a commit has put into the history. */
   recorded(rows: readonly HistoryRow[]): void;
@@ -119,8 +116,8 @@ export interface AnnounceOptions {
 export type AnnouncePartial = (target: Target, fileId: string) => Promise<UploadRow & { readonly state: ArrivalState }>;
 
 /**
- * Makes a partial file an upload as if it had arrived now.
- * Its function throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`.
+ * Returns a function that turns a partial file into an upload, as if it had arrived now.
+ * It throws {BerthError} `directory_not_found`, `upload_not_found`, `file_changed`, `file_in_use`.
  */
 export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
   const { database, syncer, filesRoot, caughtUp, isHeldNow, missing, transact, recorded } = options;
@@ -128,7 +125,7 @@ export function partialAnnouncement(options: AnnounceOptions): AnnouncePartial {
     const directory = await liveDirectory(database.reads, target);
     const root = filesRoot(directory.sftp_username);
     const file = await partialOf(database.reads, directory.id, fileId);
-    // A session may have resumed it just now.
+    // A session may have just resumed the upload.
     await caughtUp(directory);
     const path = pathOf(file.path);
     if (!(await syncer.sync(root, path))) {
@@ -173,17 +170,4 @@ async function record(
   const details = { file: { from: filename, to: filename } };
   if (actor) await insertAudit(tx, actor, { action: 'announce-partial', at, directory, details });
   return { upload, history: [history], destinations: await enqueue(tx, ...uploads) };
-}
-
-/** Locked inside a transaction. @throws {BerthError} `upload_not_found`. */
-export async function partialOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
-  const query = db
-    .selectFrom('files')
-    .selectAll()
-    .where('id', '=', id)
-    .where('directory_id', '=', directoryId)
-    .where('state', '=', PARTIAL);
-  const row = await (db.isTransaction ? query.forNoKeyUpdate() : query).executeTakeFirst();
-  if (!row) throw new BerthError('upload_not_found', 'There is no partial file of that id; it may be an upload by now');
-  return row;
 }

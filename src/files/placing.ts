@@ -1,10 +1,10 @@
 /**
- * Puts a file into a directory, for its customer to fetch: written and synced out of the customer's reach, then renamed
- * into place in one step. It is no upload: nothing is announced, and the list of uploads does not have it. What somebody
- * uploads with a link (links/) takes the same way, and is an upload.
+ * Puts a file into a directory for its customer to fetch. The file is written and synced out of the customer's reach, then
+ * renamed into place in one step. It is not an upload: it is neither announced nor listed as one. A file that somebody
+ * uploads with a link (`links/`) takes the same path, and is an upload.
  *
- * Its kind is committed before the rename (`placements`): the recorder, a scan or the next start after a crash may see the
- * file first, and each records it as that kind. Once a client has written to it, it is an upload like any other.
+ * A row of `placements` is committed before the rename and says which of the two the file is, since the recorder, a scan, or
+ * the next start after a crash may be the first to find it. Once a client writes to the file, it is an upload.
  */
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
@@ -17,22 +17,21 @@ import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { BerthError, errorCode } from '../base/errors.ts';
 import { insertAudit } from '../history/audit.ts';
-import { fileIfAny } from './complete-files.ts';
-import { currentTag } from './content.ts';
+import { fileIfAny } from './file-rows.ts';
+import { currentTag, type Precondition, requireAllowed } from './content.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { bytesOf, displayName, type FilePath, type FilesRoot, parentOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { type Precondition, requireAllowed } from './precondition.ts';
 import { type FileStat, fileStat } from '../uploads/record/file-stat.ts';
 import { liveDirectory, notFound, type Target } from '../directories/target.ts';
 import { FILE_MODE, lastOf, type Owner, type Transit } from './transit.ts';
 
-/** After which a placement is of a file that never came, in µs. */
-const FORGOTTEN = 3600 * SECOND;
-/** How often it is asked whether the file has been recorded, and for how long. */
+/** A placement that is older than this belongs to a file that never arrived. */
+const PLACEMENT_TIMEOUT = 3600 * SECOND;
+/** How often to poll whether the file has been recorded, and for how long. */
 const POLL_MS = 10;
 const TIMEOUT_MS = 10_000;
-/** A folder above may go between two steps. */
+/** How often to try the rename: somebody may remove a folder above between two steps. */
 const TRIES = 3;
 
 export interface PlacingOptions {
@@ -41,29 +40,29 @@ export interface PlacingOptions {
   readonly syncer: FileSyncer;
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
-  /** Something may have happened to a path: compares it with its row after `ms`. */
+  /** Compares the path with its row after `ms`, because something may have happened to it. */
   touch(jail: Jail, path: FilePath, ms: number): void;
 }
 
 /** An upload with a link. */
 export interface ByLink {
-  /** The client's. */
+  /** The client's address. */
   readonly address: string;
-  /** Takes the link in the transaction that precedes the rename. @throws {BerthError} when it does not work any more. */
+  /** Uses the link, in the transaction before the rename. @throws {BerthError} when the link does not work any more. */
   take(tx: Transaction<Tables>, inode: number): Promise<void>;
 }
 
 export interface Placed {
   readonly size_bytes: number;
-  /** False when it has replaced a file. */
+  /** False when it replaced a file. */
   readonly isNew: boolean;
-  /** The upload that it has replaced. */
+  /** The id of the upload that it replaced. */
   readonly replaced: string | undefined;
-  /** The file's `Content.tag`; undefined when a client has moved it on already. */
+  /** The file's `Content.tag`; undefined when a client has already moved it away. */
   readonly tag: string | undefined;
 }
 
-/** Its function throws {BerthError} `directory_not_found`, `file_conflict`, `precondition_failed`, `storage_full`, and what `body` throws. */
+/** Throws {BerthError} `directory_not_found`, `file_conflict`, `precondition_failed`, `storage_full`, and the errors of `body`. */
 export type PlaceFile = (
   target: Target,
   path: FilePath,
@@ -97,7 +96,7 @@ export function filePlacing(options: PlacingOptions): PlaceFile {
   };
 }
 
-/** Before anything is read: the move itself decides. */
+/** Refuses early, before the body is read. The rename checks again. */
 function checkPlace({ root }: Owner, path: FilePath): void {
   for (let at = path, isFolder = false; at !== ''; at = parentOf(at), isFolder = true) {
     const stats = lstatBeneath(root, bytesOf(at));
@@ -111,7 +110,7 @@ function conflict(path: FilePath, isFolder: boolean): BerthError {
   return new BerthError('file_conflict', `${displayName(path)} is ${isFolder ? 'not a folder' : 'a folder or a link'}`);
 }
 
-/** The user's own from the first byte, so that the kernel counts it against the right quota. */
+/** Gives the file to the user before the first byte, so that the kernel counts it against the user's quota. */
 async function write(
   coming: string,
   directory: DirectoriesTable,
@@ -126,7 +125,7 @@ async function write(
   return fileStat(await file.stat());
 }
 
-/** Root is above quotas where nothing takes that from it, so the limit is held here, too. */
+/** Checks the limit here too, since the kernel may exempt root from quotas. */
 async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: number): Promise<number> {
   let size = 0;
   for await (const chunk of body) {
@@ -137,7 +136,10 @@ async function writeAll(file: FileHandle, body: AsyncIterable<Buffer>, limit: nu
   return size;
 }
 
-/** @returns what takes it back when the file could not be moved, and passes the error on. */
+/**
+ * Commits which kind of file is about to appear at the path.
+ * @returns a function for the case that the rename fails: it withdraws this, and throws the error again.
+ */
 async function announce(
   { database, clock }: PlacingOptions,
   target: Target,
@@ -153,7 +155,7 @@ async function announce(
     const directory = await liveDirectory(tx, target);
     await tx
       .deleteFrom('placements')
-      .where('inserted_at', '<', at - FORGOTTEN)
+      .where('inserted_at', '<', at - PLACEMENT_TIMEOUT)
       .execute();
     await withdrawFrom(tx, of);
     await tx
@@ -186,7 +188,7 @@ function withdrawFrom(tx: Transaction<Tables>, { directory_id, inode }: { direct
   return tx.deleteFrom('placements').where('directory_id', '=', directory_id).where('inode', '=', inode).execute();
 }
 
-/** Returns whether nothing had that name. */
+/** Renames the file into place. Returns whether the name was free. */
 async function movedIn(transit: Transit, owner: Owner, path: FilePath, move: Move): Promise<boolean> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -218,7 +220,7 @@ function moveIn(transit: Transit, owner: Owner, path: FilePath, { coming, condit
   return !before;
 }
 
-/** A rename would replace what comes there at this moment. */
+/** Uses a link instead of a rename, which would replace a file that appears at this moment. */
 function putNew(coming: string, place: Buffer): void {
   try {
     linkSync(coming, place);
@@ -229,7 +231,7 @@ function putNew(coming: string, place: Buffer): void {
   unlinkSync(coming);
 }
 
-/** Resolves when the file counts; a client that moves it on at once, or a full database, is not waited for. */
+/** Waits until the file is recorded, but not longer than it stays at its path, and not if the database takes too long. */
 async function recorded(
   { database, touch, filesRoot }: PlacingOptions,
   directory: DirectoriesTable,

@@ -1,9 +1,10 @@
 /**
- * Removes a complete file, an upload or one that was put there, and its row: never a newer file of that name, and none that is being written.
+ * Removes a recorded file and its row, but never a newer file of that name, nor one that is being written.
  *
- * The file is taken out of the directory first, where nobody can open it any more; only then is it certain which file it
- * is and that nobody writes it. If it must not go, it gets its name back. The row goes in one transaction with the history
- * and the audit, and the file after it: what a crash leaves in between is resolved by the next start (`transit.ts`).
+ * The file is first moved out of the directory, to where nobody can open it any more. Only then is it certain which file it
+ * is, and that nobody writes to it. If it must not be removed, it gets its name back. One transaction removes the row and
+ * writes the history and the audit; then the file is removed. After a crash in between, the next start resolves what is left
+ * (`transit.ts`).
  */
 import { lstatSync, renameSync } from 'node:fs';
 import { unlink } from 'node:fs/promises';
@@ -17,38 +18,35 @@ import { BerthError } from '../base/errors.ts';
 import { isFull } from '../directories/storage-full.ts';
 import { type Actor, insertAudit } from '../history/audit.ts';
 import { syncAll } from '../base/sync.ts';
-import { completeFileOf, fileIfAny } from './complete-files.ts';
-import { changed, currentTag, gone, inUse } from './content.ts';
+import { checkingOf, completeFileOf, fileIfAny, partialOf } from './file-rows.ts';
+import { changed, currentTag, gone, inUse, type Precondition, requireAllowed } from './content.ts';
 import type { FileSyncer } from '../uploads/disk/file-syncer.ts';
 import { displayName, type FilePath, type FilesRoot, parentOf, pathOf } from '../uploads/file-path.ts';
 import type { Jail } from '../uploads/jails.ts';
-import { type Precondition, requireAllowed } from './precondition.ts';
 import { Files } from '../uploads/record/files.ts';
 import { fileStat, isSame } from '../uploads/record/file-stat.ts';
 import { type HistoryRow, historyRow, recordHistory } from '../uploads/record/history.ts';
 import { liveDirectory, type Target } from '../directories/target.ts';
 import type { Transit } from './transit.ts';
-import { checkingOf } from './checking-files.ts';
-import { partialOf } from './partial.ts';
 import { type RecordedUpload, uploadOf } from '../uploads/upload-list.ts';
 
-/** Options for taking files out of directories. */
+/** Options for moving files out of directories. */
 export interface TakingOptions {
   readonly syncer: FileSyncer;
   readonly filesRoot: FilesRoot;
   readonly transit: Transit;
-  /** Resolves when everything has been followed that sshd had logged of the directory before the call. */
+  /** Resolves once every line that sshd logged about the directory before the call has been interpreted. */
   caughtUp(jail: Jail): Promise<void>;
-  /** Whether a session of the directory holds that inode open for writing, asked of the kernel now. */
+  /** Asks the kernel whether a session of the directory has that inode open for writing. */
   isHeldNow(directoryId: string, inode: number): boolean;
-  /** Nothing seems to be at a path where something is recorded. */
+  /** Called when a recorded file is not at its path. */
   missing(jail: Jail, path: FilePath): void;
 }
 
 export interface RemovalOptions extends TakingOptions {
   readonly database: Pick<Database, 'db' | 'reads' | 'reserve'>;
   readonly clock: Clock;
-  /** Called with what a commit has put into the history. */
+  /** Called with the rows that a commit has added to the history. */
   recorded(rows: readonly HistoryRow[]): void;
 }
 
@@ -59,8 +57,8 @@ export type RemoveFile = (target: Target, path: FilePath, condition?: Preconditi
 type Find = (reads: Kysely<Tables>, directoryId: string, id: string) => Promise<RecordedUpload>;
 
 /**
- * Its functions throw {BerthError} `directory_not_found`, `upload_not_found` or `file_not_found`, `file_changed`,
- * `file_in_use`, and `at` also `precondition_failed`.
+ * The returned functions throw {BerthError} `directory_not_found`, `upload_not_found` or `file_not_found`, `file_changed`,
+ * `file_in_use`; `at` also throws `precondition_failed`.
  */
 export function fileRemoval(options: RemovalOptions): {
   readonly upload: RemoveUpload;
@@ -69,7 +67,7 @@ export function fileRemoval(options: RemovalOptions): {
   /** A file that is being checked. */
   readonly checking: RemoveUpload;
 } {
-  /** A second removal of the same file sees what the first has left. */
+  /** Removals under way, by file: a second removal of a file waits for the first. */
   const underWay = new Map<string, Promise<void>>();
   async function inTurn(target: Target, id: string, find: Find): Promise<void> {
     for (let other = underWay.get(id); other; other = underWay.get(id)) await other.catch(() => undefined);
@@ -107,9 +105,10 @@ async function remove(options: RemovalOptions, target: Target, id: string, find:
 }
 
 /**
- * Takes the file of a row out of its directory, for `work` to remove its row. When that throws, the file gets its name back.
+ * Moves the file of a row out of its directory, then runs `work` to remove the row. If `work` throws, the file gets its name
+ * back.
  * @returns where the file is now.
- * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and what `work` throws.
+ * @throws {BerthError} `upload_not_found`, `file_changed`, `file_in_use`, and the errors of `work`.
  */
 export async function takingOut(
   options: TakingOptions,
@@ -124,12 +123,12 @@ export async function takingOut(
     takeOut(owner.root, upload, taken, (inode) => options.isHeldNow(directory.id, inode));
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    // Or somewhere else: a rename may be on its way to the rows.
+    // Or it is somewhere else: a rename may not be recorded yet.
     options.missing(directory, pathOf(upload.path));
     throw gone(error);
   }
   try {
-    await makeSure(options, directory, upload, taken);
+    await verifyTaken(options, directory, upload, taken);
     await work();
   } catch (error) {
     transit.putBack(owner, pathOf(upload.path), taken);
@@ -148,19 +147,19 @@ function takeOut(root: string, upload: RecordedUpload, to: string, isHeld: (inod
   });
 }
 
-/** Verifies the file that was taken: it may be another one, or have been opened for writing just before. */
-async function makeSure(
+/** Verifies the file that was moved out: it may be another one, or have been opened for writing just before. */
+async function verifyTaken(
   { caughtUp, isHeldNow, syncer, filesRoot, transit }: TakingOptions,
   directory: DirectoriesTable,
   upload: RecordedUpload,
   taken: string,
 ): Promise<void> {
-  // A session that is new to this process may hold it.
+  // A session that this process does not know yet may have it open.
   await caughtUp(directory);
   const stats = lstatSync(taken);
   if (!isSame(upload, fileStat(stats))) throw changed();
   if (isHeldNow(directory.id, stats.ino)) throw inUse();
-  // Without its row it must not come back by a power cut.
+  // So that no power cut brings the file back after its row is gone.
   const folder = syncer.folder(filesRoot(directory.sftp_username), parentOf(pathOf(upload.path)));
   await Promise.all([folder, syncAll([transit.folder])]);
 }

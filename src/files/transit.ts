@@ -1,6 +1,6 @@
 /**
- * berth's own folder on the jails' file system, closed to users: files on their way into a directory, and out of it. What
- * is complete here gets its place by one rename, and what is taken here can no longer be opened by anybody.
+ * berth's own folder on the jails' file system, which users cannot open. It has files on their way into a directory, which one
+ * rename puts into place once they are complete, and files on their way out, which nobody can open any more.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -31,7 +31,7 @@ const COMING = 'coming-';
 export const FILE_MODE = 0o644;
 const FOLDER_MODE = 0o755;
 
-/** The owner and the place of a directory's files. */
+/** Where a directory's files are, and who owns them. */
 export interface Owner {
   readonly root: string;
   readonly uid: number;
@@ -39,13 +39,13 @@ export interface Owner {
 
 export interface Transit {
   readonly folder: string;
-  /** A free name for what is to come. */
+  /** A free name for a file on its way in. */
   coming(): string;
-  /** Where the file of an upload is taken. */
+  /** The name for an upload's file on its way out. */
   taken(uploadId: string): string;
-  /** Opens a folder of the directory; it and those above it are made where they are missing, as the user's own. */
+  /** Opens a folder of the directory. If it or a folder above it is missing, it is made, and belongs to the user. */
   openOrMake(owner: Owner, path: FilePath): Folder;
-  /** Gives what was taken its name back, unless another file has that by now. */
+  /** Gives a file its name back, or removes it if another file has that name by now. */
   putBack(owner: Owner, path: FilePath, taken: string): void;
 }
 
@@ -53,7 +53,7 @@ export function createTransit(folder: string): Transit {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const coming = (): string => join(folder, COMING + randomUUID());
 
-  /** Built out of sight, so that no crash leaves a folder in which its user may not write. */
+  /** Makes a folder here and renames it into place, so that no crash leaves one in which its user may not write. */
   function makeEntry(parent: Folder, name: Buffer, uid: number): void {
     const fresh = coming();
     mkdirSync(fresh, FOLDER_MODE);
@@ -63,7 +63,7 @@ export function createTransit(folder: string): Transit {
       renameSync(fresh, placeIn(parent, name));
     } catch (error) {
       rmdirSync(fresh);
-      // Somebody else has made it meanwhile.
+      // Somebody else has made this folder meanwhile.
       if (errorCode(error) !== 'ENOTEMPTY') throw error;
     }
   }
@@ -104,7 +104,7 @@ export function createTransit(folder: string): Transit {
   };
 }
 
-/** The last component of a path, as the kernel takes it. */
+/** The last component of a path, in bytes. */
 export function lastOf(path: FilePath): Buffer {
   return bytesOf(path.slice(path.lastIndexOf('/') + 1));
 }
@@ -114,13 +114,13 @@ export interface RecoveryOptions {
   readonly node: string;
   readonly filesRoot: FilesRoot;
   readonly log: Log;
-  /** Moves the file of an upload to the quarantine, if it belongs there; false when it does not. */
+  /** Moves an upload's file to the quarantine if it belongs there. Returns false if it does not. */
   readonly quarantined?: ((uploadId: string, file: string) => Promise<boolean>) | undefined;
 }
 
 /**
- * Cleans up after a crash: an arriving file goes. A file that was taken gets its name back, as if nobody had asked for its
- * removal, unless that was committed. A file committed to the quarantine goes there.
+ * Cleans up after a crash. Files on their way in are removed. A file on its way out gets its name back, unless its removal
+ * was committed. A file whose rejection was committed moves to the quarantine.
  */
 export async function recoverTransit(
   transit: Transit,
@@ -132,7 +132,7 @@ export async function recoverTransit(
     const row = id === undefined ? undefined : await rowOf(database.reads, node, id);
     try {
       const { ino, nlink } = lstatSync(left);
-      // A file that already has its name in the directory has arrived.
+      // A file with a second link already has its name in the directory, so it has arrived.
       if (id === undefined && nlink === 1) await neverCame(database, node, ino);
       if (row) transit.putBack({ root: filesRoot(row.sftp_username), uid: row.uid }, pathOf(row.path), left);
       else if (id === undefined || !(await quarantined?.(id, left))) rmSync(left, { recursive: true, force: true });
@@ -142,7 +142,7 @@ export async function recoverTransit(
   }
 }
 
-/** A link that works once is not used by a file that never came. */
+/** Forgets a file that never arrived, so that a single-use link was not used by it. */
 async function neverCame({ db }: Pick<Database, 'db'>, node: string, inode: number): Promise<void> {
   const here = db.selectFrom('directories').select('id').where('node', '=', node);
   for (const table of ['placements', 'link_uses'] as const)

@@ -1,7 +1,7 @@
-/** The text for a row of the audit, for the commands and the dashboard. */
+/** Short texts for rows of the audit, in commands and on the dashboard. */
 import type { AuditTable } from '../db/schema.ts';
 
-/** For each changed field its name, with what it was and became where that may be shown. */
+/** The changed fields by name, with their values before and after if those may be shown. */
 export type Changes = Record<string, { readonly from?: unknown; readonly to?: unknown }>;
 
 /** The changes in a row. */
@@ -12,7 +12,7 @@ export function changesOf({ changes }: Pick<AuditTable, 'changes'>): Changes {
 export function changesInWords(changes: Changes): string {
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     if (to === undefined) return field;
-    // The subject of the change, not a change of it.
+    // This names the object of the change, and did not change itself.
     if (from === to) return `${field} ${JSON.stringify(to)}`;
     return `${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`;
   });
@@ -21,18 +21,18 @@ export function changesInWords(changes: Changes): string {
 
 export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   create: 'directory created',
-  'undo-create': 'directory taken back (it could not be made whole)',
+  'undo-create': 'directory removed again (it could not be completed)',
   update: 'changed',
   delete: 'directory deleted',
-  'put-file': 'file put',
+  'put-file': 'file added',
   'remove-file': 'file removed',
   replay: 'webhooks replayed',
   announce: 'file announced again',
   'announce-partial': 'partial file announced',
   'release-file': 'file released from the check',
   'create-link': 'link created',
-  test: 'webhook tried',
-  'show-secret': 'webhook secret looked at',
+  test: 'test webhook sent',
+  'show-secret': 'webhook secret viewed',
   'create-key': 'API key created',
   'revoke-key': 'API key revoked',
   'create-user': 'user created',
@@ -42,7 +42,7 @@ export const ACTIONS: Readonly<Record<AuditTable['action'], string>> = {
   erase: 'history erased',
 };
 
-/** The actor: a key by its name, if it still has one, an operator or a user. */
+/** The actor: an operator, a user, or a key by its name. A key that is gone is shown by its id. */
 export function actorInWords({ key_id, key_name }: { key_id: string; key_name: string | null }): string {
   const [, kind, name] = /^(operator|user):(.*)$/.exec(key_id) ?? [];
   return kind === undefined ? `key ${key_name ?? key_id}` : `${kind} ${name}`;

@@ -1,4 +1,4 @@
-/** A row of the audit as a sentence: "dana@example.com added the key ci-server". */
+/** Turns a row of the audit into a sentence: "dana@example.com added the key ci-server". */
 import type { AuditTable } from '../db/schema.ts';
 import { ACTIONS, type Changes, changesOf } from './audit-in-words.ts';
 
@@ -20,7 +20,7 @@ export function auditSentence(row: Row, keys: KeyNames = new Map()): AuditSenten
   return { actor: actorOf(row), deed };
 }
 
-/** The fingerprints that a row speaks of. */
+/** The fingerprints of keys in a row. */
 export function fingerprintsIn(row: Pick<AuditTable, 'changes'>): string[] {
   const { public_key: all, public_key_fingerprint: newest } = changesOf(row);
   return [all?.from, all?.to, newest?.from, newest?.to].flat().filter((each) => typeof each === 'string');
@@ -43,7 +43,7 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'delete':
       return 'deleted the directory';
     case 'put-file':
-      return `put the file ${quoted(file?.to)} there`;
+      return `added the file ${quoted(file?.to)}`;
     case 'remove-file':
       return `deleted the file ${quoted(file?.from)}`;
     case 'replay':
@@ -63,8 +63,8 @@ function deedOf(action: AuditTable['action'], changes: Changes, keys: KeyNames):
     case 'create-key':
       return [
         `created the API key ${quoted(name?.to)} with the role ${text(role?.to)}`,
-        ...(read_only ? ['for reading'] : []),
-        ...(Array.isArray(directories?.to) ? [`for ${directories.to.length} of the directories`] : []),
+        ...(read_only ? ['read-only'] : []),
+        ...(Array.isArray(directories?.to) ? [`limited to ${directories.to.length} directories`] : []),
       ].join(', ');
     case 'revoke-key':
       return `revoked the API key ${quoted(name?.from)}`;
@@ -110,7 +110,7 @@ const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, ke
     description: () => 'changed the description',
     external_id: ({ to }) => (to === null ? 'removed the external id' : `set the external id to ${quoted(to)}`),
     metadata: () => 'changed the metadata',
-    max_connections: ({ to }) => `set the most connections to ${text(to)}`,
+    max_connections: ({ to }) => `set the connection limit to ${text(to)}`,
     quota_bytes: ({ to }) =>
       to === null ? 'removed the quota' : `set the quota to ${Number(to).toLocaleString('en')} bytes`,
     auth_mode: ({ to }) => `changed the login method to ${LOGINS[text(to)] ?? text(to)}`,
@@ -129,8 +129,8 @@ const FIELDS: Readonly<Record<string, (change: Changes[string], all: Changes, ke
         : 'turned off the account’s webhook for the directory',
     events: ({ to }) =>
       Array.isArray(to)
-        ? `asked for the events ${['file.uploaded', ...to].map(text).join(', ')}`
-        : 'asked for the events of the account',
+        ? `subscribed to the events ${['file.uploaded', ...to].map(text).join(', ')}`
+        : 'went back to the account’s events',
     webhook_secret: () => 'activated the new webhook secret',
     next_webhook_secret: (_, all) => ('webhook_secret' in all ? undefined : 'created a new webhook secret'),
     link_secret: () => 'revoked all links',
@@ -148,7 +148,7 @@ const LOGINS: Readonly<Record<string, string>> = {
   both: 'password or public key',
 };
 
-/** Where there was or is one key at most, its fingerprint stands in a field of its own. */
+/** If there was and is at most one key, the row has its fingerprint in `single`, a field of its own. */
 function keysInWords(gone: unknown, came: unknown, single: Changes[string] | undefined, keys: KeyNames): string {
   const [before, after] = [gone, came].map((some, index) => {
     if (Array.isArray(some)) return some.map(text);

@@ -1,9 +1,9 @@
 /**
- * The audit of API changes: which key changed what of which directory, in the same transaction as the change, so that
- * neither is there without the other.
+ * The audit: who changed what, written in the transaction of the change, so that neither exists without the other.
  *
- * Promise: no secret gets here. Values are shown only of the fields listed below; of a webhook URL only the origin, since
- * paths and queries often carry tokens; of all other fields only the name.
+ * Promise: it holds no secrets. Only the fields in `SHOWN` are written with their values. Public keys are reduced to their
+ * fingerprints, and a webhook URL to its origin, since paths and queries often contain tokens. Other fields are written by name
+ * only.
  */
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
@@ -51,12 +51,12 @@ const NAMED: ReadonlySet<string> = new Set<Column>([
   'link_secret',
 ]);
 
-/** Every new directory has them. */
+/** Left out when a directory is created: every directory has them. */
 const GIVEN: ReadonlySet<string> = new Set<Column>(['password_hash', 'webhook_secret']);
 
 /**
- * @throws {BerthError} as `verifyActor` does: nobody changes anything after the right to it has ended; and when the change is
- * outside of the actor's scope.
+ * Writes a row, and verifies that the actor may still make the change.
+ * @throws {BerthError} like `verifyActor`, and when the change is outside of the actor's scope.
  */
 export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change: AuditedChange): Promise<void> {
   const scope = await verifyActor(tx, actor);
@@ -78,7 +78,7 @@ export async function insertAudit(tx: Transaction<Tables>, actor: Actor, change:
     .execute();
 }
 
-/** A change of the account itself: no directory is meant. `details` hold no secrets. */
+/** Writes a row for a change of the account itself. `details` must not contain secrets. */
 export async function insertAccountAudit(
   tx: Transaction<Tables>,
   actor: Actor,
@@ -92,11 +92,12 @@ interface Difference {
   to?: unknown;
 }
 
-/** Each field that changed, with its values where they may be shown. */
+/** The changed fields, with their values if those may be shown. */
 function differences(before: Partial<DirectoriesTable>, after: Partial<DirectoriesTable>): Record<string, Difference> {
   const found: Record<string, Difference> = {};
   for (const column of Object.keys(after) as Column[]) {
-    const [from, to] = [before[column] ?? null, after[column] ?? null];
+    const from = before[column] ?? null;
+    const to = after[column] ?? null;
     if (from === to || (from === null && GIVEN.has(column))) continue;
     if (SHOWN.has(column)) found[column] = { from: shown(column, from), to: shown(column, to) };
     else if (column === 'webhook_url') found[column] = { from: origin(from), to: origin(to) };
@@ -113,7 +114,7 @@ function shown(column: Column, value: unknown): unknown {
   return column === 'allowed_networks' && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
 }
 
-/** The fingerprints of the keys that went and came; a single key's is a field of its own. */
+/** The fingerprints of removed and added keys. With at most one key, `public_key_fingerprint` says the same. */
 function keyDifference(from: unknown, to: unknown): Difference {
   const [before, after] = [from, to].map((lines) => (typeof lines === 'string' ? lines.split('\n') : []));
   if (!before || !after || (before.length < 2 && after.length < 2)) return {};

@@ -3,19 +3,19 @@ import { setTimeout } from 'node:timers/promises';
 import { type Kysely, type SelectQueryBuilder, sql } from 'kysely';
 import type { Tables } from '../db/schema.ts';
 
-/** Rows in one transaction: a few ms. */
+/** Rows in one transaction, which takes a few ms. */
 const BATCH = 500;
-/** Between batches, in ms: other writers come first. */
-const PAUSE = 20;
+/** The pause between batches, for other writers. */
+const PAUSE_MS = 20;
 
-/** Rows to be removed, by their key: the first of them go first. */
+/** The rows to remove: `found` selects their `key`, and is repeated with a limit. */
 export interface Batches {
   readonly table: keyof Tables;
   readonly key: 'id' | 'hash';
   readonly found: SelectQueryBuilder<Tables, keyof Tables, object>;
 }
 
-/** Removes them all, but for those that another machine removes just now. Returns how many rows went. */
+/** Removes these rows, except those that another node is removing. Returns how many were removed. */
 export async function removeInBatches(db: Kysely<Tables>, batches: Batches, signal: AbortSignal): Promise<number> {
   const { table, key, found } = batches;
   const some = found.limit(BATCH).forUpdate().skipLocked();
@@ -24,7 +24,7 @@ export async function removeInBatches(db: Kysely<Tables>, batches: Batches, sign
     const { numAffectedRows } = await sql`delete from ${sql.table(table)} where ${sql.ref(key)} in ${some}`.execute(db);
     removed = Number(numAffectedRows);
     rows += removed;
-    if (removed > 0) await setTimeout(PAUSE, undefined, { signal }).catch(() => undefined);
+    if (removed > 0) await setTimeout(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
   return rows;
 }

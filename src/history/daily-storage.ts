@@ -1,12 +1,12 @@
 /**
- * Storage by day: once an hour, updates today's number of each account, and of each directory in which something changed
+ * Storage by day: once an hour, updates today's value for each account, and for each directory in which something changed
  * today.
  */
 import { sql } from 'kysely';
 import { type Clock, DAY } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 
-/** One pass over an index: some 15 ms for 100,000 directories. */
+/** One pass over an index: about 15 ms for 100,000 directories. */
 export async function noteStorage({ database, clock }: { database: Pick<Database, 'db'>; clock: Clock }) {
   const now = clock.now();
   await database.db
@@ -22,7 +22,7 @@ export async function noteStorage({ database, clock }: { database: Pick<Database
         ])
         .where('deleted_at', 'is', null)
         .groupBy('account_id')
-        // Sorted: two nodes that do this at once then wait for each other instead of deadlocking.
+        // In the same order on every node, so that two nodes do not deadlock.
         .orderBy('account_id'),
     )
     .onConflict((conflict) =>

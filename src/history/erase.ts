@@ -1,7 +1,7 @@
 /**
- * Erasure: removes what the history says of people before its time. Transfers, logins, finished deliveries and the networks of
- * users go. Rows of the audit and of the feed of events stay without names: the audit says who changed something, and readers of
- * the feed rely on numbers without a gap.
+ * Erasure: removes personal data from the history early. Transfers, logins, finished deliveries and the networks of users are
+ * removed. Rows of the audit and of the feed of events stay, but without names: the audit still shows who made a change, and
+ * readers of the feed rely on numbers without a gap.
  */
 import type { Kysely, Transaction } from 'kysely';
 import type { Micros } from '../base/clock.ts';
@@ -12,10 +12,10 @@ import { removeInBatches } from './batches.ts';
 /** Rows that are changed in one transaction. */
 const BATCH = 500;
 
-/** The kind, in the feed, of an event whose names were erased. Clients ignore kinds that they do not know. */
+/** The kind that an erased event has in the feed. Clients ignore unknown kinds. */
 const ERASED_EVENT = 'erased' as const;
 
-/** The history of one directory, or of all directories and users that an account has or had. */
+/** What to erase: the history of one directory, or of all directories and users that an account has or had. */
 export type Erased = { readonly directory: string } | { readonly account: string };
 
 export interface Erasure {
@@ -34,7 +34,7 @@ interface Order {
   readonly at: Micros;
 }
 
-/** May be interrupted and repeated. The audit's row that says who erases is committed before anything goes. */
+/** Can be interrupted and repeated. First commits a row of the audit that says who erases, then erases. */
 export async function eraseHistory(
   db: Kysely<Tables>,
   { what, actor, at }: Order,
@@ -42,7 +42,7 @@ export async function eraseHistory(
 ): Promise<Erasure> {
   const directory = { id: 'directory' in what ? what.directory : '', sftp_username: '' };
   await db.transaction().execute((tx) => insertAudit(tx, actor, { at, action: 'erase', directory }));
-  const [column, value] = owner(what);
+  const { column, value } = owner(what);
   const remove = (
     table: 'transfers' | 'logins' | 'deliveries',
     found: Parameters<typeof removeInBatches>[1]['found'],
@@ -52,9 +52,9 @@ export async function eraseHistory(
     .select('id')
     .where(column, '=', value)
     .where('finished_at', 'is not', null)
-    // Its replay was asked for and is not there yet.
+    // A delivery whose replay is requested but not made yet stays.
     .where('replay_at', 'is', null);
-  // Before the audit, which knows the directories that an account had.
+  // Before the audit is erased, which knows the directories that the account had.
   const logins = await remove('logins', loginsOf(db, what));
   const transfers = await remove('transfers', db.selectFrom('transfers').select('id').where(column, '=', value));
   const deliveries = await remove('deliveries', finished);
@@ -65,7 +65,9 @@ export async function eraseHistory(
 }
 
 function owner(what: Erased) {
-  return 'directory' in what ? (['directory_id', what.directory] as const) : (['account_id', what.account] as const);
+  return 'directory' in what
+    ? ({ column: 'directory_id', value: what.directory } as const)
+    : ({ column: 'account_id', value: what.account } as const);
 }
 
 function loginsOf(db: Kysely<Tables>, what: Erased) {
@@ -89,7 +91,7 @@ async function inBatches(
 }
 
 async function eraseEvents(tx: Transaction<Tables>, what: Erased): Promise<number> {
-  const [column, value] = owner(what);
+  const { column, value } = owner(what);
   const some = await tx
     .selectFrom('events')
     .select(['id', 'body'])
@@ -104,7 +106,7 @@ async function eraseEvents(tx: Transaction<Tables>, what: Erased): Promise<numbe
   return some.length;
 }
 
-/** The replacements for names in the bodies of events. */
+/** Replaces names in the bodies of events. */
 const NAMELESS: Readonly<Record<string, unknown>> = {
   external_id: null,
   filename: '',
@@ -123,7 +125,7 @@ function nameless(body: object): object {
 }
 
 async function eraseAudit(tx: Transaction<Tables>, what: Erased): Promise<number> {
-  const [column, value] = owner(what);
+  const { column, value } = owner(what);
   const some = tx
     .selectFrom('audit')
     .select('id')

@@ -1,11 +1,11 @@
 /**
  * The feed of an account's events: what happened in its directories, oldest first, under numbers without a gap.
  *
- * Promise: an event gets its number after it is committed, and higher than every number that anybody has seen. So a reader
- * that goes on from the highest number it has seen misses nothing, on one machine or on several.
+ * Promise: an event gets its number after it is committed, and the number is higher than every number that a reader has seen.
+ * So a reader that continues from the highest number it has seen misses nothing, on one machine or on several.
  *
- * A transaction that adds an event takes no lock and no number. The next reader numbers what has been committed since,
- * holding the account's row of `event_sequences`; an account that nobody reads pays for the insert alone.
+ * A transaction that adds an event takes no lock and no number. The next reader numbers the events that were committed since,
+ * while it holds the account's row of `event_sequences`. An account without readers pays only for the inserts.
  */
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Micros } from '../base/clock.ts';
@@ -16,12 +16,12 @@ import { BerthError, ValidationError } from '../base/errors.ts';
 
 export type NewEvent = Omit<EventsTable, 'id' | 'sequence'>;
 
-/** With its number. */
+/** An event with its number. */
 export interface NumberedEvent extends Omit<NewEvent, 'account_id'> {
   readonly sequence: number;
 }
 
-/** Events numbered in one transaction: a few ms. */
+/** Events that are numbered in one transaction, which takes a few ms. */
 const BATCH = 1000;
 
 const insert = compiledInsert('events', ['account_id', 'at', 'event', 'directory_id', 'upload_id', 'body']);
@@ -38,7 +38,7 @@ const after = compiled<{ account: string; after: number; limit: number }>()((db,
     .$narrowType<{ sequence: number }>(),
 );
 
-/** Limits the feed to one directory. */
+/** Like `after`, for one directory. */
 const afterIn = compiled<{ directory: string; after: number; limit: number }>()((db, p) =>
   db
     .selectFrom('events')
@@ -66,26 +66,26 @@ export async function insertEvents(tx: Transaction<Tables>, events: readonly New
   await insert(tx, events);
 }
 
-export interface Asked {
-  /** The highest number that was seen; 0 stands before the oldest event that is kept. */
+export interface EventsPage {
+  /** The highest number that the reader has seen. 0 means: from the oldest event that is kept. */
   readonly after: number;
   readonly limit: number;
-  /** The ids of the directories whose events are wanted; undefined for all of the account. */
+  /** The ids of the directories whose events to return; undefined for all of the account. */
   readonly only?: ReadonlySet<string> | undefined;
 }
 
 /**
- * The events that come after that number, at most `limit`.
- * @throws {BerthError} `events_gone` when some that came after it are kept no longer; {ValidationError} when there is no such
- * number yet.
+ * At most `limit` events that come after that number.
+ * @throws {BerthError} `events_gone` when some events after that number are no longer kept; {ValidationError} when no event has
+ * that number yet.
  */
 export async function eventsAfter(
   { db, reads }: Pick<Database, 'db' | 'reads'>,
   account: string,
-  { after: seen, limit, only }: Asked,
+  { after: seen, limit, only }: EventsPage,
 ): Promise<NumberedEvent[]> {
   const read = (): Promise<NumberedEvent[]> => after.all(reads, { account, after: seen, limit });
-  // Before the events are read: every number that was given out until now can be read.
+  // Read before the events: the events of all numbers up to this one can be read then.
   const given = await lastNumber(reads, account);
   let events = await read();
   while (events.length < limit && (await numberNew(db, account))) events = await read();
@@ -93,14 +93,14 @@ export async function eventsAfter(
   if (seen === 0 || first?.sequence === seen + 1) return only ? readOnly(reads, only, seen, limit) : events;
   const last = first ? first.sequence - 1 : given;
   if (last > seen) {
-    const advice = `list the uploads of your directories, then go on with ?after=${last}`;
-    throw new BerthError('events_gone', `Events up to number ${last} are kept no longer: ${advice}`);
+    const advice = `list the uploads of your directories, then continue with ?after=${last}`;
+    throw new BerthError('events_gone', `Events up to number ${last} are no longer kept: ${advice}`);
   }
   if (last < seen) throw new ValidationError({ after: ['is the number of no event yet'] });
   return events;
 }
 
-/** A directory at a time, each by its index: the events of others are not walked over. */
+/** Reads one directory after the other by an index, so that events of other directories cost nothing. */
 async function readOnly(
   reads: Kysely<Tables>,
   only: ReadonlySet<string>,
@@ -112,7 +112,7 @@ async function readOnly(
   return found.toSorted((a, b) => a.sequence - b.sequence).slice(0, limit);
 }
 
-/** Numbers events that have none, up to a batch. @returns whether there were any. */
+/** Numbers up to a batch of events that have no number. @returns whether there were any. */
 async function numberNew(db: Kysely<Tables>, account: string): Promise<boolean> {
   if (!(await unnumbered.first(db, { account }))) return false;
   return db.transaction().execute((tx) => numberBatch(tx, account));
@@ -138,7 +138,7 @@ async function numberBatch(tx: Transaction<Tables>, account: string): Promise<bo
     .executeTakeFirst();
   // The account has gone.
   if (!sequence) return false;
-  // A statement of its own: it sees what was committed before the lock was granted.
+  // A separate statement, so that it sees everything that was committed before the lock was granted.
   const { numAffectedRows = 0n } = await sql`
     update events set sequence = numbered.sequence
     from (
@@ -154,7 +154,7 @@ async function numberBatch(tx: Transaction<Tables>, account: string): Promise<bo
   return numAffectedRows > 0n;
 }
 
-/** So that a reader notices when events before it go that had no number yet. */
+/** Numbers events that are about to be pruned, so that readers notice that they are gone. */
 export async function numberBefore(db: Kysely<Tables>, before: Micros, signal: AbortSignal): Promise<void> {
   const accounts = await db
     .selectFrom('events')
@@ -176,10 +176,10 @@ async function lastNumber(reads: Kysely<Tables>, account: string): Promise<numbe
   return sequence?.last ?? 0;
 }
 
-/** More events than can have come since a backup. */
+/** More events than there can have been since a backup. */
 const SKIPPED = 1_000_000_000;
 
-/** After a restore: numbers that were given out since the backup are not given to other events, and readers hear of the gap. */
+/** After a restore: no number that was given out since the backup is used again, and readers notice the gap. */
 export async function skipNumbers(tx: Transaction<Tables>): Promise<void> {
   await tx
     .updateTable('event_sequences')

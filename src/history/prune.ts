@@ -1,6 +1,7 @@
 /**
- * Removes what is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, sums by day, and deliveries that are
- * finished, with their attempts; and answers that were kept for a day. A bounded batch at a time, so that nobody waits long.
+ * Removes history that is older than `BERTH_HISTORY_DAYS`: transfers, events, audit rows, logins, sums by day, and finished
+ * deliveries with their attempts. Also removes stored responses that are older than a day. Works in small batches, so that no
+ * other writer waits long.
  */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../base/clock.ts';
@@ -44,7 +45,7 @@ export async function pruneHistory(options: PruningOptions, signal: AbortSignal)
   if ((await remove('kept_answers', answers.orderBy('inserted_at'))) > 0) await recountKept(db);
 }
 
-/** Attempts go with their delivery (on delete cascade). What is still to be sent stays, however old. */
+/** Attempts are removed with their delivery (on delete cascade). A delivery that is still to be sent stays, however old. */
 function finishedDeliveries(db: Kysely<Tables>, before: Micros) {
   return (
     db
@@ -52,7 +53,7 @@ function finishedDeliveries(db: Kysely<Tables>, before: Micros) {
       .select('id')
       .where('inserted_at', '<', before)
       .where('finished_at', '<', before)
-      // Its replay was asked for and is not there yet.
+      // A delivery whose replay is requested but not made yet stays.
       .where('replay_at', 'is', null)
       .orderBy('inserted_at')
   );

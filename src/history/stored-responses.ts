@@ -1,7 +1,7 @@
 /**
- * Answers that are kept for an Idempotency-Key, for 24 hours. Each is encrypted by secrets that its API key and its
- * Idempotency-Key give together (HKDF, RFC 5869; AES-256-GCM): the database alone opens none, and does not even tell
- * what was asked.
+ * Stored responses to requests with an Idempotency-Key, kept for 24 hours. Each is encrypted (AES-256-GCM) with secrets that
+ * are derived from the API key and the Idempotency-Key together (HKDF, RFC 5869): the database alone reveals neither a
+ * response nor its request.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -10,39 +10,42 @@ import { compiled } from '../db/compiled.ts';
 import type { KeptAnswersTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';
 
-/** How long an answer is given again. */
+/** How long a request can be repeated for its stored response. */
 export const ANSWER_LIFE: Micros = DAY;
 
-/** The most that is kept for an account: a day of answers of 1.5 KB at the default rate limit. */
+/** How much may be stored for an account: a day of responses of 1.5 KB at the default rate limit. */
 const MOST_BYTES = 2 ** 28;
 
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Stores the answer to a request in the transaction of its change. */
+/** Stores the response to one request. */
 export interface StoredResponse<Result> {
+  /** Stores it, in the transaction of the request's change. */
   keep(tx: Transaction<Tables>, result: Result): Promise<void>;
-  /** For a change that is undone: from now on the answer is given to nobody; what is returned removes it. */
+  /** For a change that is undone: the response is not used from now on. @returns a function that removes its row. */
   withdraw(): Removal;
 }
 
 export type Removal = (tx: Transaction<Tables>) => Promise<void>;
 
-/** Where the answer to one request is kept, and what opens it. */
+/** Where the response to one request is stored, and how it is encrypted. */
 export interface Place {
   readonly id: string;
-  /** Tells this request from others with the same Idempotency-Key. */
+  /** Distinguishes this request from others with the same Idempotency-Key. */
   readonly request: string;
   seal(text: string): Buffer;
-  /** @throws when it is not what was sealed for this request. */
+  /** @throws when `sealed` was not sealed for this request. */
   open(sealed: Buffer): string;
 }
 
-/** @param request whatever tells it from others, in any number of parts. */
+/** @param request everything that distinguishes it from other requests, in any number of parts. */
 export function placeOf(apiKey: string, idempotencyKey: string, request: readonly (string | Buffer)[]): Place {
   const secrets = Buffer.from(hkdfSync('sha256', apiKey, 'berth kept answer', idempotencyKey, 96));
-  const [key, macKey, id] = [secrets.subarray(0, 32), secrets.subarray(32, 64), secrets.toString('hex', 64)];
+  const key = secrets.subarray(0, 32);
+  const macKey = secrets.subarray(32, 64);
+  const id = secrets.toString('hex', 64);
   const mac = createHmac('sha256', macKey);
   for (const part of request) mac.update(`${Buffer.byteLength(part)}:`).update(part);
   const digest = mac.digest('hex');
@@ -57,24 +60,26 @@ export function placeOf(apiKey: string, idempotencyKey: string, request: readonl
       return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
     },
     open(sealed) {
-      const [nonce, rest] = [sealed.subarray(0, NONCE_BYTES), sealed.subarray(NONCE_BYTES)];
+      const nonce = sealed.subarray(0, NONCE_BYTES);
+      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+      const text = sealed.subarray(NONCE_BYTES + TAG_BYTES);
       const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-      decipher.setAAD(context).setAuthTag(rest.subarray(0, TAG_BYTES));
-      return decipher.update(rest.subarray(TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+      decipher.setAAD(context).setAuthTag(tag);
+      return decipher.update(text, undefined, 'utf8') + decipher.final('utf8');
     },
   };
 }
 
 const byId = compiled<{ id: string }>()((db, p) => db.selectFrom('kept_answers').selectAll().where('id', '=', p('id')));
 
-/** The row that is kept there, however old. */
+/** The stored row, however old; undefined when there is none. */
 export function keptAt(reads: Kysely<Tables>, { id }: Pick<Place, 'id'>): Promise<KeptAnswersTable | undefined> {
   return byId.first(reads, { id });
 }
 
 /**
- * @param replaced the row that is there, when it is too old.
- * @returns false when there is another one meanwhile, which stays.
+ * @param replaced the row to replace, because it is too old.
+ * @returns false when there is another row by now, which stays.
  */
 export async function insertKept(
   tx: Transaction<Tables>,
@@ -104,7 +109,10 @@ export function removalOf({ id }: Pick<Place, 'id'>): Removal {
   };
 }
 
-/** Before anything is done: an answer that cannot be kept would break the promise that nothing is done twice. */
+/**
+ * Checked before the request is carried out: if its response could not be stored, the request could be carried out twice.
+ * @throws {BerthError} `rate_limited`.
+ */
 export async function requireRoom(reads: Kysely<Tables>, accountId: string): Promise<void> {
   const total = await totalOf.first(reads, { accountId });
   if (!total || total.bytes < MOST_BYTES) return;
@@ -128,7 +136,7 @@ async function addToTotal(tx: Transaction<Tables>, accountId: string, bytes: num
     .execute();
 }
 
-/** After old answers were removed. */
+/** Corrects the totals after old responses were removed. */
 export async function recountKept(db: Kysely<Tables>): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await tx.deleteFrom('kept_answer_totals').execute();

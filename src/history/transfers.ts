@@ -23,7 +23,7 @@ const insert = compiledInsert('transfers', [
   'via',
 ]);
 
-/** Sums are kept, since counting a month of uploads takes as long as there are many. */
+/** Sums are stored, since counting a month of uploads would take longer the more there are. */
 const addToDay = compiled<DailyUploadsTable>()((db, p) =>
   db
     .insertInto('daily_uploads')
@@ -56,14 +56,14 @@ const ofThatTime = compiled<Pick<Transfer, 'directory_id' | 'at'>>()((db, p) =>
     .where('at', '=', p('at')),
 );
 
-/** Events after which a directory holds more or less. */
+/** Events that change how much a directory holds. */
 const CHANGING: ReadonlySet<TransferEvent> = new Set(['received', 'uploaded', 'rejected', 'removed']);
 
-/** An upload that was received has been followed, whether or not it has been announced since. */
+/** A received upload counts as recorded, whether or not it has been announced since. */
 const SAME: Partial<Record<TransferEvent, TransferEvent>> = { received: 'uploaded' };
 const kindOf = (event: TransferEvent): TransferEvent => SAME[event] ?? event;
 
-/** Whether the history has that already. */
+/** Whether the history has this event already. */
 export async function isRecorded(tx: Transaction<Tables>, row: Transfer): Promise<boolean> {
   const rows = await ofThatTime.all(tx, row);
   return rows.some(({ event, path }) => kindOf(event) === kindOf(row.event) && path === (row.path ?? null));
@@ -77,11 +77,12 @@ export async function insertTransfers(tx: Transaction<Tables>, rows: readonly Tr
   for (const sums of sumsByDay(changes, ({ directory_id }) => ({ directory_id }))) await addToDirectory.all(tx, sums);
 }
 
-/** The uploads among these and their bytes, by day and by what `of` says. A day on which files only went counts none. */
+/** Sums uploads and their bytes by day and by the result of `of`. A day on which files were only removed has sums of 0. */
 function sumsByDay<T extends object>(rows: readonly Transfer[], of: (row: Transfer) => T) {
   const days = new Map<string, T & { day: Micros; uploads: number; bytes: number }>();
   for (const row of rows) {
-    const [day, whose] = [row.at - (row.at % DAY), of(row)];
+    const day = row.at - (row.at % DAY);
+    const whose = of(row);
     const key = JSON.stringify([day, whose]);
     const sums = days.get(key) ?? { ...whose, day, uploads: 0, bytes: 0 };
     const isUpload = row.event === 'uploaded';

@@ -1,7 +1,7 @@
 /**
  * Decides who may make a request. It refuses in this order: 401, 429, 403 for the plan, the refusals of the key's scope, and
- * 403 for the role in endpoints that need one. One function around the handler rather than a chain of middlewares, because every request
- * pays for it.
+ * 403 for the role in endpoints that require one. It is one function around the handler, not a chain of middlewares, because
+ * every request pays for it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
@@ -18,14 +18,14 @@ import type { ApiEnv } from '../web/observe.ts';
 import type { AccountLimit, RateLimit } from '../web/rate-limits.ts';
 
 /**
- * For the rule behind a POST: keeps the answer that `render` makes of its result, when its client sent an
+ * For the rule behind a POST: stores the response that `render` makes from the rule's result, if the client sent an
  * Idempotency-Key (`idempotency.ts`).
  */
 export type Keep = <Result>(render: (result: Result) => Response) => StoredResponse<Result> | undefined;
 
 export const keepNothing: Keep = () => undefined;
 
-/** An endpoint; `Path` holds its parameters, such as `/:id`. */
+/** An endpoint. `Path` has its parameters, such as `/:id`. */
 export type Endpoint<Path extends string = string> = (
   c: Context<ApiEnv, Path>,
   principal: Principal,
@@ -42,8 +42,8 @@ export function apiKeyOf({ headers }: IncomingMessage): string | undefined {
 
 export interface Identify {
   /**
-   * The principal of the request; undefined when the key is not valid. Each request counts against its account.
-   * @param isAgain whether the request was counted before.
+   * The principal of the request; undefined when the key is not valid. Counts the request against its account.
+   * @param isAgain whether the request was counted already.
    * @throws {BerthError} `rate_limited`.
    */
   (env: ApiEnv['Bindings'], isAgain?: boolean): Promise<Principal | undefined>;
@@ -59,10 +59,10 @@ export interface KeyOptions {
   readonly clientAddress: ClientAddress;
 }
 
-/** For requests over the network, by API key. */
+/** Identifies requests over the network by their API key. */
 export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clientAddress }: KeyOptions): Identify {
-  // A request counts against its account or its client's address, never both: neither a flood nor a neighbour behind the
-  // same address costs an account anything.
+  // A request counts against its account or its client's address, never both: a flood from the same address does not use up
+  // an account's limit.
   const identify = async ({ incoming, notes }: ApiEnv['Bindings'], isAgain = false): Promise<Principal | undefined> => {
     const key = apiKeyOf(incoming);
     const principal = key === undefined ? undefined : await authenticate(key);
@@ -79,12 +79,12 @@ export function byApiKey({ authenticate, lastUsed, rateLimit, addressLimit, clie
   });
 }
 
-/** For endpoints that need no key: a request that has one still counts against its account. */
+/** Counts a request to an endpoint that needs no key. With a key, it still counts against the account. */
 export async function countOpen(identify: Identify, env: ApiEnv['Bindings']): Promise<void> {
   if (!(await identify(env))) identify.countStranger(env);
 }
 
-/** An endpoint's reach, which the key's scope has to cover; a change checks the scope again in its transaction. */
+/** What an endpoint reaches. The key's scope must cover it; a change checks the scope again in its transaction. */
 export interface Reach {
   /** The directory in the path, or the whole account. A `narrowed` endpoint shows a limited key only the key's directories. */
   readonly of: 'directory' | 'account' | 'narrowed';
@@ -106,9 +106,9 @@ export function createAccess(identify: Identify) {
   }
 
   /**
-   * Wraps an endpoint so that only identified accounts whose plan includes the API reach it. A stranger is refused before
-   * the body is read, so that nobody without a key makes the server hold one. Once it has come, the key is looked up again.
-   * @param readsBody whether the endpoint will read a body of at most 64 KiB.
+   * Wraps an endpoint so that only accounts whose plan includes the API reach it. A request without a valid key is refused
+   * before its body is read, so that it takes no memory. Once the body has arrived, the key is looked up again.
+   * @param readsBody whether the endpoint reads a body of at most 64 KiB.
    */
   function authorized<Path extends string>(
     endpoint: Endpoint<Path>,
@@ -121,13 +121,13 @@ export function createAccess(identify: Identify) {
       requireReach(principal, reach, c.req.param('id'));
       const { incoming } = c.env;
       if (!readsBody(incoming)) return endpoint(c, principal, keepNothing);
-      // The endpoint meets what is wrong with it, in its turn.
+      // If reading fails, the endpoint gets the same error when it reads the body.
       await readBody(incoming).catch(() => undefined);
       return endpoint(c, await admitted(c.env, true), keepNothing);
     };
   }
 
-  /** Wraps an endpoint that needs no key. Its requests count like all others. */
+  /** Wraps an endpoint that needs no key. Its requests are counted like all others. */
   function open(endpoint: (c: Context<ApiEnv>) => Response | Promise<Response>) {
     return async (c: Context<ApiEnv>): Promise<Response> => {
       c.env.notes.route = routePath(c);

@@ -1,4 +1,4 @@
-/** The API's routes. The endpoints of each topic get what they need here, and nothing more. */
+/** The API's routes. The endpoints of each topic get only the options that they need. */
 import type { IncomingMessage } from 'node:http';
 import { Hono } from 'hono';
 import type { Environment } from '../accounts/key-format.ts';
@@ -18,10 +18,9 @@ import { eventRoutes } from './endpoints/events.ts';
 import { directoryRoutes } from './endpoints/directories.ts';
 import { DOCS } from './endpoints/docs.ts';
 import { fileRoutes } from './endpoints/files.ts';
-import { heldRoutes } from './endpoints/held.ts';
+import { heldRoutes, partialRoutes } from './endpoints/operator-files.ts';
 import { LINK, linkEndpoint, type LinkEndpointOptions } from './endpoints/link.ts';
 import { linkRoutes } from './endpoints/links.ts';
-import { partialRoutes } from './endpoints/partial.ts';
 import { type HostKeys, hostKeyRoutes } from './endpoints/host-keys.ts';
 import { OPENAPI, showOpenapi } from './endpoints/openapi.ts';
 import { accountWebhookRoutes } from './endpoints/account-webhook.ts';
@@ -45,14 +44,14 @@ import { mindingQuery } from './unknown-names.ts';
 import type { MayReach } from '../web/warnings.ts';
 
 export interface AppOptions {
-  /** Part of each key that it issues, such as `live` in `svc_live_…`. */
+  /** Part of each key that berth issues, such as `live` in `svc_live_…`. */
   readonly environment: Environment;
   readonly identify: Identify;
   readonly rules: CreateOptions;
   readonly uploads: UploadList;
   readonly files: DirectoryFiles;
   readonly held: HeldFiles;
-  /** Signed links: where people reach them, and what answers there. */
+  /** Signed links: the origin of their URLs, and the options of their endpoint. */
   readonly links: { readonly origin: string } & Pick<LinkEndpointOptions, 'uses' | 'pages' | 'clientAddress'>;
   readonly listTurn: Turn;
   readonly fileTurn: Turn;
@@ -60,7 +59,7 @@ export interface AppOptions {
   readonly webhooks: { wake(): void; readonly send: Send };
   readonly mayReach: MayReach;
   readonly hostKeys: HostKeys;
-  /** Whether refused logins are known: the dashboard follows sshd's log. */
+  /** Whether refused logins are known, because the dashboard follows sshd's log. */
   readonly followsLogins: boolean;
   readonly checkHealth: HealthCheck;
   readonly clockLead: ClockLead;
@@ -69,7 +68,7 @@ export interface AppOptions {
   readonly isOfOperators?: boolean;
 }
 
-/** An endpoint that says nothing of it is closed to keys of named directories. */
+/** By default, keys that are limited to directories cannot use an endpoint outside of `/directories/:id`. */
 function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
   const isOfDirectory = path.startsWith('/api/v1/directories/:id');
   return {
@@ -80,7 +79,7 @@ function reachOf({ method, path, operation }: Omit<Route, 'endpoint'>): Reach {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-/** The endpoints that need a key. */
+/** The endpoints that require a key. */
 export function routesOf(options: AppOptions): Route[] {
   const { rules } = options;
   const queries = directoryQueries(rules.database.reads);
@@ -103,7 +102,7 @@ export function routesOf(options: AppOptions): Route[] {
   ];
 }
 
-/** All that openapi.json tells of. */
+/** Everything that openapi.json describes. */
 export function described(routes: readonly Route[]): Described[] {
   return [...routes, HEALTH, OPENAPI];
 }
@@ -113,7 +112,7 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
   const { authorized, open } = createAccess(identify);
   const routes = routesOf(options);
   const repeatable = createRepeatable({ ...rules, clockLead, log });
-  // The path as it was sent: hono would decode it first, and `/%61pi` would be the API, too.
+  // The path as it was sent. Hono would decode it first, so that `/%61pi` would be the API too.
   const app = new Hono<ApiEnv>({ getPath: (_, bindings) => rawPath(bindings?.env?.incoming ?? {}) });
 
   app.get(HEALTH.path, health(options.checkHealth, log));
@@ -147,8 +146,8 @@ export function createApp(options: AppOptions): Hono<ApiEnv> {
 
   app.notFound(async (c) => {
     await countOpen(identify, c.env);
-    // Routes know one method each: a path that another method has is not unknown (RFC 9110, sections 9.3.7 and 15.5.6).
-    // Hono answers HEAD by the route of GET.
+    // A path with a route for another method is not unknown (RFC 9110, sections 9.3.7 and 15.5.6). Hono uses the route of GET
+    // for HEAD.
     const isRoute = (method: string): boolean =>
       app.router.match(method === 'HEAD' ? 'GET' : method, c.req.path)[0].length > 0;
     const allowed = METHODS.filter(isRoute);

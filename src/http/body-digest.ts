@@ -1,6 +1,6 @@
 /**
- * The checksums that a client sends of its body, held against what came: `Content-MD5` (RFC 1864), `Digest` (RFC 3230) and
- * `Content-Digest` (RFC 9530). Algorithms that are not known here are passed over, as those say.
+ * Compares the checksums that a client sends with the body that arrives: `Content-MD5` (RFC 1864), `Digest` (RFC 3230) and
+ * `Content-Digest` (RFC 9530). Unknown algorithms are ignored, as these RFCs say.
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -16,8 +16,8 @@ const ALGORITHMS: Readonly<Record<string, string>> = { md5: 'md5', 'sha-256': 's
 const BASE64 = /^[A-Za-z\d+/]+={0,2}$/;
 
 /**
- * The same bytes.
- * @throws {ValidationError} at once when a checksum cannot be read, at the end when it is another one.
+ * Passes the bytes on.
+ * @throws {ValidationError} at once when a checksum cannot be parsed; after the last byte when it does not match.
  */
 export function checkedBytes(headers: IncomingHttpHeaders, bytes: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
   const expected = expectedIn(headers);

@@ -1,24 +1,24 @@
-/** Reads a request's body: JSON, at most 64 KiB, counted while it arrives. */
+/** Reads a request's body: JSON of at most 64 KiB, counted while it arrives. */
 import type { IncomingMessage } from 'node:http';
 import type { Fields } from '../directories/fields.ts';
 import { isExactNumber, parseJson } from '../directories/json-text.ts';
 import { BerthError, ValidationError } from '../base/errors.ts';
 import { BLANK, INVALID } from '../base/validation.ts';
 
-const LIMIT = 65_536;
+const LIMIT_BYTES = 65_536;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i;
 
 /** The fields of one object in a request. */
 export interface NamedFields {
-  /** The object of that name in the body, such as `directory` (specification, POST and PATCH). */
+  /** The object with that name in the body, such as `directory` (specification, POST and PATCH). */
   readonly fields: Fields;
-  /** The names of what stands beside it, where nothing counts. */
+  /** The names of the body's other members, which have no effect. */
   readonly beside: readonly string[];
 }
 
 /**
- * The directory that the body is about.
+ * The fields in the body's `directory`.
  * @throws {BerthError} `unsupported_media_type`, `body_too_large`, `incomplete_body`, `malformed_json`;
  * {ValidationError} when the body is JSON without such an object.
  */
@@ -27,8 +27,8 @@ export async function readDirectoryFields(incoming: IncomingMessage): Promise<Na
 }
 
 /**
- * The fields of a body that holds them directly. Clients of earlier versions wrap them in an object of that name.
- * @throws {BerthError} as above; {ValidationError} when the body or that member is no object.
+ * The fields of a body that has them directly, or, from clients of earlier versions, in an object with that name.
+ * @throws {BerthError} like `readDirectoryFields`; {ValidationError} when the body or that member is not an object.
  */
 export async function readFieldsOrNamed(incoming: IncomingMessage, name: string): Promise<NamedFields> {
   const body = await readFields(incoming);
@@ -43,9 +43,9 @@ function namedFields(body: unknown, name: string): NamedFields {
 }
 
 /**
- * The body of a request whose fields stand in no object of their own.
- * @param isOptional whether there may be no body at all.
- * @throws {BerthError} as above; {ValidationError} when the body is no object.
+ * The fields of a body that has them directly.
+ * @param isOptional whether the body may be missing.
+ * @throws {BerthError} like `readDirectoryFields`; {ValidationError} when the body is not an object.
  */
 export async function readFields(incoming: IncomingMessage, { isOptional = false } = {}): Promise<Fields> {
   if (isOptional && incoming.headers['content-type'] === undefined && (await readBody(incoming)).length === 0)
@@ -70,7 +70,7 @@ function checkType({ headers }: IncomingMessage): void {
   }
 }
 
-/** Bodies that were asked for: more than one may need what can be read once. */
+/** The bodies that are or were read. A body can be read only once, and several callers may need it. */
 const bodies = new WeakMap<IncomingMessage, Promise<Buffer>>();
 
 /**
@@ -83,21 +83,21 @@ export function readBody(incoming: IncomingMessage): Promise<Buffer> {
   return body;
 }
 
-/** Reads by events: an iterator takes twice the time for a body in chunks of a byte. */
+/** Reads by events, since an iterator takes twice as long for a body that arrives in chunks of one byte. */
 async function readBounded(incoming: IncomingMessage): Promise<Buffer> {
-  const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT} bytes`);
-  if (Number(incoming.headers['content-length'] ?? 0) > LIMIT) throw tooLarge;
+  const tooLarge = new BerthError('body_too_large', `Request body is over ${LIMIT_BYTES} bytes`);
+  if (Number(incoming.headers['content-length'] ?? 0) > LIMIT_BYTES) throw tooLarge;
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;
   const keep = (chunk: Buffer): void => {
     size += chunk.length;
     chunks.push(chunk);
-    // The request is not cut off, so that its client reads the answer.
-    if (size > LIMIT) reject(tooLarge);
+    // The connection stays open, so that the client gets the response.
+    if (size > LIMIT_BYTES) reject(tooLarge);
   };
   const isWhole = (): void => resolve(Buffer.concat(chunks, size));
-  // The client went away or was cut off: nobody reads the answer, and it is not our failure.
+  // The client disconnected or was cut off, so nobody reads the response.
   const isCut = (cause: unknown): void =>
     reject(new BerthError('incomplete_body', 'Request body is incomplete', { cause }));
   incoming.on('data', keep).once('end', isWhole).once('error', isCut).once('close', isCut);

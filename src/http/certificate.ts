@@ -1,7 +1,8 @@
 /**
- * The API's certificate: the operator's pair, or a self-signed one that is made at the first start and kept, so that
- * clients can trust it as their CA. A renewed pair is used from the next connection on, and no connection is dropped.
- * A pair that cannot be used is reported once, and the one before it stays, over a restart too: a copy of it is kept.
+ * The API's certificate: the operator's pair of certificate and key, or a self-signed pair that is made at the first start and
+ * kept, so that clients can trust it as their CA. A renewed pair is used from the next connection on, and no connection is
+ * dropped. A pair that cannot be used is reported once, and the previous one stays in use, even after a restart, since a copy
+ * of it is kept.
  */
 import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -24,7 +25,7 @@ export interface TlsPair {
   readonly key: Buffer;
 }
 
-/** Valid for ten years: nobody renews it, and clients trust this very certificate. */
+/** Valid for ten years, since it is never renewed, and clients trust exactly this certificate. */
 const SELF_SIGNED =
   '-x509 -nodes -newkey=ec -pkeyopt=ec_paramgen_curve:P-256 -days=3650 -subj=/CN=berth' +
   ' -addext=basicConstraints=critical,CA:FALSE -addext=extendedKeyUsage=serverAuth';
@@ -33,7 +34,7 @@ type Files = Pick<Config['tls'], 'cert' | 'key'>;
 type LastGood = Config['tls']['lastGood'];
 
 /**
- * The pair that the configuration names; a missing self-signed one is made first.
+ * The pair that the configuration names. If it is self-signed and missing, it is made first.
  * @throws {OperatorError} when it cannot be read, made or used.
  */
 export async function loadTlsPair({ cert, key, selfSigned, name }: Config['tls']): Promise<TlsPair> {
@@ -41,7 +42,7 @@ export async function loadTlsPair({ cert, key, selfSigned, name }: Config['tls']
   return readTlsPair({ cert, key });
 }
 
-/** @throws {OperatorError} when the pair cannot be read or used: a key of another certificate, for one. */
+/** @throws {OperatorError} when the pair cannot be read or used, for example because the key belongs to another certificate. */
 function readTlsPair({ cert, key }: Files): TlsPair {
   try {
     const pair = { cert: readFileSync(cert), key: readFileSync(key) };
@@ -53,25 +54,25 @@ function readTlsPair({ cert, key }: Files): TlsPair {
   }
 }
 
-/** The unit has a root folder of its own, in which most of the machine is not there. */
+/** The systemd unit has a root folder of its own, without most of the machine's folders. */
 function hint(error: unknown): string {
   if (!['ENOENT', 'EACCES'].includes(errorCode(error) ?? '')) return '';
   return '; under systemd berth sees only /etc, /usr and its own folders, not /root or /home: put both into /etc/berth, or add BindReadOnlyPaths= with systemctl edit berth';
 }
 
-/** Whether its certificate has expired. */
+/** Whether the certificate has expired. */
 function isOver({ cert }: TlsPair): boolean {
   return new X509Certificate(cert).validToDate.getTime() < Date.now();
 }
 
 export interface FirstPair {
-  /** Undefined when there is none to serve with. */
+  /** Undefined when no pair can be used. */
   readonly pair: TlsPair | undefined;
-  /** Why that is not the pair of the configuration; empty when it is. */
+  /** Why this is not the configured pair; empty when it is. */
   readonly trouble: string;
 }
 
-/** The pair to start with: the configuration's, or the last good one when that cannot be used. */
+/** The pair to start with: the configured one or, when that cannot be used, the last good one. */
 export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair> {
   try {
     const pair = await loadTlsPair(tls);
@@ -87,7 +88,7 @@ export async function firstPair(tls: Config['tls'], log: Log): Promise<FirstPair
   }
 }
 
-/** Both halves in one file, so that they belong together. */
+/** The last good pair. Certificate and key are in one file, so that they always match. */
 function lastPair(file: LastGood): TlsPair | undefined {
   try {
     return readTlsPair({ cert: file, key: file });
@@ -109,7 +110,7 @@ function keep({ cert, key }: TlsPair, file: LastGood, log: Log): void {
   }
 }
 
-/** This machine's names and addresses, as openssl writes them; nobody uses link-local addresses in URLs. */
+/** This machine's names and addresses in openssl's notation, without link-local addresses, which nobody uses in URLs. */
 function ownNames(name: string): string[] {
   const all = new Set(['localhost', '127.0.0.1', '::1', hostname(), name, ...ownAddresses()]);
   return [...all]
@@ -117,7 +118,7 @@ function ownNames(name: string): string[] {
     .map((each) => (isIP(each) ? `IP:${each}` : `DNS:${each}`));
 }
 
-/** This machine's addresses from the kernel's files: the unit forbids netlink, which the usual functions need. */
+/** This machine's addresses, from the kernel's files, since the unit forbids netlink, which the usual functions need. */
 function ownAddresses(): string[] {
   const read = (file: string): string => (isThere(file) ? readFileSync(file, 'latin1') : '');
   const ipv4 = read('/proc/net/fib_trie').matchAll(/\|-- ([\d.]+)\n *\/32 host LOCAL/g);
@@ -128,12 +129,13 @@ function ownAddresses(): string[] {
   ];
 }
 
-/** Made beside its place and renamed, the key first: a crash leaves no certificate without its key. */
+/** Makes both files in a temporary folder and renames them, the key first: a crash leaves no certificate without its key. */
 async function makeSelfSigned(cert: string, key: string, names: readonly string[]): Promise<void> {
   mkdirSync(dirname(cert), { recursive: true, mode: 0o755 });
   const work = mkdtempSync(join(dirname(cert), '.new-'));
   try {
-    const [newCert, newKey] = [join(work, 'cert.pem'), join(work, 'key.pem')];
+    const newCert = join(work, 'cert.pem');
+    const newKey = join(work, 'key.pem');
     // openssl makes a new key file 0600 (openssl-req(1), -keyout).
     await promisify(execFile)('openssl', [
       'req',
@@ -160,22 +162,21 @@ export interface CertificateOptions {
   readonly log: Log;
   /** The pair in use so far. */
   readonly first: FirstPair;
-  /** Puts a new pair, known to be good, to use. */
+  /** Starts to use a new pair, which is known to be good. */
   use(pair: TlsPair): void;
-  /** Between looks, in ms. */
-  readonly interval?: number;
+  readonly intervalMs?: number;
 }
 
 /**
- * Follows the files by their contents, at intervals: certbot swaps links, other tools rename or write in place, and a
- * mount may be swapped as a whole, so no one event tells of them all.
+ * Reads the files at intervals and compares their contents. certbot replaces links, other tools rename or write in place, and a
+ * mount may be replaced as a whole: no single event reports all of these.
  */
-export function followCertificate({ tls, background, log, first, use, interval = 10_000 }: CertificateOptions) {
+export function followCertificate({ tls, background, log, first, use, intervalMs = 10_000 }: CertificateOptions) {
   let inUse = first.pair;
   let { trouble } = first;
   let reported = trouble;
 
-  function look({ patient }: { patient: boolean }): void {
+  function inspect({ isPatient }: { isPatient: boolean }): void {
     const before = trouble;
     try {
       const found = readTlsPair(tls);
@@ -189,18 +190,18 @@ export function followCertificate({ tls, background, log, first, use, interval =
       log.info({ cert: tls.cert }, 'the certificate has changed: new connections get the new one');
     } catch (error) {
       trouble = errorMessage(error);
-      // Seen once, it may be a pair of which only one half is replaced so far.
-      if (trouble === reported || (patient && trouble !== before)) return;
+      // The first time, only one half of the pair may be replaced so far.
+      if (trouble === reported || (isPatient && trouble !== before)) return;
       reported = trouble;
-      log.error({ reason: trouble }, 'the new certificate cannot be used: the one before it stays');
+      log.error({ reason: trouble }, 'the new certificate cannot be used: the previous one stays in use');
     }
   }
 
-  const loop = background.start('certificate', { every: interval }, async () => look({ patient: true }));
+  const loop = background.start('certificate', { every: intervalMs }, async () => inspect({ isPatient: true }));
   return {
-    /** Looks now, and reports what is wrong at once. */
-    look: () => look({ patient: false }),
-    /** Whether the files hold a pair that is not used. */
+    /** Reads the files now, and reports at once what is wrong. */
+    inspect: () => inspect({ isPatient: false }),
+    /** Whether the files have a pair that cannot be used. */
     isRefused: () => trouble !== '',
     close: loop.close,
   };

@@ -1,22 +1,23 @@
 /**
- * Answers in JSON of more than 1 KiB go out compressed to clients that take gzip. Answers with a secret do not: beside a name that
- * a customer has chosen, the compressed length would tell the secret to an observer of the network, bit by bit (BREACH).
+ * Compresses JSON responses of more than 1 KiB for clients that accept gzip. Responses with a secret are not compressed: next to
+ * text that a customer has chosen, the compressed length would reveal the secret to an observer of the network, bit by bit
+ * (BREACH).
  */
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { SECRET } from '../web/responses.ts';
 
-const SMALLEST = 1024;
+const SMALLEST_BYTES = 1024;
 
 const zip = promisify(gzip);
 
-/** The same answer. One without a length is a list of any length: it is compressed while it is sent. */
+/** Compresses the response if it should be. A response without a length is a long list, and is compressed while it is sent. */
 export async function compressed({ headers, method }: IncomingMessage, answer: Response): Promise<Response> {
   const length = answer.headers.get('content-length');
   const isJson = answer.headers.get('content-type') === 'application/json';
   const isSecret = answer.headers.get('cache-control') === SECRET['cache-control'];
-  if (!isJson || isSecret || method === 'HEAD' || (length !== null && Number(length) <= SMALLEST)) return answer;
+  if (!isJson || isSecret || method === 'HEAD' || (length !== null && Number(length) <= SMALLEST_BYTES)) return answer;
   answer.headers.append('vary', 'accept-encoding');
   if (!takesGzip(headers['accept-encoding'])) return answer;
   const zipped =
@@ -29,7 +30,7 @@ export async function compressed({ headers, method }: IncomingMessage, answer: R
   return new Response(zipped ?? null, { status: answer.status, headers: kept });
 }
 
-/** RFC 9110, section 12.5.3: a weight of 0 refuses it. */
+/** A weight of 0 refuses gzip (RFC 9110, section 12.5.3). */
 function takesGzip(accepted: string | string[] | undefined): boolean {
   return String(accepted ?? '')
     .split(',')

@@ -1,8 +1,9 @@
 /**
- * The connections of a server: how many there may be, and which one goes when there are too many.
+ * The connections of a server: how many there may be, and which one is closed when there are too many.
  *
- * Promise: connections that only stay open keep nobody out. One that has shown no valid key or session, and is waiting for its
- * client, makes room for the next one: the oldest of those, of its address when that has its share already.
+ * Promise: connections that only stay open keep nobody out. When there are too many, a connection that waits for its client is
+ * closed for the new one: the oldest, preferably one without a valid key or session. If the new one's address has its share
+ * already, the closed one is of that address.
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -10,54 +11,54 @@ import type { Server, Socket } from 'node:net';
 import { totalmem } from 'node:os';
 import { clientNetwork } from '../web/client-address.ts';
 
-/** The most memory that a connection takes while its client is silent, in bytes: 31 to 67 KB were measured. */
-const EACH = 65_536;
-/** The part of the memory that connections may take. */
+/** The most memory that a connection takes while its client is silent. 31 to 67 KB were measured. */
+const BYTES_EACH = 65_536;
+/** The share of the memory that connections may take. */
 const MEMORY_SHARE = 1 / 8;
-const MOST = 4096;
-/** The part of all connections that one address may have. */
+const MOST_CONNECTIONS = 4096;
+/** The share of all connections that one address may have. */
 const ADDRESS_SHARE = 1 / 4;
 
 export interface ConnectionLimits {
   readonly total: number;
-  /** The limit for one address (IPv6: /64). */
+  /** The limit for one address (with IPv6, one /64). */
   readonly ofAddress: number;
 }
 
 /**
- * At most half of this process's descriptors, since the database, sshd's log and webhooks need some, and an eighth of the
- * memory.
- * @param servers that share them.
+ * At most half of this process's descriptors, since the database, sshd's log and webhooks need some too, and at most an eighth
+ * of the memory.
+ * @param servers how many servers share these.
  */
 export function connectionLimits(servers = 1): ConnectionLimits {
   const limits = readFileSync('/proc/self/limits', 'utf8');
   const descriptors = Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Infinity) / 2;
-  // 0, or more than there is, without a limit of the control group.
+  // Without a limit of the control group, `constrainedMemory` is 0 or more than there is.
   const memory = Math.min(process.constrainedMemory() || Infinity, totalmem());
-  const total = Math.floor(Math.min(MOST, descriptors, (memory * MEMORY_SHARE) / EACH) / servers);
+  const total = Math.floor(Math.min(MOST_CONNECTIONS, descriptors, (memory * MEMORY_SHARE) / BYTES_EACH) / servers);
   return { total, ofAddress: Math.max(1, Math.floor(total * ADDRESS_SHARE)) };
 }
 
 interface Connection {
   readonly socket: Socket;
   readonly network: string;
-  /** Requests that are not answered yet. */
+  /** Requests without a complete response. */
   readonly requests: Set<IncomingMessage>;
   isAuthenticated: boolean;
 }
 
 export interface ConnectionsOptions {
   readonly limits: ConnectionLimits;
-  /** Whether an address is that of a proxy, behind which there are many clients. */
+  /** Whether an address belongs to a proxy, which has many clients behind it. */
   isProxy(address: string | undefined): boolean;
 }
 
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #isProxy: ConnectionsOptions['isProxy'];
-  /** The oldest first. By address and port of the client: TLS and the requests above it have other sockets. */
+  /** Oldest first, by the client's address and port, since a TLS connection and its requests have different socket objects. */
   readonly #open = new Map<string, Connection>();
-  /** How many each network has. */
+  /** How many connections each network has. */
   readonly #counts = new Map<string, number>();
 
   constructor({ limits, isProxy }: ConnectionsOptions) {
@@ -65,12 +66,12 @@ export class Connections {
     this.#isProxy = isProxy;
   }
 
-  /** Comes before all else that is done with the server's connections. */
+  /** Must be called after all other listeners for the server's connections are added, so that its own runs first. */
   watch(server: Server): void {
     server.prependListener('connection', (socket: Socket) => this.#add(socket));
   }
 
-  /** Notes that a request begins. */
+  /** Records that a request begins. */
   begins(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#open.get(nameOf(request.socket));
     if (!connection) return;
@@ -78,13 +79,13 @@ export class Connections {
     response.once('close', () => connection.requests.delete(request));
   }
 
-  /** Notes that a request had a valid key or session. */
+  /** Records that a request had a valid key or session. */
   authenticated({ socket }: IncomingMessage): void {
     const connection = this.#open.get(nameOf(socket));
     if (connection) connection.isAuthenticated = true;
   }
 
-  /** Ends those on which nothing was received yet, or all. */
+  /** Closes the connections on which nothing was received yet, or all. */
   end(which: 'silent' | 'all'): void {
     for (const { socket } of this.#open.values()) if (which === 'all' || socket.bytesRead === 0) socket.destroy();
   }
@@ -100,13 +101,13 @@ export class Connections {
     socket.once('close', () => this.#remove(name, socket));
   }
 
-  /** Ends the oldest that nobody misses: of that network, if one is given. @returns whether there was one. */
+  /** Closes the oldest connection that waits for its client, if given one of that network. @returns whether there was one. */
   #makeRoom(network: string | undefined): boolean {
     let spare: [string, Connection] | undefined;
     for (const entry of this.#open) {
       const [, { requests, isAuthenticated, network: own }] = entry;
       if (network !== undefined && own !== network) continue;
-      // A request whose body does not come waits for its client, too.
+      // A request whose body is still to come waits for its client too.
       const isWaiting = [...requests].every(({ complete }) => !complete && !isAuthenticated);
       if (!isWaiting) continue;
       spare ??= entry;
@@ -117,7 +118,7 @@ export class Connections {
     if (!spare) return false;
     const [name, { socket }] = spare;
     socket.destroy();
-    // Its own event comes later.
+    // The socket's close event comes later.
     this.#remove(name, socket);
     return true;
   }
@@ -138,4 +139,27 @@ export class Connections {
 
 function nameOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
+}
+
+/** How many requests a client may pipeline: send before it has the responses to earlier ones. */
+const MOST_PIPELINED = 100;
+
+/**
+ * Stops reading from a connection while too many of its requests wait for a response. Node itself only counts the bytes of
+ * waiting responses, and a request that waits for the database has none.
+ */
+export function limitPipelining(most = MOST_PIPELINED): (response: ServerResponse) => void {
+  const unanswered = new WeakMap<Socket, number>();
+  return (response) => {
+    const { socket } = response.req;
+    const count = (): number => unanswered.get(socket) ?? 0;
+    // Node resumes the socket itself at the end of a request, and to drop a body.
+    if (!unanswered.has(socket)) socket.on('resume', () => void (count() >= most && socket.pause()));
+    unanswered.set(socket, count() + 1);
+    if (count() >= most) socket.pause();
+    response.once('close', () => {
+      unanswered.set(socket, count() - 1);
+      if (count() === most - 1) socket.resume();
+    });
+  };
 }

@@ -1,16 +1,16 @@
-/** The exact fields of each response, in the order of the specification ("Resources"). */
+/** The exact fields of a directory in responses, in the order of the specification ("Resources"). */
 import { formatMicros } from '../base/clock.ts';
 import type { ListedDirectory, ShownDirectory } from '../directories/view.ts';
 
-/** Seven fields. */
+/** The seven fields in a list. */
 export function listItem(directory: ListedDirectory): object {
   const { id, name, slug, external_id, sftp_username, storage_bytes, inserted_at } = directory;
   return { id, name, slug, external_id, sftp_username, storage_bytes, inserted_at: formatMicros(inserted_at) };
 }
 
 /**
- * JSON text of eighteen fields, or nineteen for the create response, which alone has the password. Metadata is stored as
- * JSON text and put in as it is: no number changes, and nothing is parsed.
+ * The JSON text of all eighteen fields, and of the password where a response has it. Metadata is stored as JSON text and
+ * inserted as it is, so that nothing is parsed and no number changes.
  */
 export function fullDirectory(directory: ShownDirectory, sftp_password?: string): string {
   const { id, name, description, slug, external_id } = directory;

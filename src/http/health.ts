@@ -1,6 +1,6 @@
 /**
- * GET /healthz: for the service's supervisor and for load balancers. It needs no key and has no limit: a flood must not
- * make a working service look dead.
+ * GET /healthz, for the service's supervisor and for load balancers. It needs no key and has no rate limit, since a flood must
+ * not make a working service look dead.
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
@@ -10,10 +10,10 @@ import type { ApiEnv } from '../web/observe.ts';
 import type { Described } from './openapi/document.ts';
 import { json, refusal } from '../web/responses.ts';
 
-/** Resolves while everything works; rejects with what does not. */
+/** Resolves while everything works; otherwise rejects with the reason. */
 export type HealthCheck = () => Promise<void>;
 
-/** Everything works but the API's own port, which has no certificate yet: the log says what to do. */
+/** Everything works except the API's own port, which has no certificate yet. The log says what to do. */
 export class NoCertificateError extends Error {
   constructor() {
     super('the API has no certificate');
@@ -36,7 +36,7 @@ export const HEALTH: Described = {
     id: 'getHealth',
     tag: 'Service',
     summary: 'Whether everything works',
-    description: 'For supervisors and load balancers. It has no limit.',
+    description: 'For supervisors and load balancers. It has no rate limit.',
     open: true,
     answer: {
       status: 200,
@@ -48,7 +48,10 @@ export const HEALTH: Described = {
   },
 };
 
-/** 200 or 503. The reason goes to the log, once, and never into the answer. Only a start is no error. */
+/**
+ * Answers 200 or 503. The reason is logged once, as an error unless berth is just starting. The response has no reason, except
+ * that the certificate is missing.
+ */
 export function health(check: HealthCheck, log: Log) {
   let known = '';
   return async (c: Context<ApiEnv>): Promise<Response> => {

@@ -1,9 +1,11 @@
 /**
- * `Idempotency-Key` on POST: the same key and request within 24 hours gets the same answer, and nothing is done again.
+ * `Idempotency-Key` on POST: the same request with the same key within 24 hours gets the same response, and is not carried out
+ * again.
  *
- * Promise: whenever this process dies, a change is there with its answer, or neither is. So a rule keeps the answer in its
- * own transaction; nothing is written before. Refusals are not kept. Which requests are in flight, this process alone
- * knows, and on a database that several machines share a lock that ends with its connection: after a crash, none is.
+ * Promise: whenever this process dies, either both a change and its response are stored, or neither. So a rule stores the
+ * response in its own transaction, and nothing is written before. Refusals are not stored. Requests in flight are known only to
+ * this process and, on a database that several machines share, by a lock that ends with its connection. So after a crash, no
+ * request is in flight.
  */
 import type { Clock } from '../base/clock.ts';
 import type { ClockLead } from '../db/clock-lead.ts';
@@ -24,7 +26,7 @@ import type { Log } from '../base/log.ts';
 import { apiKeyOf, type Endpoint, type Keep, keepNothing } from './access.ts';
 import { readBody } from './body.ts';
 
-const LONGEST = 255;
+const LONGEST_KEY = 255;
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
 export interface IdempotencyOptions {
@@ -40,15 +42,15 @@ interface Answer {
   readonly body: string;
 }
 
-/** Makes endpoints of POST repeatable. One that keeps no answer itself has it kept when it is done. */
+/** Makes endpoints of POST repeatable. If an endpoint does not store its response itself, that is done after it. */
 export function createRepeatable({ database, clock, clockLead, log }: IdempotencyOptions) {
-  /** Whether a request in flight found its answer, once it has looked: then it repeats an earlier one. */
+  /** Requests in flight. Each resolves once the stored response was looked up, with whether there was one. */
   const inFlight = new Map<string, Promise<boolean>>();
-  /** Answers to changes that are undone, while they are still there. */
+  /** Responses to changes that were undone, until their rows are removed. */
   const withdrawn = new Set<string>();
 
   async function isCurrent({ inserted_at }: KeptAnswersTable): Promise<boolean> {
-    // A clock that jumps makes nothing old.
+    // A clock that jumps ahead does not count.
     return clock.now() - inserted_at < ANSWER_LIFE || (await clockLead()).now - inserted_at < ANSWER_LIFE;
   }
 
@@ -60,7 +62,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
   }
 
   /**
-   * The answer to it, or what is kept there and too old.
+   * The stored response, or its row if that is too old.
    * @throws {ValidationError} when the key was used for another request; {BerthError} `in_flight`.
    */
   async function earlier(place: Place): Promise<Response | KeptAnswersTable | undefined> {
@@ -90,7 +92,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     });
     const keep: Keep = (render) => ({
       async keep(tx, result) {
-        // Another machine was first: this change is not made.
+        // Another machine was first, so this change is not made.
         if (!(await insertKept(tx, rowOf(await answerOf(render(result))), old))) throw stillInFlight();
         isKept = true;
       },
@@ -106,20 +108,20 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
       await database.db.transaction().execute((tx) => insertKept(tx, rowOf(answer), old));
       return responseOf(answer);
     } catch (error) {
-      // Committed, but not applied: the error is the answer, and a repetition applies it again.
+      // The change is committed but not applied. The error is the response, and a repeated request applies the change again.
       if (isKept && !withdrawn.has(place.id)) await forget(place);
       throw error;
     }
   }
 
-  /** While no other machine does it. */
+  /** Runs `work` unless another machine has the same request in flight. */
   async function alone({ id }: Place, work: () => Promise<Response>): Promise<Response> {
     const name = `answer ${id}`;
     if (!(await hold(database.db, name))) throw stillInFlight();
     try {
       return await work();
     } finally {
-      // A connection that has ended holds nothing.
+      // If the connection has ended, so has the lock.
       await release(database.db, name).catch(() => undefined);
     }
   }
@@ -128,14 +130,15 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
     try {
       await database.db.transaction().execute(removalOf(place));
     } catch (error) {
-      log.warn({ err: error }, 'the answer to a change that could not be applied yet stays for its repetition');
+      log.warn({ err: error }, 'could not remove the stored response to a change that is not applied yet');
     }
   }
 
   return function repeatable(endpoint: Endpoint): Endpoint {
     return async (c, principal) => {
       const { incoming } = c.env;
-      const [key, apiKey] = [incoming.headers['idempotency-key'], apiKeyOf(incoming)];
+      const key = incoming.headers['idempotency-key'];
+      const apiKey = apiKeyOf(incoming);
       if (key === undefined || apiKey === undefined) return endpoint(c, principal, keepNothing);
       const request = [c.req.method, incoming.url ?? '', await readBody(incoming)];
       const place = placeOf(apiKey, checkedKey(String(key)), request);
@@ -156,7 +159,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
           return firstTime(place, before, principal.accountId, (keep) => endpoint(c, principal, keep));
         });
       } finally {
-        // A request that is refused before that has done nothing, either.
+        // For a request that was refused before the lookup. It changed nothing.
         looked(true);
         await isWithdrawn(place).finally(() => inFlight.delete(place.id));
       }
@@ -168,7 +171,7 @@ export function createRepeatable({ database, clock, clockLead, log }: Idempotenc
 function checkedKey(key: string): string {
   const wrong = (message: string) => new ValidationError({ idempotency_key: [message] });
   if (key === '') throw wrong("can't be blank");
-  if (key.length > LONGEST) throw wrong(`should be at most ${LONGEST} character(s)`);
+  if (key.length > LONGEST_KEY) throw wrong(`should be at most ${LONGEST_KEY} character(s)`);
   if (!PRINTABLE.test(key)) throw wrong('is invalid');
   return key;
 }

@@ -1,4 +1,4 @@
-/** The page of an upload link, or of a link that does not work. Plain HTML: the script only adds the progress bar. */
+/** The pages of links: the form of an upload link, and messages. They are plain HTML; the script only adds a progress bar. */
 import { hash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 
@@ -10,7 +10,7 @@ button { padding: .4rem 1.2rem }
 progress { width: 100% }
 @media (prefers-color-scheme: dark) { body { color: #e3e9ef; background: #161b21 } }`;
 
-/** With a script the same form is sent by it, since a form of its own tells nobody how far it is. */
+/** Sends the form by script, since a browser shows no progress when it sends a form itself. */
 const SCRIPT = `
 const form = document.querySelector('form');
 form?.addEventListener('submit', (event) => {
@@ -38,11 +38,11 @@ form?.addEventListener('submit', (event) => {
 export interface LinkPages {
   /** The form of an upload link. */
   form(name: string, maxBytes: number): Promise<Response>;
-  /** One sentence. */
+  /** A page with one sentence. */
   message(text: string, status: number): Promise<Response>;
 }
 
-/** For every answer to a link: nothing of it runs, is framed, kept, or passed on with the address of the page. */
+/** For every response to a link: its content is not run, framed or cached, and the page's URL is not sent elsewhere. */
 export const LINK_HEADERS = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; sandbox",
@@ -52,7 +52,7 @@ export const LINK_HEADERS = {
 };
 
 export function linkPages(): LinkPages {
-  // The hash of exactly the text between the tags.
+  // The hash has to be that of exactly the text between the tags.
   const sha = (text: string): string => `'sha256-${hash('sha256', text, 'base64')}'`;
   const policy = [
     "default-src 'none'",

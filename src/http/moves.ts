@@ -1,6 +1,7 @@
 /**
- * How `berth node move` has a directory leave this node (`operators.ts`). The answer to the first request goes on until the
- * move is over: when the command ends before, however that happens, the directory's user may come in again.
+ * The requests with which `berth node move` makes a directory leave this node (over the socket of `operators.ts`). The response
+ * to the first request stays open until the move is over. If the command ends before that, for whatever reason, the directory's
+ * user can log in again.
  */
 import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
@@ -14,7 +15,7 @@ import { dataResponse, errorResponse, refusal } from '../web/responses.ts';
 
 const Wanted = v.object({ to: v.string() });
 
-/** The API and, besides, moves. */
+/** Adds moves to the API. */
 export function withMoves(api: Hono<ApiEnv>, depart: Depart, log: Log): Hono<ApiEnv> {
   const app = new Hono<ApiEnv>();
   const open = new Map<string, Departure>();
@@ -40,7 +41,7 @@ export function withMoves(api: Hono<ApiEnv>, depart: Depart, log: Log): Hono<Api
 
   app.post('/moves/:name/commit', async (c) => {
     const departure = open.get(c.req.param('name'));
-    if (!departure) return refusal(409, 'berth serve has ended meanwhile: nothing has changed');
+    if (!departure) return refusal(409, 'berth serve was restarted meanwhile, so nothing was changed. Try again.');
     return dataResponse(JSON.stringify(await departure.commit()));
   });
 

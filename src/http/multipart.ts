@@ -1,30 +1,30 @@
 /**
- * The one file in a browser's form (RFC 7578), as it arrives: nothing of it is held but what may be the beginning of the
- * boundary. What follows the file is ignored.
+ * Reads the one file in a browser's form (RFC 7578) while it arrives. Only bytes that may be the beginning of the boundary are
+ * held back. Anything after the file is ignored.
  */
 import { BerthError } from '../base/errors.ts';
 
-/** The most bytes that the headers before the file may take. */
-const MOST_HEADERS = 8192;
+/** How large the headers before the file may be. */
+const MOST_HEADER_BYTES = 8192;
 
-/** @returns the delimiter of the parts; undefined when the type is no form with files. */
+/** @returns the delimiter of the parts; undefined when the type is not that of a form with files. */
 export function boundaryOf(type = ''): string | undefined {
   const [, quoted, plain] =
     /^multipart\/form-data\s*;.*?\bboundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(type) ?? [];
   return quoted ?? plain;
 }
 
-/** @throws {BerthError} `incomplete_body` for a body that ends too early, or is no such form. */
+/** @throws {BerthError} `incomplete_body` for a body that ends too early, or is not such a form. */
 export async function* fileInForm(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<Buffer, void, void> {
   const end = Buffer.from(`\r\n--${boundary}`, 'latin1');
-  // The first boundary need not follow a line.
+  // The first boundary may be at the very beginning, without a line break before it.
   let held = Buffer.from('\r\n');
   let isInFile = false;
   for await (const chunk of body) {
     held = Buffer.concat([held, chunk]);
     if (!isInFile) {
       const start = fileStart(held, end);
-      if (start === undefined && held.length > MOST_HEADERS) throw broken();
+      if (start === undefined && held.length > MOST_HEADER_BYTES) throw broken();
       if (start === undefined) continue;
       held = held.subarray(start);
       isInFile = true;
@@ -42,10 +42,10 @@ export async function* fileInForm(body: AsyncIterable<Buffer>, boundary: string)
   throw broken();
 }
 
-/** Where the first part begins; undefined until its headers are there. */
+/** Where the content of the first part begins; undefined until its headers have arrived. */
 function fileStart(held: Buffer, end: Buffer): number | undefined {
   const first = held.indexOf(end);
-  // The empty line after the headers, or right after the boundary where there are none.
+  // The empty line after the headers; without headers, it is right after the boundary.
   const blank = first < 0 ? -1 : held.indexOf('\r\n\r\n', first + end.length);
   if (blank < 0) return undefined;
   const headers = held.toString('latin1', first + end.length, blank);

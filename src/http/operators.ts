@@ -1,7 +1,7 @@
 /**
- * The API for the commands of this machine's root (`berth directory …`), on a Unix socket that root alone can open. A
- * command says for which account it acts and who runs it. It may do what an admin key of that account may, on any plan
- * and without a rate limit.
+ * The API for commands of this machine's root (`berth directory …`), on a Unix socket that only root can open. A command says
+ * which account it acts for and who runs it. It may do everything that an admin key of the account may, on any plan and without
+ * a rate limit.
  */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
@@ -18,12 +18,13 @@ import { type ApiEnv, type NameRequest, REQUEST_ID } from '../web/observe.ts';
 import { refusal } from '../web/responses.ts';
 import type { HttpServerOptions } from './server.ts';
 
-/** How long what is in flight may take at the end. */
+/** How long requests in flight may take once the server closes. */
 const GRACE_MS = 1000;
 
 export function byOperator(reads: Kysely<Tables>): Identify {
   const identify = async ({ incoming: { headers }, notes }: ApiEnv['Bindings']): Promise<Principal | undefined> => {
-    const [account, login] = [String(headers[ACCOUNT] ?? ''), String(headers[OPERATOR] ?? '')];
+    const account = String(headers[ACCOUNT] ?? '');
+    const login = String(headers[OPERATOR] ?? '');
     const found = await reads
       .selectFrom('accounts')
       .select('id')
@@ -44,7 +45,7 @@ export interface OperatorServerOptions {
   readonly log: Log;
 }
 
-/** Listens there, in place of whatever a service that died has left. Without a socket everything else goes on. */
+/** Listens on the socket, and replaces one that an earlier process has left. If that fails, everything else goes on. */
 export async function serveOperators(
   socket: string,
   { app, nameRequest, log }: OperatorServerOptions,
@@ -59,7 +60,7 @@ export async function serveOperators(
   try {
     rmSync(socket, { force: true });
     const listening = once(server, 'listening');
-    // Node binds before `listen` returns: nobody else can open the socket, not even for a moment.
+    // Node binds before `listen` returns, so nobody else can open the socket, not even for a moment.
     const mask = process.umask(0o177);
     server.listen(socket);
     process.umask(mask);

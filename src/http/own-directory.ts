@@ -1,4 +1,4 @@
-/** The start of each endpoint of a directory: its account and the actor. */
+/** The first step of each endpoint for a directory: finds it in the account, and says who acts. */
 import type { Context } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
 import { notFound, type Target } from '../directories/target.ts';
@@ -6,7 +6,7 @@ import type { DirectoryQueries, ShownDirectory } from '../directories/view.ts';
 import type { Actor } from '../history/audit.ts';
 import type { ApiEnv } from '../web/observe.ts';
 
-/** @throws {BerthError} `directory_not_found` for an unknown id and for another account's directory alike. */
+/** @throws {BerthError} `directory_not_found`, both for an unknown id and for another account's directory. */
 export async function ownDirectory(
   directories: DirectoryQueries,
   { accountId }: Principal,
@@ -16,7 +16,7 @@ export async function ownDirectory(
   return directory ?? notFound();
 }
 
-/** The same directory for a rule that changes something of it. */
+/** Like `ownDirectory`, for a rule that changes the directory. */
 export async function ownTarget(
   directories: DirectoryQueries,
   c: Context<ApiEnv>,

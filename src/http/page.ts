@@ -1,7 +1,7 @@
 /**
- * `?limit=` and `?after=` of the lists. Without `limit` a list is whole (the specification knows no pages); with it, a
- * `Link` header (RFC 8288) names the next page while there is one: by the time and the id of the last row, since that row
- * may have gone when somebody follows, as an upload has that was fetched and removed.
+ * `?limit=` and `?after=` of the lists. Without `limit`, a list is complete (the specification has no pages). With it, a `Link`
+ * header (RFC 8288) names the next page, if there is one, by the time and the id of the last row, since that row may have gone
+ * before the client follows the link: for example an upload that was fetched and removed.
  */
 import type { Context } from 'hono';
 import * as v from 'valibot';
@@ -13,13 +13,15 @@ const MAX_LIMIT = 1000;
 const PLACE = /^(?:(\d{1,16})\.)?([\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12})$/;
 
 export const PAGE = {
-  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description('How many at most. Without it, all of them.'))),
+  limit: v.optional(
+    v.pipe(wholeNumberText(1, MAX_LIMIT), v.description('At most this many. Without it, all of them.')),
+  ),
   after: v.optional(
     v.pipe(
       v.string(),
       v.regex(PLACE, INVALID),
       v.description(
-        'The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile.',
+        'The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone.',
       ),
     ),
   ),
@@ -28,12 +30,12 @@ export const PAGE = {
 /** Like `PAGE`, for a list that is always paged. */
 export const pageOf = (usual: number) => ({
   ...PAGE,
-  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`How many at most. Without it, ${usual}.`))),
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`At most this many. Without it, ${usual}.`))),
 });
 
 const Page = v.object(PAGE);
 
-/** Where a row stands, or stood, in a list that begins with the newest. */
+/** The place of a row in a list that begins with the newest. The row itself may have gone. */
 export interface Place {
   readonly at: Micros;
   readonly id: string;
@@ -41,11 +43,11 @@ export interface Place {
 
 export interface RequestedPage {
   readonly limit: number | undefined;
-  /** The row after which to go on, by its id or by its place. */
+  /** The list continues after this row, given by its id or its place. */
   readonly after: string | Place | undefined;
 }
 
-/** @throws {ValidationError} when `limit` is no whole number from 1 to 1000, or `after` no place. */
+/** @throws {ValidationError} when `limit` is not a whole number from 1 to 1000, or `after` is not a place. */
 export function requestedPage(c: Context<ApiEnv>): RequestedPage {
   const { limit, after } = checked(Page, c.req.query());
   const [, at, id = ''] = PLACE.exec(after ?? '') ?? [];
@@ -53,9 +55,9 @@ export function requestedPage(c: Context<ApiEnv>): RequestedPage {
 }
 
 /**
- * The rows of the page, and the header that leads on. One row more than asked for tells whether there is more.
- * @param timeOf by what the list is ordered, before the ids.
- * @param usual the limit where none is asked for; the list is whole without it.
+ * The rows of the page, and the header with the next page. Reads one row more than requested, to see whether there is one.
+ * @param timeOf the time by which the list is ordered, before the ids.
+ * @param usual the limit for requests without one. Without it, their list is complete.
  */
 export async function readPage<Row extends { id: string }>(
   c: Context<ApiEnv>,

@@ -1,6 +1,6 @@
 /**
- * Answers written straight to a connection, for what Node does not hand on as a request: plain HTTP on the TLS port, and
- * what the parser gives up on.
+ * Writes responses directly to a connection, where Node reports no request: for plain HTTP on the TLS port, and for bytes that
+ * the parser rejects.
  */
 import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
@@ -8,7 +8,7 @@ import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** How long a client has to read its answer. */
+/** How long a client has to read its response. */
 const LINGER_MS = 1000;
 /** The content type of a TLS handshake record (RFC 8446, section 5.1). */
 const TLS_HANDSHAKE = 0x16;
@@ -21,7 +21,7 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
-      // Every answer has an id, even if nothing is logged for bytes that are not a request.
+      // Every response has an id, even though nothing is logged for bytes that are not a request.
       `X-Request-Id: ${randomBytes(9).toString('hex')}-00000000`,
       'Connection: close',
       '',
@@ -33,23 +33,23 @@ export function answerAndEnd(connection: Duplex, status: number, message: string
 
 function endAfterAnswer(connection: Duplex): void {
   connection.end();
-  // Read and drop what still arrives: closing on unread data would reset the connection before the answer is read.
+  // Drops what still arrives. With unread data, closing would reset the connection before the client has read the response.
   connection.resume();
   setTimeout(() => connection.destroy(), LINGER_MS).unref();
 }
 
 /**
- * Gives plain HTTP on the TLS port a readable answer instead of a handshake error: looks at the first byte of each
- * connection before TLS does. `timeout` in ms.
+ * Answers plain HTTP on the TLS port with a readable response instead of a handshake error, by reading the first byte of each
+ * connection before TLS does.
  */
-export function refusePlainHttp(server: Server, timeout: number): void {
+export function refusePlainHttp(server: Server, timeoutMs: number): void {
   const handOver = server.listeners('connection');
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     const giveUp = (): void => void socket.destroy();
-    // Nobody else listens yet: an error must not end the process, nor silence hold the socket.
+    // There is no other listener yet: an error must not end the process, and a silent client must not hold the socket.
     socket.on('error', giveUp);
-    socket.setTimeout(timeout, giveUp);
+    socket.setTimeout(timeoutMs, giveUp);
     socket.once('data', (first) => {
       socket.setTimeout(0);
       socket.off('timeout', giveUp);
@@ -62,26 +62,26 @@ export function refusePlainHttp(server: Server, timeout: number): void {
 }
 
 /**
- * Answers what Node's parser gives up on, once and in its turn: requests before the broken one are answered first, and
- * one that has its answer already gets no second, so that none can be taken for another's.
- * @param isUntimed whether a request may take as long as it keeps coming.
+ * Answers requests that Node's parser rejects, once and in order: earlier requests are answered first, and a request that has
+ * its response already gets no second one, so that no response can be mistaken for another's.
+ * @param isUntimed whether the request has no time limit.
  */
 export function brokenRequests(isUntimed: (request: IncomingMessage) => boolean) {
-  /** Each connection's unfinished exchanges, and the latest. */
+  /** Each connection's unfinished responses, and the latest one. */
   const exchanges = new WeakMap<Duplex, readonly ServerResponse[]>();
   const over = new WeakSet<Duplex>();
   return {
-    /** To be called with each request that begins. */
+    /** Call this for each request that begins. */
     note(response: ServerResponse): void {
       const earlier = exchanges.get(response.req.socket) ?? [];
       exchanges.set(response.req.socket, [...earlier.filter((exchange) => !exchange.writableFinished), response]);
     },
-    /** Ends the connection as the error asks for. */
+    /** Ends the connection, with the response for this error. */
     answer(error: NodeJS.ErrnoException, connection: Duplex): void {
-      // Node says it once for a request.
+      // Node reports a timeout only once for a request.
       const current = exchanges.get(connection)?.at(-1)?.req;
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && current && isUntimed(current)) return;
-      // The parser reports it again with all that still comes.
+      // The parser reports the error again for everything that still arrives.
       if (over.has(connection)) return;
       over.add(connection);
       const all = exchanges.get(connection) ?? [];
@@ -95,10 +95,10 @@ export function brokenRequests(isUntimed: (request: IncomingMessage) => boolean)
   };
 }
 
-/** Answers what is not HTTP, too large or too slow. After an error of TLS or of the connection nobody listens. */
+/** Answers a request that is not HTTP, too large or too slow. After an error of TLS or the connection, no response is possible. */
 function refuse(code: string, connection: Duplex, isAnswered: boolean): void {
   if (!connection.writable || !/^(HPE_|ERR_HTTP_)/.test(code)) connection.destroy();
-  // Whatever comes after "Connection: close" is no request.
+  // Anything after "Connection: close" is not a request.
   else if (isAnswered || code === 'HPE_CLOSED_CONNECTION') endAfterAnswer(connection);
   else if (code === 'HPE_HEADER_OVERFLOW') answerAndEnd(connection, 431, 'Request headers are too large');
   else if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') answerAndEnd(connection, 413, 'Request body is too large');

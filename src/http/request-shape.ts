@@ -1,12 +1,12 @@
 /**
- * Requests that two readers could understand differently are refused before anything is made of them: between a proxy
- * and berth, that difference is what request smuggling lives on (RFC 9112, section 11.2). Node's parser refuses what is
- * wrong with the framing itself; here is what it lets through.
+ * Refuses requests that two servers could understand differently, before anything else is done with them. Request smuggling
+ * uses such a difference between a proxy and berth (RFC 9112, section 11.2). Node's parser refuses wrong framing itself; this
+ * file checks what the parser accepts.
  */
 import type { IncomingMessage } from 'node:http';
 
 const MAX_HEADERS = 100;
-/** When these come twice, Node drops the second or joins both; other servers take the last, or both. */
+/** If one of these headers is repeated, Node drops the second or joins both; other servers take the last, or both. */
 const SINGLE = new Set([
   'host',
   'authorization',
@@ -26,9 +26,9 @@ const UNEXPECTED: Misshape = { status: 417, message: 'Expectation failed' };
 const VERSION: Misshape = { status: 505, message: 'HTTP version not supported' };
 const TOO_MANY: Misshape = { status: 431, message: 'Request headers are too large' };
 
-/** The problem with the request's shape; undefined for a plain one. */
+/** What is wrong with the request; undefined when nothing is. */
 export function misshape({ rawHeaders, headers, url = '', httpVersion }: IncomingMessage): Misshape | undefined {
-  // Node's parser takes these in a request line; a line without a version is 0.9, too.
+  // Node's parser accepts these versions in a request line. A line without a version is 0.9 too.
   if (httpVersion === '0.9') return BAD;
   if (httpVersion === '2.0') return VERSION;
   if (rawHeaders.length > 2 * MAX_HEADERS) return TOO_MANY;
@@ -39,7 +39,7 @@ export function misshape({ rawHeaders, headers, url = '', httpVersion }: Incomin
     if (seen.has(name)) return BAD;
     seen.add(name);
   }
-  // RFC 9112, section 6.1: HTTP/1.0 knows no transfer codings, so its framing cannot be trusted; others are not known.
+  // HTTP/1.0 has no transfer codings, so such framing cannot be trusted (RFC 9112, section 6.1). Only `chunked` is supported.
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && (httpVersion !== '1.1' || coding.toLowerCase() !== 'chunked')) return BAD;
   // Section 3.2: no fragments.
@@ -47,7 +47,7 @@ export function misshape({ rawHeaders, headers, url = '', httpVersion }: Incomin
   return headers.expect === undefined || /^100-continue$/i.test(headers.expect) ? undefined : UNEXPECTED;
 }
 
-/** The absolute form (section 3.2.2); its client sends the same host twice. */
+/** Whether a URL in absolute form (section 3.2.2) has the same host as the `Host` header. */
 function isOwn(url: string, host: string | undefined): boolean {
   const target = /^https?:/i.test(url) ? URL.parse(url) : null;
   return target !== null && target.username === '' && target.password === '' && target.host === host?.toLowerCase();

@@ -1,6 +1,6 @@
 /**
- * An endpoint with what openapi.json says of it. What every endpoint can answer (401, 403, 429, 500, 503) and the
- * parameters in its path are not repeated here.
+ * An endpoint and its description for openapi.json. The statuses that every endpoint can answer with (401, 403, 429, 500, 503)
+ * and the parameters in its path are not repeated here.
  */
 import type { GenericSchema } from 'valibot';
 import type { Endpoint } from './access.ts';
@@ -13,46 +13,46 @@ export const TAGS = {
   Access: 'Passwords, keys, suspension, networks',
   Uploads: 'The files that customers have sent',
   Files: 'The content of files, both ways',
-  Events: 'The feed of what has happened',
-  Webhooks: 'What berth sends, and sending it again',
+  Events: 'The feed of events',
+  Webhooks: 'Webhooks, their deliveries and replays',
   Keys: 'API keys for programs',
   Service: 'The service itself',
 } as const;
 
 export interface Operation {
-  /** Its name in generated clients. */
+  /** The operation's name in generated clients. */
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly description?: string;
-  /** The role that it needs; any other key gets 403. */
+  /** The required role. Other keys get 403. */
   readonly role?: 'admin';
-  /** The specification has it, with its statuses and bodies. */
+  /** The specification defines this operation with its statuses and bodies. */
   readonly isSpecified?: true;
-  /** Needs no key. */
+  /** No key is required. */
   readonly open?: true;
-  /** Not of one directory, and open to keys of named directories: it shows them nothing else. */
+  /** Keys that are limited to directories can use it, and see only those. For operations outside of one directory. */
   readonly isNarrowed?: true;
-  /** An object schema: the parameters behind the question mark. */
+  /** An object schema of the query parameters. */
   readonly query?: GenericSchema;
-  /** Headers of the request that it reads, beside those of all. */
+  /** Request headers that it reads, besides those that every operation reads. */
   readonly accepts?: readonly RequestHeaderName[];
   /** JSON with a real example, or the bytes of a file. */
   readonly body?: { readonly schema: GenericSchema; readonly example: unknown; readonly isOptional?: true } | 'bytes';
   readonly answer: {
     readonly status: number;
     readonly description: string;
-    /** The schema of the whole body, with a real example; left out where there is no JSON body. */
+    /** The schema of the whole body, with a real example. Left out if there is no JSON body. */
     readonly schema?: GenericSchema;
     readonly example?: unknown;
-    /** The type of a body that is no JSON. */
+    /** The content type of a body that is not JSON. */
     readonly content?: string;
-    /** Response headers beside `x-request-id`, and `Link` where there are pages. */
+    /** Response headers besides `x-request-id`, and besides `Link` if there are pages. */
     readonly headers?: readonly HeaderName[];
-    /** Other statuses that are no refusals, such as 206: what they mean. */
+    /** Descriptions of other statuses that are not refusals, such as 206. */
     readonly others?: Readonly<Record<number, string>>;
   };
-  /** The statuses of refusals that not every such request can get (openapi/refusals.ts). */
+  /** Statuses of refusals besides those that every such request can get (openapi/refusals.ts). */
   readonly refusals: readonly number[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Schemas of answers and webhooks for openapi.json: the fields of the specification ("Resources"), no others. A schema with
- * a title is written once, among its components.
+ * Schemas of responses and webhooks for openapi.json. Resources of the specification have exactly its fields ("Resources"). A
+ * schema with a title is written once, among the components.
  */
 import * as v from 'valibot';
 import { EVENT_KINDS, type EventKind } from '../db/schema.ts';
@@ -85,9 +85,9 @@ export const FileUploaded = v.pipe(
     size_bytes: Count,
     uploaded_at: Timestamp,
     directory: v.pipe(v.string(), v.description('The slug.')),
-    // No literal: generators cannot do with a constant that is no text.
+    // Not a literal, since generators cannot handle a constant that is not a string.
     test: v.optional(
-      v.pipe(v.boolean(), v.description('`true` in a test that was asked for: there is no such file. Else missing.')),
+      v.pipe(v.boolean(), v.description('`true` in a requested test, for which there is no file. Otherwise missing.')),
     ),
   }),
   v.title('FileUploaded'),
@@ -95,7 +95,7 @@ export const FileUploaded = v.pipe(
 
 const Filename = v.pipe(v.string(), v.description('Its path below the directory.'));
 
-/** The body of a webhook that is sent where somebody asks for it: what all have, around its own fields. */
+/** The body of a webhook for subscribers: the fields that all have, and the event's own. */
 function furtherEvent<const E extends Exclude<EventKind, 'file.uploaded'>, const F extends v.ObjectEntries>(
   event: E,
   fields: F,
@@ -120,7 +120,10 @@ export const FileDownloaded = furtherEvent(
   'file.downloaded',
   {
     filename: Filename,
-    sent_bytes: v.pipe(Count, v.description('How much the client has read; less than the file when it read a part.')),
+    sent_bytes: v.pipe(
+      Count,
+      v.description('How much the client has read. Less than the size of the file if it read a part.'),
+    ),
     downloaded_at: Timestamp,
   },
   'FileDownloaded',
@@ -130,21 +133,21 @@ export const FileRejected = furtherEvent(
   {
     filename: Filename,
     size_bytes: Count,
-    reason: v.pipe(Text, v.description('What the checker said.')),
+    reason: v.pipe(Text, v.description("The checker's reason.")),
     rejected_at: Timestamp,
   },
   'FileRejected',
 );
 export const UploadFailed = furtherEvent(
   'upload.failed',
-  { filename: Filename, size_bytes: v.pipe(Count, v.description('What has arrived.')), failed_at: Timestamp },
+  { filename: Filename, size_bytes: v.pipe(Count, v.description('How much has arrived.')), failed_at: Timestamp },
   'UploadFailed',
 );
 export const LoginRefused = furtherEvent(
   'login.refused',
   {
     sftp_username: v.string(),
-    address: v.pipe(Text, v.description('Where the client is, if sshd says it.')),
+    address: v.pipe(Text, v.description("The client's address, if sshd logged it.")),
     reason: v.pipe(v.string(), v.description('Such as `wrong password`, `unknown key`, or `suspended`.')),
     refused_at: Timestamp,
   },
@@ -161,13 +164,15 @@ const AnyEvent = v.variant('event', [
   LoginRefused,
 ]);
 
-/** Which events are asked for. */
+/** The subscribed events. */
 export const WantedEvents = v.pipe(
   v.strictObject({
     events: v.array(v.picklist(EVENT_KINDS)),
     inherited: v.pipe(
       v.boolean(),
-      v.description('Whether a directory asks for them because its account does. Of an account always `false`.'),
+      v.description(
+        "Whether these are the account's, because the directory has none of its own. Always `false` for an account.",
+      ),
     ),
   }),
   v.title('WantedEvents'),
@@ -180,7 +185,7 @@ export const Event = v.pipe(
     event: v.pipe(
       v.string(),
       v.description(
-        '`file.uploaded`, another one that was asked for, or `erased` when an operator has erased the names in `data`; later versions have more.',
+        '`file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions have more.',
       ),
     ),
     at: Timestamp,
@@ -245,7 +250,7 @@ export const WebhookSecret = v.pipe(
   v.title('WebhookSecret'),
 );
 
-/** Kept for clients of earlier versions. */
+/** For clients of earlier versions. */
 export function deprecated<const S extends v.GenericSchema>(schema: S) {
   return v.pipe(schema, v.metadata({ deprecated: true }), v.description('The same fields again, for older clients.'));
 }

@@ -1,6 +1,6 @@
 /**
- * Serves the app over HTTPS, or, behind a proxy on this machine that ends TLS, over plain HTTP. Every wait for a client
- * has an end, and so has every size.
+ * Serves the app over HTTPS or, behind a proxy on this machine that terminates TLS, over plain HTTP. Every wait for a client is
+ * limited, and so is every size.
  */
 import { once } from 'node:events';
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -11,14 +11,13 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { errorCode, OperatorError } from '../base/errors.ts';
 import type { TlsPair } from './certificate.ts';
 import { isLoopback } from '../web/client-address.ts';
-import { type ConnectionLimits, connectionLimits, Connections } from './connections.ts';
+import { type ConnectionLimits, connectionLimits, Connections, limitPipelining } from './connections.ts';
 import { type NameRequest, REQUEST_ID, type Served } from '../web/observe.ts';
-import { limitPipelining } from './pipelining.ts';
 import { answerAndEnd, brokenRequests, refusePlainHttp } from './raw-connection.ts';
 import { type Misshape, misshape } from './request-shape.ts';
 import { refusal } from '../web/responses.ts';
 
-/** How long the server waits for a client, all in ms. */
+/** How long the server waits for a client, in ms. */
 export type Waits = Readonly<Record<keyof typeof WAITS, number>>;
 
 const WAITS = {
@@ -26,58 +25,58 @@ const WAITS = {
   headersTimeout: 10_000,
   /** A whole request with its body of at most 64 KiB. Files may take longer. */
   requestTimeout: 30_000,
-  /** Between requests: longer than the minute for which proxies usually keep theirs, so that they close first. */
+  /** Between requests. Longer than the minute for which proxies usually keep connections, so that they close first. */
   keepAliveTimeout: 65_000,
-  /** While nothing moves on a connection: a client does not read its response, say. */
+  /** While nothing is sent or received, for example because a client does not read its response. */
   inactivityTimeout: 60_000,
-  /** How often the times of headers and requests are looked at. */
+  /** How often the times of headers and requests are checked. */
   connectionsCheckingInterval: 1000,
 };
 
 const PARSER = {
   /** Bytes of request line and headers together. */
   maxHeaderSize: 16_384,
-  // The adapter refuses it, with a body.
+  // The adapter refuses requests without one, and with a body.
   requireHostHeader: false,
 } as const;
 
 const MIN_VERSION = { minVersion: 'TLSv1.2' } as const;
 
-/** How often a server that closes looks for connections that have become idle. */
+/** How often a closing server closes connections that have become idle. */
 const CLOSE_POLL_MS = 50;
 
 export interface HttpServerOptions {
   readonly app: { fetch(request: Request, env: Served): Response | Promise<Response> };
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** The settings that choose both, for the error when they cannot be had. */
+  /** The settings for host and port, which the error names if the server cannot listen there. */
   readonly settings?: string;
-  /** `pending`: no handshake succeeds until there is a certificate. */
+  /** With `pending`, no handshake succeeds until there is a certificate. */
   readonly tls: TlsPair | 'pending' | 'proxy';
-  /** Gives each request the name that its response carries. */
+  /** Makes the id of each request, which its response has. */
   readonly nameRequest?: NameRequest;
   readonly waits?: Waits;
   readonly connections?: ConnectionLimits;
-  /** Whether an address is that of a proxy, which may have all connections. */
+  /** Whether an address belongs to a proxy, which may have all connections. */
   isProxy?(address: string | undefined): boolean;
 }
 
 export interface HttpServer {
   readonly port: number;
-  /** New connections get this certificate; those that are open go on. Nothing to do behind a proxy. */
+  /** Uses the pair for new connections; open ones go on. Behind a proxy it does nothing. */
   useCertificate(pair: TlsPair): void;
-  /** Accepts nothing more, lets requests in flight finish for `graceMs`, then ends what is left. */
+  /** Accepts no more connections, lets requests in flight finish for `graceMs`, then closes all that are left. */
   close(graceMs: number): Promise<void>;
 }
 
-/** @throws {OperatorError} when the address is taken or not ours. */
+/** @throws {OperatorError} when the address is in use or not this machine's. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const { app, tls, nameRequest, waits = WAITS, connections: limits = connectionLimits() } = options;
   const isProxy = (address?: string): boolean =>
     (tls === 'proxy' && isLoopback(address)) || (options.isProxy?.(address) ?? false);
   const connections = new Connections({ limits, isProxy });
-  // No server here speaks HTTP/2.
+  // Requests without a time limit.
   const untimed = new WeakSet<IncomingMessage>();
   const serveApp = (request: Request, { incoming, outgoing }: HttpBindings) =>
     app.fetch(request, {
@@ -87,7 +86,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       authenticated: () => connections.authenticated(incoming),
     });
   const answer = getRequestListener((request, env) => serveApp(request, env as HttpBindings), {
-    // Only what the adapter itself cannot read, an impossible Host, say: the app answers its own errors.
+    // Only for requests that the adapter cannot parse, such as an impossible Host. The app answers its own errors.
     errorHandler: () => refusal(400, 'Bad request'),
   });
   const broken = brokenRequests((request) => untimed.has(request));
@@ -97,7 +96,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     connections.begins(request, response);
     broken.note(response);
     note(response);
-    // Node's parser drops what came right behind such a request, so no request may follow on this connection.
+    // Node's parser drops the bytes right after such a request, so no request may follow on this connection.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     const wrong = (tls === 'proxy' ? proxyFault(request) : undefined) ?? misshape(request);
     if (wrong) refuse(response, wrong.status, wrong.message);
@@ -127,7 +126,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Keys must not cross a network in clear: the proxy has to be on this machine and to say that its client used TLS. */
+/** API keys must not cross a network in clear text: the proxy has to be on this machine, and report that its client used TLS. */
 function proxyFault({ socket, headers }: IncomingMessage): Misshape | undefined {
   if (!isLoopback(socket.remoteAddress)) return { status: 400, message: 'Only a proxy on this machine may connect' };
   return headers['x-forwarded-proto'] === 'https' ? undefined : { status: 400, message: 'Use https://' };
@@ -168,7 +167,7 @@ async function close(server: Server, connections: Connections, graceMs: number):
   const closed = once(server, 'close');
   server.close();
   connections.end('silent');
-  // A keep-alive connection becomes idle when its last response is out, and Node does not close idle ones on its own.
+  // A keep-alive connection becomes idle after its last response, and Node does not close such connections itself.
   const idle = setInterval(() => server.closeIdleConnections(), CLOSE_POLL_MS);
   const deadline = setTimeout(() => connections.end('all'), graceMs);
   await closed;

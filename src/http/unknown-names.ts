@@ -1,5 +1,5 @@
 /**
- * Names that an endpoint does not know are most likely mistyped. Endpoints of the specification answer as it says, with a
+ * Names that an endpoint does not know are probably typing errors. Endpoints of the specification answer as it says and add a
  * `Warning`; all others refuse the request.
  */
 import type { Fields } from '../directories/fields.ts';
@@ -10,7 +10,7 @@ import { notApplied, warning } from '../web/warnings.ts';
 
 const UNKNOWN = 'is unknown';
 
-/** Names that one answer lists. */
+/** How many names one response lists. */
 const LISTED = 10;
 
 /** @throws {ValidationError} naming the fields that are not among these. */
@@ -23,16 +23,16 @@ function refuse(names: readonly string[]): void {
   throw new ValidationError(Object.fromEntries(names.slice(0, LISTED).map((name) => [name.slice(0, 100), [UNKNOWN]])));
 }
 
-/** Wraps an endpoint so that it minds the names behind the question mark. */
+/** Wraps an endpoint so that it refuses unknown query parameters, or warns about them. */
 export function mindingQuery(endpoint: Endpoint, { query, isSpecified }: Operation): Endpoint {
   const known = Object.keys(query && 'entries' in query ? (query.entries as object) : {});
   return async (c, principal, keep) => {
-    const asked = c.req.url.includes('?') ? c.req.query() : {};
-    const unknown = Object.keys(asked).filter((name) => !known.includes(name));
+    const given = c.req.url.includes('?') ? c.req.query() : {};
+    const unknown = Object.keys(given).filter((name) => !known.includes(name));
     if (unknown.length === 0) return endpoint(c, principal, keep);
     if (!isSpecified) refuse(unknown);
     const response = await endpoint(c, principal, keep);
-    for (const value of Object.values(warning(notApplied(known, asked, [])))) response.headers.append('warning', value);
+    for (const value of Object.values(warning(notApplied(known, given, [])))) response.headers.append('warning', value);
     return response;
   };
 }

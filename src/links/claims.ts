@@ -1,6 +1,6 @@
 /**
- * A link is its own record: what it allows stands in the URL, and a signature with the directory's link secret covers all of
- * it. A link with a changed character is another link, which was never signed.
+ * The claims of a link. They are stored only in its URL, which also has a signature over all of them, made with the
+ * directory's link secret. If a character is changed, the signature does not match.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type Micros, SECOND } from '../base/clock.ts';
@@ -10,12 +10,12 @@ export interface Claims {
   readonly kind: 'download' | 'upload';
   readonly directoryId: string;
   readonly path: FilePath;
-  /** The expiry in whole seconds. */
+  /** In whole seconds. */
   readonly expiresAt: Micros;
   readonly once: boolean;
   /** The largest upload, in bytes; undefined for a download. */
   readonly maxBytes: number | undefined;
-  /** Random: two links with the same limits are two links. */
+  /** Random, so that two links with the same claims differ. */
   readonly nonce: string;
 }
 
@@ -33,7 +33,7 @@ export function newNonce(): string {
 
 function signatureOf(secret: string, claims: Claims): Buffer {
   const { kind, directoryId, path, expiresAt, once, maxBytes = null, nonce } = claims;
-  // JSON keeps the fields apart, whatever a path holds.
+  // In JSON the fields stay apart, whatever characters a path has.
   const text = JSON.stringify(['berth link 1', kind, directoryId, path, maxBytes, expiresAt, once, nonce]);
   return createHmac('sha256', secret).update(text).digest();
 }
@@ -44,7 +44,7 @@ export function isSigned(secret: string, { signature, ...claims }: Link): boolea
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
-/** Names a link in the database, where its signature must not be. */
+/** Identifies a link in the database, which must not contain its signature. */
 export function digestOf(secret: string, claims: Claims): string {
   return hash('sha256', signatureOf(secret, claims), 'hex');
 }
@@ -63,7 +63,7 @@ export function targetOf(secret: string, claims: Claims): string {
   return `/links/${directoryId}/${encoded(path)}?${query.toString()}`;
 }
 
-/** For a URL: each byte is a character. */
+/** Percent-encodes a path for a URL. Each of its characters is a byte. */
 export function encoded(path: FilePath): string {
   return path.replaceAll(/[^\w.~/-]/g, percent);
 }
@@ -72,9 +72,9 @@ function percent(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
 }
 
-/** Reads the claims of a link from a request's query and path; undefined when they are no link of ours. */
+/** Reads a link from a request's path and query; undefined when they are not in the form of a link. */
 export function linkIn(directoryId: string, path: FilePath, query: URLSearchParams): Link | undefined {
-  // Each name once: two readers of a repeated one might take different values.
+  // No name may be repeated, since readers could disagree about which value counts.
   const fields = Object.fromEntries(query);
   if (Object.keys(fields).length !== query.size) return undefined;
   const { for: kind, max_bytes: most, expires = '', once, nonce = '', signature = '', ...others } = fields;

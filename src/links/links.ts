@@ -1,7 +1,7 @@
 /**
- * Makes the links of a directory, and revokes them all. Nothing is kept of a link: revoking replaces the secret that signs.
+ * Makes a directory's links, and revokes all of them. Links are not stored: revoking replaces the secret that signs them.
  *
- * A directory has no secret until its first link is made.
+ * A directory gets its secret with its first link.
  */
 import * as v from 'valibot';
 import { verifyActor } from '../accounts/actor.ts';
@@ -20,18 +20,29 @@ import { BLANK, checked, filled, INVALID, orBlank, storable, timestamp, wholeNum
 import { type Claims, encoded, newNonce, newSecret, targetOf } from './claims.ts';
 
 /** How far ahead a link may expire. */
-const LONGEST: Micros = 366 * DAY;
+const LONGEST_LIFE: Micros = 366 * DAY;
 
 export const NewLink = v.pipe(
   v.object({
-    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What it lets its holder do.')),
-    path: v.pipe(v.string(orBlank), ...storable, filled, v.description('Of the file, such as `in/report.pdf`.')),
-    expires_at: v.pipe(timestamp, v.description('Until when it works: within 366 days, in whole seconds.')),
+    for: v.pipe(v.picklist(['download', 'upload'], orBlank), v.description('What the link allows.')),
+    path: v.pipe(
+      v.string(orBlank),
+      ...storable,
+      filled,
+      v.description('The path of the file, such as `in/report.pdf`.'),
+    ),
+    expires_at: v.pipe(timestamp, v.description('When the link stops working: within 366 days, in whole seconds.')),
     max_bytes: v.optional(
-      v.pipe(wholeNumber(0, 1e14), v.description('The largest file that an upload link takes; only and always there.')),
+      v.pipe(
+        wholeNumber(0, 1e14),
+        v.description('How large an uploaded file may be. Required for upload links, and only allowed there.'),
+      ),
     ),
     once: v.optional(
-      v.pipe(v.boolean(INVALID), v.description('Whether it works once. Without it, as often as wanted.')),
+      v.pipe(
+        v.boolean(INVALID),
+        v.description('Whether the link works only once. By default it works any number of times.'),
+      ),
     ),
   }),
   v.title('CreateLink'),
@@ -47,8 +58,8 @@ export interface MadeLink {
 export type ReadPath = (target: string, prefix: string) => FilePath;
 
 /**
- * @param answer keeps the answer to it, if it has an Idempotency-Key.
- * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and as `verifyActor`.
+ * @param answer stores the response to a request with an Idempotency-Key.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`, and like `verifyActor`.
  */
 export function makeLink(
   { database, clock }: Pick<ChangeOptions, 'database' | 'clock'>,
@@ -62,7 +73,7 @@ export function makeLink(
   const expiresAt = expires_at - (expires_at % SECOND);
   const problems = {
     ...(expiresAt <= now && { expires_at: ['must be in the future'] }),
-    ...(expiresAt > now + LONGEST && { expires_at: ['must be within 366 days'] }),
+    ...(expiresAt > now + LONGEST_LIFE && { expires_at: ['must be within 366 days'] }),
     ...(kind === 'upload' && maxBytes === undefined && { max_bytes: [BLANK] }),
     ...(kind === 'download' && maxBytes !== undefined && { max_bytes: ['is for upload links only'] }),
   };
@@ -92,7 +103,7 @@ export function revokeLinks(options: ChangeOptions, target: Target): Promise<Dir
   return revokeAccess(
     options,
     target,
-    // Without one there is no link to end.
+    // Without a secret there are no links.
     (_tx, _now, { link_secret }) => (link_secret === null ? {} : { link_secret: newSecret() }),
     async (tx) => {
       await tx.deleteFrom('link_uses').where('directory_id', '=', target.id).where('pending', '=', 0).execute();

@@ -1,24 +1,24 @@
 /**
- * Whether a link works now. It is asked when a request comes, and for what changes something again inside the transaction:
- * a link that has expired, was used or revoked since then changes nothing.
+ * Decides whether a link works now. A request is checked when it arrives, and again in the transaction of its change: a link
+ * that has expired, or was used or revoked in between, changes nothing.
  */
 import type { Kysely, Transaction } from 'kysely';
-import ipaddr from 'ipaddr.js';
 import { DAY, type Clock, type Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, Tables } from '../db/schema.ts';
 import { hasExpired } from '../directories/access.ts';
+import { isWithin } from '../directories/networks.ts';
 import { BerthError } from '../base/errors.ts';
 import { historyRow, recordHistory } from '../uploads/record/history.ts';
 import { digestOf, isSigned, type Link } from './claims.ts';
 
-/** How long a use is kept after its link has expired: the clock may be set back meanwhile. */
-const KEPT: Micros = DAY;
+/** How long a use is kept after its link has expired, since the clock may be set back meanwhile. */
+const KEPT_FOR: Micros = DAY;
 
-/** Stands for the secret of a directory that has none, so that such a request takes as long. */
+/** Stands in where a directory has no secret, so that the refusal takes as long as with one. */
 const NO_SECRET = 'none';
 
-/** The link, and the client's address. */
+/** A link, and the address of the client that uses it. */
 export interface Visit {
   readonly link: Link;
   readonly address: string;
@@ -27,11 +27,11 @@ export interface Visit {
 export interface LinkUses {
   /** The directory of a link that works. @throws {BerthError} `link_invalid`, `link_ended`. */
   check(visit: Visit): Promise<DirectoriesTable>;
-  /** Like `check`, in a transaction; a single-use link is used from its commit on. @throws {BerthError} as above. */
+  /** Like `check`, and uses up a single-use link with the commit of the transaction. @throws {BerthError} like `check`. */
   take(tx: Transaction<Tables>, visit: Visit, inode: number): Promise<void>;
-  /** Begins a download; one that works once is used until it has failed. @throws {BerthError} as above. */
+  /** Begins a download. A single-use link is used up, unless the download fails. @throws {BerthError} like `check`. */
   begin(visit: Visit): Promise<void>;
-  /** Ends a download. @param bytes the bytes that were sent, undefined when it was cut off. */
+  /** Ends a download. @param bytes how many bytes were sent; undefined when the download was cut off. */
   end(visit: Visit, bytes: number | undefined): Promise<void>;
 }
 
@@ -66,7 +66,7 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
     await tx
       .deleteFrom('link_uses')
       .where('directory_id', '=', directory.id)
-      .where('expires_at', '<', clock.now() - KEPT)
+      .where('expires_at', '<', clock.now() - KEPT_FOR)
       .execute();
     const row = { digest, directory_id: directory.id, expires_at: visit.link.expiresAt, ...of };
     const done = await tx
@@ -102,7 +102,7 @@ export function linkUses({ database, clock }: { readonly database: Database; rea
   };
 }
 
-/** Downloads that a crash has cut off may begin again. */
+/** Makes single-use links work again whose downloads a crash has cut off. */
 export async function forgetCutOff({ db }: Pick<Database, 'db'>, node: string): Promise<void> {
   const here = db.selectFrom('directories').select('id').where('node', '=', node);
   await db.deleteFrom('link_uses').where('pending', '=', 1).where('directory_id', 'in', here).execute();
@@ -115,12 +115,4 @@ function used(): BerthError {
 async function isOfLiveAccount(db: Kysely<Tables>, { account_id }: DirectoriesTable): Promise<boolean> {
   const account = db.selectFrom('accounts').select('id').where('id', '=', account_id).where('deleted_at', 'is', null);
   return (await account.executeTakeFirst()) !== undefined;
-}
-
-/** Whether an address is in one of the networks; always when there are none. */
-function isWithin(networks: readonly string[], address: string): boolean {
-  if (networks.length === 0) return true;
-  if (!ipaddr.isValid(address)) return false;
-  const own = networks.map((network) => ipaddr.parseCIDR(network));
-  return ipaddr.subnetMatch(ipaddr.process(address), { own }, 'other') === 'own';
 }

@@ -11,8 +11,14 @@ import { USED_API_KEYS } from '../accounts/api-keys.ts';
 import { type Background, createBackground } from '../base/background.ts';
 import { noteBoot } from '../base/boot.ts';
 import { keepRejected } from '../checks/quarantine.ts';
-import { createReceived, type Received } from '../checks/received.ts';
-import { type Checks, type ChecksOptions, placesIn, startChecks } from '../checks/start.ts';
+import {
+  type Checks,
+  type ChecksOptions,
+  createReceived,
+  placesIn,
+  type Received,
+  startChecks,
+} from '../checks/start.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { type ClockLead, createClockLead } from '../db/clock-lead.ts';
 import { apiOrigin, type Config } from '../base/config.ts';
@@ -356,7 +362,7 @@ async function openApi(
     obstacle = undefined;
   };
   const follower = parts.adopt(followCertificate({ tls: config.tls, background, log, first, use }), closed);
-  return { ...ports, reload: follower.look, isCertificateRefused: follower.isRefused };
+  return { ...ports, reload: follower.inspect, isCertificateRefused: follower.isRefused };
 }
 
 /** Loaded only when used: PostgreSQL's client takes memory. */

@@ -14,7 +14,7 @@ import type { LocalHost } from '../sftp/host.ts';
 import type { Paths } from '../sftp/paths.ts';
 import { linkAll, reconcile, type ReconcileOptions } from '../sftp/reconcile.ts';
 import type { Uploads } from '../uploads/start.ts';
-import { removeExpired } from '../users/expired.ts';
+import { removeExpired } from '../users/sessions.ts';
 
 /** How often what could not be applied to the disk is tried again. */
 const RETRY_MS = 5000;

@@ -1,15 +1,16 @@
 /**
- * Somebody whose password is right for several accounts carries the choice between them in the browser, for ten minutes.
+ * The choice between accounts, for a person whose password fits several of them: a token that the browser keeps for ten
+ * minutes.
  *
- * Promise: only this berth can make one. It is signed with the password hashes of its users, so every node that shares the
- * database can open it, and it ends when one of the passwords changes.
+ * Promise: only this berth can make a token. It is signed with the password hashes of its users, so every node that shares
+ * the database can open it, and it ends when one of the passwords changes.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import * as v from 'valibot';
 import { type Micros, SECOND } from '../base/clock.ts';
 
 const LIFE: Micros = 600 * SECOND;
-const MOST = 100;
+const MOST_USERS = 100;
 
 /** A user whose password was right. */
 export interface Choosable {
@@ -20,17 +21,17 @@ export interface Choosable {
 }
 
 const Carried = v.object({
-  users: v.pipe(v.array(v.string()), v.minLength(1), v.maxLength(MOST)),
+  users: v.pipe(v.array(v.string()), v.minLength(1), v.maxLength(MOST_USERS)),
   until: v.number(),
 });
 
 export function choiceToken(users: readonly Choosable[], now: Micros): string {
-  const offered = users.slice(0, MOST);
+  const offered = users.slice(0, MOST_USERS);
   const text = JSON.stringify({ users: offered.map(({ id }) => id), until: now + LIFE });
   return `${Buffer.from(text).toString('base64url')}.${signature(text, offered).toString('base64url')}`;
 }
 
-/** @param find those of the users who may get in. */
+/** @param find returns the users with these ids who may sign in. */
 export async function openChoice(
   token: string,
   now: Micros,

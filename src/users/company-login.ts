@@ -1,7 +1,7 @@
 /**
- * Signing in with the company's login, which provides a person's identity and role.
+ * Signs in with the company's login, which provides a person's identity and role.
  *
- * Promises: nobody takes over a user of another account, or one of another person of that login. A disabled user stays out.
+ * Promises: nobody takes over a user of another account, or the user of another person. A disabled user stays out.
  */
 import type { Transaction } from 'kysely';
 import { lockedAccount } from '../accounts/accounts.ts';
@@ -25,16 +25,16 @@ interface Person {
 }
 
 /**
- * Why somebody is kept out: there is no confirmed email, or no value of the claim that is mapped; the account is gone; the
- * user is disabled, or is of another account; the email is that of a user whom the company's login knows as somebody else.
+ * Why a person may not sign in: the email is missing or not confirmed; no value of the claim is mapped to an account; the
+ * account is gone; the user is disabled, or belongs to another account; or the email belongs to the user of another person.
  */
 export type Refusal = 'no-email' | 'no-claim' | 'no-account' | 'disabled' | 'other-account' | 'other-person';
 
 type Request = Pick<Actor, 'requestId' | 'route'>;
 
 /**
- * The user is made at the first time, or is the account's user of that email; at each further time the role, and the email
- * where it is free, become what the company's login says.
+ * The first time, takes the account's user with that email, or creates one. Every time after that, updates the user's role,
+ * and the email if no other user has it.
  */
 export async function enterByCompanyLogin(
   { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: Clock },
@@ -50,7 +50,7 @@ export async function enterByCompanyLogin(
   });
 }
 
-/** Only with an email that the provider has confirmed. The first value of the map that somebody has decides. */
+/** The email must be confirmed by the provider. The first entry of the map with one of the person's values decides. */
 function personOf(claims: Claims, { issuer, claim, map }: CompanyLogin): Person | Refusal {
   const { sub, email, email_verified: isVerified } = claims;
   const folded = typeof email === 'string' ? foldedEmail(email) : undefined;

@@ -1,24 +1,25 @@
 /**
- * The line for password hashing, which takes half a second and 64 MiB each time.
+ * The queue for password hashing, which takes half a second and 64 MiB each time.
  *
- * Promises: a flood from anywhere does not keep out those who come from a network that they have signed in from before, who
- * have places of their own and go first. Strangers take turns by network, so that one with many addresses gets as much as
- * one with a single address; when all places are taken, the oldest request of the network with the most is dropped.
+ * Promises: a flood does not keep out users on a network that they have signed in from before: they have places of their own
+ * and go first. Strangers take turns by site (a network, or all networks of one owner), so that many addresses get no more
+ * than one. When all places are taken, the oldest request of the site with the most requests is dropped.
  */
 import { LRUCache } from 'lru-cache';
 import { BerthError } from '../base/errors.ts';
 
 const AT_ONCE = 2;
 const PLACES = { known: 15, stranger: 30 };
-/** Then a stranger goes next, if one waits. */
+/** After this number, a stranger goes next if one waits. */
 const KNOWN_IN_A_ROW = 3;
-/** Networks whose last turn is remembered. */
-const REMEMBERED = 10_000;
+/** How many networks and sites to remember the last turn of. */
+const REMEMBERED_TURNS = 10_000;
 
-/** Where a password comes from. */
+/** Where the request with a password comes from. */
 export interface Origin {
-  /** The address's network, and the larger one that a client can have all of (IPv6: a /64 and its /48). */
+  /** The network of the address (IPv6: its /64). */
   readonly network: string;
+  /** The larger network that one client may own (IPv6: its /48). */
   readonly site: string;
   /** Whether the user has signed in from there before, or is signed in. */
   readonly isKnown: boolean;
@@ -31,11 +32,11 @@ interface Waiting extends Origin {
 
 export type HashingQueue = <T>(origin: Origin, work: () => Promise<T>) => Promise<T>;
 
-/** Its function throws {BerthError} `rate_limited` for work that is dropped. */
+/** The returned function throws {BerthError} `rate_limited` when its work is dropped. */
 export function createHashingQueue(): HashingQueue {
   const lines: Record<keyof typeof PLACES, Waiting[]> = { known: [], stranger: [] };
   /** The number of the last turn of each network and site. */
-  const turns = new LRUCache<string, number>({ max: REMEMBERED });
+  const turns = new LRUCache<string, number>({ max: REMEMBERED_TURNS });
   let turn = 0;
   let atWork = 0;
   let knownInARow = 0;
@@ -48,7 +49,7 @@ export function createHashingQueue(): HashingQueue {
     if (atWork >= AT_ONCE) return;
     const isKnownsTurn = lines.known.length > 0 && (knownInARow < KNOWN_IN_A_ROW || lines.stranger.length === 0);
     const line = isKnownsTurn ? lines.known : lines.stranger;
-    // The earlier of equals: sorting is stable.
+    // Of equals, the one that came first: sorting is stable.
     const [first] = line.toSorted(comesFirst);
     if (!first) return;
     line.splice(line.indexOf(first), 1);

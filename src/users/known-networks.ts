@@ -1,16 +1,16 @@
-/** The networks from which each user has signed in, the last few of them. */
+/** The last few networks from which each user has signed in. */
 import type { Kysely, Transaction } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import type { Tables } from '../db/schema.ts';
 
-/** The parts of the address space that one client can easily have. */
+/** The parts of the address space that one client may own. */
 export interface NetworkOf {
   network(address: string): string;
-  /** The larger one that some clients have all of. */
+  /** A larger part, which some clients own. */
   site(address: string): string;
 }
 
-const MOST = 10;
+const MOST_NETWORKS = 10;
 
 /** Whether one of these users has signed in from that network. */
 export async function isKnownNetwork(
@@ -20,7 +20,7 @@ export async function isKnownNetwork(
   networkOf: NetworkOf,
 ): Promise<boolean> {
   if (users.length === 0) return false;
-  // Users from before networks were stored.
+  // For users who have not signed in since networks are stored.
   if (users.some(({ signed_in_from: from }) => from !== null && networkOf.network(from) === network)) return true;
   const ids = users.map(({ id }) => id);
   const known = reads.selectFrom('user_networks').select('user_id').where('user_id', 'in', ids);
@@ -39,8 +39,8 @@ export async function noteNetwork(
     .onConflict((conflict) => conflict.columns(['user_id', 'network']).doUpdateSet({ seen_at: now }))
     .execute();
   const own = tx.selectFrom('user_networks').select('network').where('user_id', '=', userId);
-  const kept = await own.orderBy('seen_at', 'desc').limit(MOST).execute();
-  if (kept.length < MOST) return;
+  const kept = await own.orderBy('seen_at', 'desc').limit(MOST_NETWORKS).execute();
+  if (kept.length < MOST_NETWORKS) return;
   await tx
     .deleteFrom('user_networks')
     .where('user_id', '=', userId)

@@ -1,6 +1,6 @@
 /**
- * Links with which users set a password: each works once, for a day, and a new one takes the place of those before.
- * The database knows only their hashes.
+ * Links with which users set a password. Each works once and for a day, and replaces the user's earlier links. The database
+ * has only their hashes.
  */
 import type { Kysely, Transaction } from 'kysely';
 import { DAY, type Micros } from '../base/clock.ts';
@@ -10,14 +10,14 @@ import { hashToken, newToken } from './sessions.ts';
 
 const LIFE: Micros = DAY;
 
-/** The user for whom a link is. */
+/** The user who may use a link. */
 export interface LinkOwner {
   readonly userId: string;
   readonly accountId: string;
   readonly email: string;
 }
 
-/** @returns its token, which nobody knows later. */
+/** @returns the link's token. Later only its hash is known. */
 export async function newLink(tx: Transaction<Tables>, userId: string, now: Micros): Promise<string> {
   const token = newToken();
   await endLinks(tx, userId);
@@ -32,7 +32,7 @@ export async function endLinks(tx: Kysely<Tables>, userId: string): Promise<void
   await tx.deleteFrom('user_links').where('user_id', '=', userId).execute();
 }
 
-/** Undefined for a link that was used, replaced or is too old, and while its owner may not get in. */
+/** Undefined when the link was used or replaced, is too old, or its owner may not sign in. */
 export async function ownerOfLink(db: Kysely<Tables>, token: string, now: Micros): Promise<LinkOwner | undefined> {
   return db
     .selectFrom('user_links as l')
@@ -50,7 +50,7 @@ export function linkPath(token: string): string {
   return `/dashboard/link/${token}`;
 }
 
-/** Where browsers find the dashboard, as far as the settings tell: a proxy in front has the usual port. */
+/** The dashboard's URL for browsers. Without the setting, a proxy in front of it is assumed to have the usual port. */
 export function dashboardUrl({ api, dashboard, tls }: Pick<Config, 'api' | 'dashboard' | 'tls'>): string {
   if (dashboard.url !== undefined) return dashboard.url;
   return originOf(tls, (dashboard.own ?? api).port);

@@ -1,14 +1,14 @@
 /**
  * The company's OpenID provider: the code flow with PKCE, state and nonce (OpenID Connect Core 1.0, section 3.1).
  *
- * Promise: it is asked only when somebody signs in, and each of its answers may take at most 5 s, so that one
+ * Promise: berth calls the provider only when somebody signs in, and waits at most 5 s for each answer, so that a provider
  * that is down or hangs holds up nothing else.
  */
 import * as openid from 'openid-client';
 import type { CompanyLogin } from '../base/config.ts';
 
 const TIMEOUT_SECONDS = 5;
-/** How long what the provider says of itself is taken for true. */
+/** How long the provider's metadata is cached. */
 const METADATA_TTL_MS = 3_600_000;
 
 /** The values that the browser has to bring back, kept in its cookie. */
@@ -24,8 +24,8 @@ export interface OpenIdProvider {
   /** Where the browser goes to sign in. */
   begin(redirectUri: string): Promise<Begun & { url: string }>;
   /**
-   * The identity in the answer that the browser brought back.
-   * @throws {Error} when anything does not fit together, or the provider does not answer.
+   * The identity in the answer that the browser brings back.
+   * @throws {Error} when the answer does not match what was begun, or the provider does not answer.
    */
   finish(answer: URL, begun: Begun): Promise<Claims>;
 }
@@ -39,7 +39,7 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
     const server = new URL(issuer);
     // The settings allow plain HTTP on this machine only.
     const execute = [
-      // The ID token's signature, too: TLS alone would vouch for it otherwise.
+      // Checks the ID token's signature too. Otherwise only TLS would vouch for it.
       openid.enableNonRepudiationChecks,
       ...(server.protocol === 'http:' ? [openid.allowInsecureRequests] : []),
     ];
@@ -53,7 +53,9 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
   return {
     async begin(redirectUri) {
       const provider = await find();
-      const [state, nonce, verifier] = [openid.randomState(), openid.randomNonce(), openid.randomPKCECodeVerifier()];
+      const state = openid.randomState();
+      const nonce = openid.randomNonce();
+      const verifier = openid.randomPKCECodeVerifier();
       const url = openid.buildAuthorizationUrl(provider, {
         redirect_uri: redirectUri,
         scope,
@@ -79,9 +81,10 @@ export function openIdProvider({ issuer, clientId, clientSecret, scope, claim }:
 
 /** Client authentication by header, which every provider accepts by default (RFC 6749, section 2.3.1). */
 function authentication(secret: string): openid.ClientAuth {
-  const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)];
-  return (server, ...rest) => {
+  const basic = openid.ClientSecretBasic(secret);
+  const post = openid.ClientSecretPost(secret);
+  return (server, ...others) => {
     const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
-    return (methods.includes('client_secret_basic') ? basic : post)(server, ...rest);
+    return (methods.includes('client_secret_basic') ? basic : post)(server, ...others);
   };
 }

@@ -1,8 +1,8 @@
 /**
- * Passwords as they are kept: scrypt (RFC 7914), each with its salt and its parameters.
+ * Hashes passwords with scrypt (RFC 7914). Each hash has its salt and its parameters.
  *
- * Promise: few run at a time and the queue is bounded (`hashing-queue.ts`), so that a flood fills neither memory nor the
- * threads in which Node does its file work.
+ * Promise: few run at a time and the queue is bounded (`hashing-queue.ts`), so that a flood exhausts neither memory nor the
+ * threads that Node uses for files.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -10,7 +10,8 @@ import { createHashingQueue, type Origin } from './hashing-queue.ts';
 
 /** One of OWASP's equally strong settings (Password Storage Cheat Sheet): 64 MiB and half a second of a slow core. */
 const COST: Cost = { ln: 16, r: 8, p: 2 };
-const [SALT, KEY] = [16, 32];
+const SALT_BYTES = 16;
+const KEY_BYTES = 32;
 
 interface Cost {
   /** The binary logarithm of N. */
@@ -21,36 +22,38 @@ interface Cost {
 
 export interface PasswordHashing {
   /**
-   * @param beside another hash of the same email: both get one salt, so that one scrypt compares a password with both.
-   * @throws {BerthError} `rate_limited` while too many wait, as `matching` does.
+   * @param beside another hash for the same email. Both get the same salt, so that one scrypt compares a password with both.
+   * @throws {BerthError} `rate_limited` when too many wait.
    */
   hash(password: string, beside?: string): Promise<string>;
   /**
-   * Which of these hashes the password has. Takes one scrypt for all that share a salt, and as long when there are none.
+   * Whether each of these hashes is of the password. One scrypt serves all hashes that share a salt. Without hashes, it takes
+   * as long as with one.
+   * @throws {BerthError} `rate_limited` when too many wait.
    */
   matching(password: string, hashes: readonly string[], from?: Origin): Promise<boolean[]>;
 }
 
-/** Somebody who is signed in, or has a link. */
+/** For somebody who is signed in, or has a link. */
 const KNOWN: Origin = { network: '', site: '', isKnown: true };
 
 const derive = promisify<string, Buffer, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(scrypt);
 
 export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
   const queue = createHashingQueue();
-  /** The hash of no known password. */
-  const nobodys = encode(cost, randomBytes(SALT), randomBytes(KEY));
+  /** A hash of no known password, to compare with when there is no user. */
+  const nobodys = encode(cost, randomBytes(SALT_BYTES), randomBytes(KEY_BYTES));
 
   async function derived(password: string, { ln, r, p }: Cost, salt: Buffer, from: Origin): Promise<Buffer> {
-    // The same text typed on another keyboard may come in other code points.
+    // Keyboards may send the same text in different code points.
     const text = password.normalize('NFKC');
-    return queue(from, () => derive(text, salt, KEY, { N: 2 ** ln, r, p, maxmem: 2 ** (ln + 8) * r }));
+    return queue(from, () => derive(text, salt, KEY_BYTES, { N: 2 ** ln, r, p, maxmem: 2 ** (ln + 8) * r }));
   }
 
   return {
     async hash(password, beside) {
       const shared = beside === undefined ? undefined : decode(beside);
-      const salt = shared && nameOf(shared) === nameOf({ ...shared, cost }) ? shared.salt : randomBytes(SALT);
+      const salt = shared && nameOf(shared) === nameOf({ ...shared, cost }) ? shared.salt : randomBytes(SALT_BYTES);
       return encode(cost, salt, await derived(password, cost, salt, KNOWN));
     },
     async matching(password, hashes, from = KNOWN) {
@@ -58,7 +61,7 @@ export function createPasswordHashing(cost: Cost = COST): PasswordHashing {
       const keys = new Map<string, Buffer>();
       for (const each of known.length > 0 ? known : [decode(nobodys)])
         if (!keys.has(nameOf(each))) keys.set(nameOf(each), await derived(password, each.cost, each.salt, from));
-      return known.map((each) => timingSafeEqual(keys.get(nameOf(each)) ?? Buffer.alloc(KEY), each.key));
+      return known.map((each) => timingSafeEqual(keys.get(nameOf(each)) ?? Buffer.alloc(KEY_BYTES), each.key));
     },
   };
 }
@@ -69,7 +72,7 @@ interface Kept {
   readonly key: Buffer;
 }
 
-/** Named by the cost and the salt: one scrypt serves all hashes of one name. */
+/** A name for cost and salt together: one scrypt serves all hashes with the same name. */
 function nameOf({ cost, salt }: Pick<Kept, 'cost' | 'salt'>): string {
   return encode(cost, salt);
 }

@@ -1,18 +1,19 @@
-/** The rules for passwords, checked before one is hashed. */
+/** Checks the rules for new passwords before hashing them. */
 import { readFileSync } from 'node:fs';
 import { ValidationError } from '../base/errors.ts';
 import { createPasswordHashing, type PasswordHashing } from './password-hashing.ts';
 
+/** In characters. */
 const SHORTEST = 12;
 const LONGEST = 200;
 
-/** Read from `src/`, which an installation has beside the compiled program. The file's head names the list's source. */
+/** Read from `src/`, which an installation has beside the compiled program. The file says where the list comes from. */
 const COMMON = new URL('../../src/users/common-passwords.txt', import.meta.url);
 
 export interface Passwords extends Pick<PasswordHashing, 'matching'> {
   /**
-   * @param beside as `PasswordHashing.hash` takes it.
-   * @throws {ValidationError} about `password` when the user of that email should take another one.
+   * @param beside as in `PasswordHashing.hash`.
+   * @throws {ValidationError} about `password` when it breaks a rule.
    */
   hash(password: string, email: string, beside?: string): Promise<string>;
 }

@@ -1,8 +1,9 @@
 /**
- * The second factor: codes of an app (TOTP, RFC 6238), and recovery codes for when that is lost.
+ * The second factor: codes from an app (TOTP, RFC 6238), and recovery codes in case the app is lost.
  *
- * Promises: no code is taken twice, and a secret counts once a code of it was right. Codes of the app can be tried only so
- * often; recovery codes are too long to be guessed and can be used at any time, so that nobody else keeps a user out.
+ * Promises: no code is accepted twice, and a secret is stored only after a code of it was right. Wrong codes of the app make
+ * the next try wait. Recovery codes never wait, since they are too long to be guessed: so nobody can keep a user out by
+ * entering wrong codes.
  */
 import type { Kysely, Transaction } from 'kysely';
 import { Secret, TOTP } from 'otpauth';
@@ -18,7 +19,7 @@ import { checkPassword, type PasswordOptions } from './set-password.ts';
 import type { Tries } from './tries.ts';
 import { changing, type Changing, type UserChange, type UserOptions } from './users.ts';
 
-const PERIOD = 30;
+const PERIOD_SECONDS = 30;
 /** How many periods the clocks may be apart (RFC 6238, section 5.2). */
 const WINDOW = 1;
 
@@ -31,7 +32,7 @@ export interface SecondFactorOptions extends PasswordOptions {
   readonly tries: Tries;
 }
 
-/** A proof that the user asks: either field is enough. */
+/** A proof that the request is the user's own. Either field is enough. */
 export interface Proof {
   readonly code: string;
   readonly current_password: string;
@@ -43,17 +44,17 @@ export function newSecret(): string {
 }
 
 const MINUTE: Micros = 60 * SECOND;
-/** So soon after signing in, nobody is asked for the password again. */
+/** For this long after signing in, nobody has to enter the password again. */
 const RECENT: Micros = 300 * SECOND;
 
 export function hasSignedInJustNow({ signedInAt }: Pick<SignedIn, 'signedInAt'>, now: Micros): boolean {
-  // Also when the clock was set back.
+  // The absolute difference, in case the clock was set back.
   return Math.abs(now - signedInAt) <= RECENT;
 }
 
 /**
- * Makes sure that a second factor is not set up with a session alone, which may have been stolen.
- * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without one.
+ * Requires more than a session, which may have been stolen, before a second factor is set up: a recent sign-in or the password.
+ * @throws {ValidationError} about `current_password`. @throws {BerthError} `not_authorized` for a user without a password.
  */
 export async function confirmOwner(options: SecondFactorOptions, user: SignedIn, password: string): Promise<void> {
   if (hasSignedInJustNow(user, options.clock.now())) return;
@@ -61,7 +62,7 @@ export async function confirmOwner(options: SecondFactorOptions, user: SignedIn,
   if (!hasPassword)
     throw new BerthError(
       'not_authorized',
-      'Sign out and in again first: this needs a sign-in of the last five minutes.',
+      'You have to have signed in within the last five minutes to do this. Sign out and in again.',
     );
   await prove(options, { userId: user.userId, ...user.principal }, { code: '', current_password: password });
 }
@@ -71,7 +72,7 @@ export function keyUri(secret: string, email: string): string {
   return new TOTP({ issuer: 'berth', label: email, secret }).toString();
 }
 
-/** How a user signs in, and how many recovery codes are left. */
+/** Whether the user has a password and a second factor, and how many recovery codes are left. */
 export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
   const user = reads.selectFrom('users').select(['password_hash', 'totp_secret']).where('id', '=', userId);
   const { password_hash, totp_secret } = await user.executeTakeFirstOrThrow(removed);
@@ -80,9 +81,9 @@ export async function secondFactorOf(reads: Kysely<Tables>, userId: string) {
 }
 
 /**
- * Turns the session that awaits a code into a new one.
- * @returns its token.
- * @throws {ValidationError} about `code`, also when it was wrong too often.
+ * Replaces the session that awaits a code by a new one.
+ * @returns the token of the new session.
+ * @throws {ValidationError} about `code`, even for a right one after too many wrong ones.
  */
 export async function signInWithCode(
   { database, clock, tries }: SecondFactorOptions,
@@ -103,7 +104,7 @@ export async function signInWithCode(
 
 /**
  * @returns the recovery codes.
- * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when there is one already.
+ * @throws {ValidationError} about `code`. @throws {BerthError} `not_authorized` when the user has a second factor already.
  */
 export async function setUpSecondFactor(
   options: UserOptions,
@@ -121,7 +122,12 @@ export async function setUpSecondFactor(
   });
 }
 
-/** Replaces the recovery codes. Throws as `turnOffSecondFactor` does. @returns the codes. */
+/**
+ * Replaces the recovery codes.
+ * @returns the new codes.
+ * @throws {ValidationError} about `code` or `current_password`.
+ * @throws {BerthError} `not_authorized` when the user has no second factor.
+ */
 export async function renewRecoveryCodes(
   options: SecondFactorOptions,
   userId: string,
@@ -138,7 +144,7 @@ export async function renewRecoveryCodes(
 
 /**
  * @throws {ValidationError} about `code` or `current_password`.
- * @throws {BerthError} `not_authorized` while the account asks for a second factor.
+ * @throws {BerthError} `not_authorized` while the account requires a second factor.
  */
 export async function turnOffSecondFactor(
   options: SecondFactorOptions,
@@ -150,13 +156,13 @@ export async function turnOffSecondFactor(
   await endSecondFactor(options, userId, change, async ({ tx, user }) => {
     const account = tx.selectFrom('accounts').select('second_factor_required_at').where('id', '=', user.account_id);
     if ((await account.executeTakeFirstOrThrow()).second_factor_required_at !== null)
-      throw new BerthError('not_authorized', 'Your account asks for a second factor, so it cannot be turned off.');
+      throw new BerthError('not_authorized', 'Your account requires a second factor, so it cannot be turned off.');
   });
 }
 
 /**
- * For somebody who has lost the app and the recovery codes.
- * @throws {BerthError} `not_authorized` for one's own, which takes a proof.
+ * Turns off the second factor of another user, who has lost the app and the recovery codes.
+ * @throws {BerthError} `not_authorized` when it is the actor's own, since turning that off requires a proof.
  */
 export async function resetSecondFactor(options: UserOptions, userId: string, change: UserChange): Promise<void> {
   await endSecondFactor(options, userId, change, ({ user }) => {
@@ -165,7 +171,7 @@ export async function resetSecondFactor(options: UserOptions, userId: string, ch
   });
 }
 
-/** From then on users without one are asked to set it up before anything else, and nobody can turn it off. */
+/** While it is required, users without a second factor have to set one up first, and nobody can turn theirs off. */
 export async function requireSecondFactor(
   { database, clock }: { readonly database: Pick<Database, 'db'>; readonly clock: UserOptions['clock'] },
   isRequired: boolean,
@@ -200,7 +206,7 @@ async function endSecondFactor(
   });
 }
 
-/** @throws {ValidationError} about `code` or, when there is none, `current_password`. */
+/** @throws {ValidationError} about `code` or, if that is empty, `current_password`. */
 export async function prove(
   options: SecondFactorOptions,
   { userId, ...actor }: { readonly userId: string } & Pick<Actor, 'accountId' | 'credential'>,
@@ -218,7 +224,7 @@ export async function prove(
   });
 }
 
-/** Codes that are too long to be guessed may be tried freely. */
+/** Limits tries with short codes and passwords. Recovery codes, which are too long to be guessed, are not limited. */
 async function trying<T>(tries: Tries, userId: string, code: string, work: () => Promise<T>): Promise<T> {
   const wait = plain(code).length < RECOVERY_LENGTH ? await tries.begin(userId) : 0;
   if (wait > 0) {
@@ -230,14 +236,14 @@ async function trying<T>(tries: Tries, userId: string, code: string, work: () =>
   return result;
 }
 
-/** @throws {ValidationError} when it is no code of the user's, or was taken before. */
+/** Uses up a code. @throws {ValidationError} when it is wrong, or was used before. */
 async function takeCode(tx: Transaction<Tables>, userId: string, code: string, now: Micros): Promise<void> {
   const user = tx.selectFrom('users').select(['totp_secret', 'totp_step']).where('id', '=', userId);
   const { totp_secret: secret, totp_step: last } = await user.forNoKeyUpdate().executeTakeFirstOrThrow(removed);
   if (secret === null) throw wrongCode();
   const text = plain(code);
   const step = stepOf(secret, text, now);
-  // A step that is yet to come was taken by a clock that has been set back since: it keeps nobody out.
+  // A last step in the future comes from a clock that has been set back since. It must not keep the user out.
   if (step !== undefined && (step > last || last > step + 2 * WINDOW)) {
     await tx.updateTable('users').set({ totp_step: step }).where('id', '=', userId).execute();
     return;
@@ -246,12 +252,12 @@ async function takeCode(tx: Transaction<Tables>, userId: string, code: string, n
   if ((await recovery.executeTakeFirst()).numDeletedRows === 0n) throw wrongCode();
 }
 
-/** The period whose code it is, counted from 1970. */
+/** The number, counted from 1970, of the period that has this code. */
 function stepOf(secret: string, code: string, now: Micros): number | undefined {
   if (!/^\d{6}$/.test(code)) return undefined;
   const timestamp = now / 1000;
-  const delta = new TOTP({ secret, period: PERIOD }).validate({ token: code, timestamp, window: WINDOW });
-  return delta === null ? undefined : TOTP.counter({ period: PERIOD, timestamp }) + delta;
+  const delta = new TOTP({ secret, period: PERIOD_SECONDS }).validate({ token: code, timestamp, window: WINDOW });
+  return delta === null ? undefined : TOTP.counter({ period: PERIOD_SECONDS, timestamp }) + delta;
 }
 
 async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Promise<string[]> {
@@ -262,12 +268,12 @@ async function insertRecoveryCodes(tx: Transaction<Tables>, userId: string): Pro
   return codes.map((code) => code.replaceAll(/.{4}(?=.)/g, '$&-'));
 }
 
-/** A code as people type it: in groups, in capitals. */
+/** Normalizes a code, which people may type in groups or in capitals. */
 function plain(code: string): string {
   return code.replaceAll(/[\s-]/g, '').toLowerCase();
 }
 
-/** Somebody has removed the user since the request was let in. */
+/** The user was removed after the request was let in. */
 function removed(): BerthError {
   return new BerthError('not_authorized', 'Your user was removed, so nothing was changed.');
 }

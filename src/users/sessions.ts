@@ -1,47 +1,49 @@
 /**
  * The dashboard's sessions. A session is a random token in its owner's cookie; the database has only its hash.
  *
- * Promise: each request asks the database, so a session that has ended, a changed role, a disabled user or a deleted account
- * counts from the next request on.
+ * Promise: each request reads the database, so the end of a session, a changed role, a disabled user and a deleted account
+ * take effect with the next request.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import { type Clock, DAY, type Micros, SECOND } from '../base/clock.ts';
 import type { Principal } from '../accounts/authenticate.ts';
 import { UNLIMITED } from '../accounts/scope.ts';
+import type { ClockLead } from '../db/clock-lead.ts';
+import { removeInBatches } from '../history/batches.ts';
 import { compiled } from '../db/compiled.ts';
 import type { Database } from '../db/open.ts';
 import type { Tables } from '../db/schema.ts';
 import type { UserSessionsTable } from '../db/schema-users.ts';
 
-/** Without a request for so long, a session has ended. */
+/** A session ends after this time without a request. */
 const IDLE: Micros = DAY / 2;
-/** However often it is used. */
+/** A session ends after this time, however often it is used. */
 const LONGEST: Micros = 30 * DAY;
-/** After the password, the code has to follow within this. */
+/** The code has to follow the password within this time. */
 const CODE_WITHIN: Micros = 600 * SECOND;
-/** How often the time of the last request is written, at most. */
-const NOTED_EVERY: Micros = DAY / 24 / 12;
+/** The time of the last request is written at most this often. */
+const NOTED_EVERY: Micros = 300 * SECOND;
 
 /** Where a request comes from. */
 export interface Visit {
   readonly address: string;
-  /** Its `User-Agent`. */
+  /** The request's `User-Agent`. */
   readonly agent: string;
 }
 
-/** Somebody whose request carries a valid session. `principal` is what the rules take: its key id names the user. */
+/** A user whose request has a valid session. `principal` is for the rules; its key id names the user. */
 export interface SignedIn {
   readonly principal: Principal;
   readonly userId: string;
   readonly email: string;
   readonly accountName: string;
   readonly sessionId: string;
-  /** When the password, the code or the company's login let this session in. */
+  /** When the session was opened: by the password, the code or the company's login. */
   readonly signedInAt: Micros;
   /** The password was right, and a code has to follow before anything else. */
   readonly awaitsCode: boolean;
-  /** The account asks for a second factor, and this user has none yet. */
+  /** The account requires a second factor, and this user has none yet. */
   readonly needsSecondFactor: boolean;
 }
 
@@ -68,7 +70,7 @@ const byHash = compiled<{ hash: string; seen: Micros; since: Micros }>()((db, p)
     .where('a.deleted_at', 'is', null),
 );
 
-/** The session of that token, if there is one. With a `visit`, notes when and from where it was used. */
+/** The live session with that token; undefined when there is none. With a `visit`, records when and from where it was used. */
 export async function sessionOf(
   { database, clock }: { database: Database; clock: Clock },
   token: string,
@@ -78,7 +80,7 @@ export async function sessionOf(
   const found = await byHash.first(database.reads, { hash: hashToken(token), ...liveSince(now) });
   if (!found || (found.awaits_code === 1 && now - found.inserted_at > CODE_WITHIN)) return undefined;
   const { sessionId, userId, email, role, plan, accountId, accountName } = found;
-  // Also when the clock was set back: a time to come would keep the session alive until then.
+  // Also written when the clock was set back: a time in the future would keep the session alive until then.
   if (visit && Math.abs(now - found.seen_at) > NOTED_EVERY) {
     const seen = { seen_at: now, ...shortened(visit) };
     await database.db.updateTable('user_sessions').set(seen).where('id', '=', sessionId).execute();
@@ -102,12 +104,12 @@ export async function sessionOf(
   };
 }
 
-/** A session is live while it was seen and was made after these. */
-export function liveSince(now: Micros): { seen: Micros; since: Micros } {
+/** A session is live if it was last used after `seen`, and opened after `since`. */
+function liveSince(now: Micros): { seen: Micros; since: Micros } {
   return { seen: now - IDLE, since: now - LONGEST };
 }
 
-/** A new session. @returns its token, which nobody knows later. */
+/** Opens a session. @returns its token. Later only the token's hash is known. */
 export async function openUserSession(
   tx: Transaction<Tables>,
   userId: string,
@@ -133,12 +135,12 @@ export async function endUserSession(db: Kysely<Tables>, userId: string, session
   return (await one.executeTakeFirst()).numDeletedRows > 0n;
 }
 
-/** Ends all of them: in the transaction that changes the password, the role or the state. `but` one, if it is given. */
-export async function endUserSessions(tx: Kysely<Tables>, userId: string, but = ''): Promise<void> {
-  await tx.deleteFrom('user_sessions').where('user_id', '=', userId).where('id', '!=', but).execute();
+/** Ends all sessions of a user, in the transaction that changes the user. @param except the id of a session that stays. */
+export async function endUserSessions(tx: Kysely<Tables>, userId: string, except = ''): Promise<void> {
+  await tx.deleteFrom('user_sessions').where('user_id', '=', userId).where('id', '!=', except).execute();
 }
 
-/** A user's live sessions, the one used last first. */
+/** A user's live sessions, the last used one first. */
 export function sessionsOf(reads: Kysely<Tables>, userId: string, now: Micros) {
   const { seen, since } = liveSince(now);
   return reads
@@ -152,7 +154,7 @@ export function sessionsOf(reads: Kysely<Tables>, userId: string, now: Micros) {
     .execute();
 }
 
-/** Stands for the key in the audit and the log. */
+/** Names a user where the audit and the log have the id of a key. */
 export function userKeyId(email: string): string {
   return `user:${email}`;
 }
@@ -162,11 +164,28 @@ export function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Tokens are random, so a plain SHA-256 cannot be guessed back. */
+/** Tokens are random, so a plain SHA-256 is enough: nobody can guess the token behind it. */
 export function hashToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
 function shortened({ address, agent }: Visit): Visit {
   return { address, agent: agent.slice(0, 200) };
+}
+
+/** Removes password links and sessions that have expired. A clock that jumps ahead does not count. */
+export async function removeExpired(
+  { database, clockLead }: { readonly database: Database; readonly clockLead: ClockLead },
+  signal: AbortSignal,
+): Promise<void> {
+  const { now } = await clockLead();
+  const { db } = database;
+  const links = db.selectFrom('user_links').select('hash').where('expires_at', '<=', now);
+  await removeInBatches(db, { table: 'user_links', key: 'hash', found: links }, signal);
+  const { seen, since } = liveSince(now);
+  const sessions = db
+    .selectFrom('user_sessions')
+    .select('id')
+    .where((is) => is.or([is('seen_at', '<=', seen), is('inserted_at', '<=', since)]));
+  await removeInBatches(db, { table: 'user_sessions', key: 'id', found: sessions }, signal);
 }

@@ -1,4 +1,4 @@
-/** How a user gets a password. It ends the user's other sessions and links. */
+/** Sets a user's password, which ends the user's other sessions and links. */
 import type { Kysely } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
@@ -17,7 +17,7 @@ export interface PasswordOptions {
 }
 
 /**
- * `change.goesOn` keeps the session that asks.
+ * `change.keptSession` is the session of the request, which goes on.
  * @throws {ValidationError} about `password`.
  */
 export async function setPassword(
@@ -39,7 +39,7 @@ export async function setPassword(
 }
 
 /**
- * Uses the link up, and signs its owner in.
+ * Sets the password, uses up the link, and signs its owner in.
  * @returns undefined when the link does not work any more.
  * @throws {ValidationError} about `password`; the link still works then.
  */
@@ -55,7 +55,7 @@ export async function setPasswordByLink(
   const password_hash = await passwords.hash(password, owner.email, await hashBeside(database.reads, of));
   const actor = { accountId: owner.accountId, keyId: userKeyId(owner.email), ...request };
   return changing(options, owner.userId, { actor }, async ({ tx, user, now, audited }) => {
-    // Asked again: it may have been used, and its owner disabled, while the password was hashed.
+    // Checked again: while the password was hashed, the link may have been used or its owner disabled.
     if (!(await ownerOfLink(tx, token, now))) return undefined;
     await tx.updateTable('users').set({ password_hash }).where('id', '=', user.id).execute();
     await endLinks(tx, user.id);
@@ -64,7 +64,7 @@ export async function setPasswordByLink(
   });
 }
 
-/** The hash of another user of that email, so that signing in compares a password with both by one scrypt. */
+/** The hash of another user with that email, so that signing in takes one scrypt for both. */
 async function hashBeside(
   reads: Kysely<Tables>,
   { id, email }: { readonly id: string; readonly email: string },
@@ -78,7 +78,7 @@ async function hashBeside(
   return found?.password_hash ?? undefined;
 }
 
-/** Whether it is the user's. Takes as long for one who has none. */
+/** Whether the password is the user's. For a user without a password, it takes as long. */
 export async function checkPassword(
   { database, passwords }: { readonly database: { readonly reads: Kysely<Tables> }; readonly passwords: Passwords },
   userId: string,

@@ -1,12 +1,12 @@
 /**
- * Signing in with email and password.
+ * Signs in with email and password.
  *
  * An email may belong to users of several accounts. If a password fits more than one of them, the page asks which
  * account to open, and offers only those.
  *
- * Promises: an unknown user, one without a password, a disabled one and a wrong password get the same answer after the
- * same work, however many accounts the email belongs to. Attempts are limited by network, and by user and network: so
- * nobody elsewhere can keep a user out. Each sign-in makes a session with a new token.
+ * Promises: an unknown user, a user without a password, a disabled user and a wrong password get the same answer after the
+ * same work, however many accounts the email belongs to. Attempts are limited by network, and by user and network, so that
+ * nobody elsewhere can keep a user out. Each sign-in opens a session with a new token.
  */
 import type { Kysely, Transaction } from 'kysely';
 import type { Clock, Micros } from '../base/clock.ts';
@@ -18,8 +18,8 @@ import type { Passwords } from './passwords.ts';
 import { openUserSession, type Visit } from './sessions.ts';
 import { foldedEmail } from './users.ts';
 
-/** Counts an attempt of somebody's. @throws {BerthError} `rate_limited`. */
 interface AttemptLimit {
+  /** Counts an attempt. @throws {BerthError} `rate_limited`. */
   take(who: string): void;
 }
 
@@ -34,24 +34,24 @@ export interface SignInOptions {
 /** A new session. */
 export interface Entered {
   readonly token: string;
-  /** The code of the second factor has to follow. */
+  /** Whether the code of the second factor has to follow. */
   readonly awaitsCode: boolean;
 }
 
-/** The password is right for several accounts: one of them has to be chosen with this. */
+/** The password is right for several accounts. `choice` is the token to choose one with. */
 export interface Choice {
   readonly choice: string;
 }
 
 export interface SignIn {
   /**
-   * Undefined unless the password is right and its user may get in.
+   * Undefined unless the password is right and its user may sign in.
    * @throws {BerthError} `rate_limited`.
    */
   (given: { readonly email: string; readonly password: string }, visit: Visit): Promise<Entered | Choice | undefined>;
   /** The accounts to choose from; undefined when the choice is too old, or one of the passwords has changed. */
   accounts(choice: string): Promise<readonly Choosable[] | undefined>;
-  /** Undefined when that user is not one of the choice, or may not get in any more. */
+  /** Undefined when the choice does not have that user, or the user may not sign in any more. */
   choose(choice: string, userId: string, visit: Visit): Promise<Entered | undefined>;
 }
 
@@ -60,7 +60,7 @@ export function createSignIn({ database, clock, passwords, networkOf, limits }: 
 
   function entering(user: Choosable, visit: Visit): Promise<Entered | undefined> {
     return database.db.transaction().execute(async (tx) => {
-      // Asked again: it may have changed while the password was hashed, or an account was chosen.
+      // Checked again: the password may have changed while it was hashed, or while an account was chosen.
       const live = await candidates(tx, [user.id]).forNoKeyUpdate('u').executeTakeFirst();
       if (live?.password_hash !== user.password_hash) return undefined;
       const now = clock.now();
@@ -74,7 +74,8 @@ export function createSignIn({ database, clock, passwords, networkOf, limits }: 
     visit: Visit,
   ): Promise<Entered | Choice | undefined> => {
     const email = foldedEmail(given);
-    const [network, site] = [networkOf.network(visit.address), networkOf.site(visit.address)];
+    const network = networkOf.network(visit.address);
+    const site = networkOf.site(visit.address);
     limits.byAddress.take(visit.address);
     limits.byUser.take(`${email} ${site}`);
     const users = email === undefined ? [] : await usersOfEmail(reads, email);
@@ -112,7 +113,7 @@ function usersOfEmail(reads: Kysely<Tables>, email: string) {
     .execute();
 }
 
-/** The users among them who may get in. */
+/** The users with these ids who may sign in. */
 function candidates(db: Kysely<Tables>, ids: readonly string[]) {
   return db
     .selectFrom('users as u')
@@ -131,7 +132,7 @@ function hasPassword<T extends { readonly password_hash: string | null }>(
   return user.password_hash !== null;
 }
 
-/** Opens a session of somebody who has proved to be that user, but for the second factor if there is one. */
+/** Opens a session for somebody who has proved to be that user. If the user has a second factor, the session awaits its code. */
 export async function enter(
   tx: Transaction<Tables>,
   userId: string,

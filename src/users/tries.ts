@@ -1,18 +1,20 @@
 /**
- * Tries at something short enough to be guessed: the first wrong ones in a row cost nothing, then each makes the next
- * wait, twice as long every time, up to an hour. Kept in the database, so that no restart and no other node forgets them.
+ * Limits how often a user may try a secret that is short enough to be guessed. The first wrong tries in a row cost nothing;
+ * after that, each wrong try doubles the wait for the next, up to an hour. The database counts them, so that they survive a
+ * restart and hold on every node.
  */
 import { type Clock, type Micros, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 
-const FREE = 5;
+/** The number of the first try that makes the next one wait. */
+const FIRST_COUNTED = 5;
 const FIRST_WAIT: Micros = 30 * SECOND;
 const LONGEST_WAIT: Micros = 3600 * SECOND;
 
 export interface Tries {
-  /** Counts one, unless it has to wait. @returns for how long. */
+  /** Counts a try, unless the user has to wait. @returns how long to wait, or 0. */
   begin(userId: string): Promise<Micros>;
-  /** The code was right. */
+  /** Forgets the wrong tries: the last one was right. */
   succeeded(userId: string): Promise<void>;
 }
 
@@ -28,14 +30,14 @@ export function createTries({
     begin: (userId) =>
       db.transaction().execute(async (tx) => {
         const own = tx.selectFrom('users').select('id').where('id', '=', userId).forNoKeyUpdate();
-        if (!(await own.executeTakeFirst())) return 0; // removed just now: what is tried finds out
+        if (!(await own.executeTakeFirst())) return 0; // removed just now: the try itself fails
         const before = await tx.selectFrom('code_tries').selectAll().where('user_id', '=', userId).executeTakeFirst();
         const now = clock.now();
         const wait = (before?.until ?? 0) - now;
-        // A longer one is of a clock that has been set back since.
+        // A longer wait comes from a clock that has been set back since.
         if (wait > 0 && wait <= LONGEST_WAIT) return wait;
         const count = (before?.count ?? 0) + 1;
-        const next = count < FREE ? 0 : Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - FREE));
+        const next = count < FIRST_COUNTED ? 0 : Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - FIRST_COUNTED));
         const row = { user_id: userId, count, until: now + next };
         await tx
           .insertInto('code_tries')

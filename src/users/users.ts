@@ -1,6 +1,4 @@
-/**
- * The users of the dashboard. Each change is one transaction with its audit, and ends the sessions of whom it is about.
- */
+/** The users of the dashboard. Each change is one transaction with its audit, and ends the sessions of the changed user. */
 import { randomUUID } from 'node:crypto';
 import type { Kysely, Transaction } from 'kysely';
 import * as v from 'valibot';
@@ -20,16 +18,16 @@ export interface UserOptions {
   readonly clock: Clock;
 }
 
-/** The actor of a change: only the users of the actor's account are visible. */
+/** Who changes a user. Only users of the actor's account can be changed. */
 export interface UserChange {
   readonly actor: Actor;
-  /** Set by the command line: the account may be left without an admin who gets in. */
+  /** Set by the command line: the account may be left without an enabled admin. */
   readonly mayLeaveNoAdmin?: true;
-  /** The session of the user's own that asks, and goes on. */
-  readonly goesOn?: string;
+  /** The id of a session that is not ended: the one in which users change themselves. */
+  readonly keptSession?: string;
 }
 
-/** A user as may be shown: without hashes and secrets. */
+/** A user without hashes and secrets. */
 export type User = Awaited<ReturnType<typeof listUsers>>[number];
 
 const SHOWN = ['id', 'account_id', 'email', 'role', 'inserted_at', 'signed_in_at', 'disabled_at'] as const;
@@ -63,7 +61,7 @@ function users(db: Kysely<Tables>) {
     ]);
 }
 
-/** Users in the order of their emails; of all accounts when none is given. */
+/** The users of an account, or of all accounts, in the order of their emails. */
 export function listUsers(reads: Kysely<Tables>, accountId?: string) {
   return users(reads)
     .$if(accountId !== undefined, (all) => all.where('account_id', '=', accountId ?? ''))
@@ -72,31 +70,31 @@ export function listUsers(reads: Kysely<Tables>, accountId?: string) {
     .execute();
 }
 
-/** A page of an account's users in the order of their emails, after one. */
+/** The account's users whose emails come after `after`, in that order. */
 export function usersOf(reads: Kysely<Tables>, accountId: string, { after, limit }: { after: string; limit: number }) {
   const own = users(reads).where('account_id', '=', accountId).where('email', '>', after);
   return own.orderBy('email').limit(limit).execute();
 }
 
-/** The user of that id, if it is the account's. */
+/** Undefined when the account has no such user. */
 export async function userById(reads: Kysely<Tables>, accountId: string, id: string): Promise<User | undefined> {
   return users(reads).where('id', '=', id).where('account_id', '=', accountId).executeTakeFirst();
 }
 
-/** The users of that email, one of an account at most. */
+/** The users with that email, at most one of each account. */
 export async function usersByEmail(reads: Kysely<Tables>, email: string): Promise<User[]> {
   const folded = foldedEmail(email);
   return folded === undefined ? [] : users(reads).where('email', '=', folded).orderBy('account_id').execute();
 }
 
-/** Folds an email for comparison. Undefined for one that is not ASCII: other letters fold into ASCII (U+212A into k). */
+/** Folds an email for comparison. Undefined when it is not ASCII, since other letters may fold into ASCII (U+212A into k). */
 export function foldedEmail(given: string): string | undefined {
   const text = given.trim();
   return /^[!-~]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
 /**
- * A new user of the actor's account, who sets a password with the link of that token.
+ * Creates a user of the actor's account, who sets a password with the link that has the returned token.
  * @throws {ValidationError} about `email` or `role`.
  * @throws {OperatorError} when there is no such account.
  */
@@ -113,7 +111,7 @@ export async function createUser(
   });
 }
 
-/** The user alone, without a link, for those who come by their company's login. Throws as `createUser` does. */
+/** Creates a user without a link, for the company's login. Throws like `createUser`. */
 export async function insertUser(
   tx: Transaction<Tables>,
   fields: { readonly email: string; readonly role: string; readonly oidcSubject?: string },
@@ -135,7 +133,7 @@ export async function insertUser(
   return { id, email };
 }
 
-/** Nothing changes when it is the role already. Throws as all changes below do. */
+/** Does nothing if the user has that role already. Throws like `changing`. */
 export async function setRole(options: UserOptions, userId: string, role: Role, change: UserChange): Promise<void> {
   await changing(options, userId, change, async ({ tx, user, audited }) => {
     if (user.role === role) return;
@@ -145,7 +143,7 @@ export async function setRole(options: UserOptions, userId: string, role: Role, 
   });
 }
 
-/** From then on the user gets in by no way, until it is taken back. */
+/** A disabled user cannot sign in in any way until enabled again. Throws like `changing`. */
 export async function setDisabled(
   options: UserOptions,
   userId: string,
@@ -162,7 +160,7 @@ export async function setDisabled(
   });
 }
 
-/** Ends the password and makes a link for a new one. @returns the link's token. */
+/** Removes the password and makes a link for setting a new one. Throws like `changing`. @returns the link's token. */
 export async function resetPassword(options: UserOptions, userId: string, change: UserChange): Promise<string> {
   return changing(options, userId, change, async ({ tx, now, audited }) => {
     await tx.updateTable('users').set({ password_hash: null }).where('id', '=', userId).execute();
@@ -171,7 +169,7 @@ export async function resetPassword(options: UserOptions, userId: string, change
   });
 }
 
-/** Sessions, links and recovery codes go with the user. */
+/** Removes the user with their sessions, links and recovery codes. Throws like `changing`. */
 export async function removeUser(options: UserOptions, userId: string, change: UserChange): Promise<void> {
   await changing(options, userId, change, async ({ tx, user, audited }) => {
     await requireOtherAdmin(tx, user, change);
@@ -184,22 +182,22 @@ export interface Changing {
   readonly tx: Transaction<Tables>;
   readonly user: User;
   readonly now: Micros;
-  /** Writes the audit, and ends the user's sessions but the one that goes on. */
+  /** Writes the audit, and ends the user's sessions except `keptSession`. */
   audited(action: AuditAction, details: Readonly<Record<string, { from: unknown; to: unknown }>>): Promise<void>;
 }
 
 /**
  * Changes a user of the actor's account.
- * @throws {BerthError} `user_not_found`; what `verifyActor` throws; `last_admin` when no enabled admin would be left.
+ * @throws {BerthError} `user_not_found`; `last_admin` when no enabled admin would be left; and like `verifyActor`.
  */
 export async function changing<T>(
   { database, clock }: UserOptions,
   userId: string,
-  { actor, goesOn }: UserChange,
+  { actor, keptSession }: UserChange,
   work: (changing: Changing) => Promise<T>,
 ): Promise<T> {
   return database.db.transaction().execute(async (tx) => {
-    // Whether another admin is left is decided by one change after the other.
+    // The lock lets one change after the other decide whether another admin is left.
     await lockedAccount(tx, actor.accountId);
     await verifyActor(tx, actor);
     const mine = users(tx).where('id', '=', userId).where('account_id', '=', actor.accountId);
@@ -213,7 +211,7 @@ export async function changing<T>(
       now,
       async audited(action, details) {
         await insertAccountAudit(tx, actor, { at: now, action, details: { ...who, ...details } });
-        await endUserSessions(tx, userId, goesOn);
+        await endUserSessions(tx, userId, keptSession);
       },
     });
   });

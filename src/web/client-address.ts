@@ -1,6 +1,6 @@
 /**
- * The client behind a connection, for limits that are kept by address. `X-Forwarded-For` counts only as far as proxies
- * that the operator trusts have written it: anybody can send one.
+ * Finds the client behind a connection, for limits by address. `X-Forwarded-For` counts only as far as trusted proxies have
+ * written it, since anybody can send the header.
  */
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -13,7 +13,8 @@ export type ClientAddress = (incoming: IncomingMessage) => string;
 /** @param trusted CIDRs of the proxies, checked by `config.ts`. */
 export function clientAddress(trusted: readonly string[]): ClientAddress {
   const isProxy = within(trusted);
-  // From the connection on, up to the first address that is no proxy's: the client, unless the proxy knew no address.
+  // Goes back from the connection to the first address that is not a proxy's. If the proxy sent no address, the client is
+  // the last one before that.
   return (incoming) =>
     proxyAddr
       .all(incoming, isProxy)
@@ -21,13 +22,13 @@ export function clientAddress(trusted: readonly string[]): ClientAddress {
       .at(-1) ?? '';
 }
 
-/** Whether a request came straight from one of those proxies. */
+/** Whether a request came directly from one of those proxies. */
 export function fromProxy(trusted: readonly string[]): (incoming: IncomingMessage) => boolean {
   const isProxy = proxyAddress(trusted);
   return ({ socket }) => isProxy(socket.remoteAddress);
 }
 
-/** Whether an address is that of one of those proxies. */
+/** Whether an address belongs to one of those proxies. */
 export function proxyAddress(trusted: readonly string[]): (address: string | undefined) => boolean {
   return within(trusted);
 }
@@ -37,8 +38,8 @@ export function isLoopback(address: string | undefined): boolean {
 }
 
 /**
- * The part of the address space that one client can easily have: an IPv4 address, or the first 64 bits of an IPv6 one,
- * since every network gives out at least that much (RFC 6177).
+ * The part of the address space that one client can easily own: an IPv4 address, or the first 64 bits of an IPv6 address,
+ * since every network assigns at least that much (RFC 6177).
  */
 export function clientNetwork(address: string): string {
   const parsed = parse(address);
@@ -47,7 +48,7 @@ export function clientNetwork(address: string): string {
   return `${groups.join(':')}::/64`;
 }
 
-/** The larger part that some clients have all of: the first 48 bits of an IPv6 address, an IPv4 address. */
+/** The larger part that some clients own: an IPv4 address, or the first 48 bits of an IPv6 address. */
 export function clientSite(address: string): string {
   const parsed = parse(address);
   if (!(parsed instanceof ipaddr.IPv6)) return address;
@@ -55,7 +56,7 @@ export function clientSite(address: string): string {
   return `${groups.join(':')}::/48`;
 }
 
-/** Not proxy-addr's own test, which knows no /0. */
+/** Used instead of proxy-addr's own test, which does not support /0. */
 function within(cidrs: readonly string[]): (address: string | undefined) => boolean {
   const trusted = cidrs.map((cidr) => ipaddr.parseCIDR(cidr));
   return (text) => {
@@ -64,7 +65,7 @@ function within(cidrs: readonly string[]): (address: string | undefined) => bool
   };
 }
 
-/** An address with the brackets or the port that a proxy may have added. IPv4 mapped into IPv6 becomes IPv4. */
+/** Parses an address, which may have brackets or a port from a proxy. IPv4 mapped into IPv6 becomes IPv4. */
 function parse(given = ''): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   const text = given.trim();
   const bare = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

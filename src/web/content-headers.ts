@@ -1,17 +1,17 @@
-/** The headers of an answer with a file, and the conditions and ranges of its request (RFC 9110, sections 13 and 14). */
+/** The headers of a response with a file, and the conditions and ranges of its request (RFC 9110, sections 13 and 14). */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Precondition } from '../files/precondition.ts';
+import type { Precondition } from '../files/content.ts';
 
-/** Bytes from `start` up to and without `end`. */
+/** The bytes from `start` to before `end`. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The one range that is asked for, and undefined for the whole: without a range, with several, with one that cannot be
- * read, and when `If-Range` names other bytes than these.
- * @returns 'unsatisfiable' when it is outside.
+ * The requested range. Undefined means the whole file: there is no range, several, or one that cannot be parsed, or `If-Range`
+ * names another version of the file.
+ * @returns 'unsatisfiable' when the range is outside of the file.
  */
 export function requestedSpan(
   headers: IncomingHttpHeaders,
@@ -28,15 +28,16 @@ export function requestedSpan(
   return start < end ? { start, end } : 'unsatisfiable';
 }
 
-/** Whether the client has these bytes already. */
+/** Whether the client already has this version of the file. */
 export function isNoneMatch({ 'if-none-match': tags = '' }: IncomingHttpHeaders, etag: string): boolean {
-  // Tags of ours hold no comma and no quote.
+  // Our tags have no commas and no quotes.
   return tags.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
 }
 
-/** What `If-Match` and `If-None-Match` ask of a change (RFC 9110, section 13.1); undefined when they ask nothing. */
+/** The condition in `If-Match` and `If-None-Match` (RFC 9110, section 13.1); undefined without these headers. */
 export function requestedPrecondition(headers: IncomingHttpHeaders): Precondition | undefined {
-  const [match, noneMatch] = [headers['if-match'], headers['if-none-match']];
+  const match = headers['if-match'];
+  const noneMatch = headers['if-none-match'];
   if (match === undefined && noneMatch === undefined) return undefined;
   const isAmong = (tags: string, tag: string): boolean =>
     tags.split(',').some((each) => each.trim() === '*' || each.trim() === `"${tag}"`);
@@ -49,7 +50,7 @@ export function requestedPrecondition(headers: IncomingHttpHeaders): Preconditio
   };
 }
 
-/** `Content-Disposition` for any name: plain ASCII, and the name itself for those who read it (RFC 6266, RFC 8187). */
+/** `Content-Disposition` for any name: an ASCII fallback, and the name itself (RFC 6266, RFC 8187). */
 export function attachment(name: string): string {
   const safe = name.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029/\\]/gu, '_');
   const plain = safe.replaceAll(/[^\x20-\x7e]|["%]/gu, '_');

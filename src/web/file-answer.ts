@@ -1,4 +1,4 @@
-/** Answers with the file of an upload: streamed, whole or a range of it, and never with other bytes than those. */
+/** Streams an upload's file as the response, whole or a range of it, and never any other bytes. */
 import type { ServerResponse } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import type { Content } from '../files/content.ts';
@@ -6,7 +6,7 @@ import { displayName, type RecordedUpload } from '../uploads/upload-list.ts';
 import { attachment, isNoneMatch, requestedSpan, type Span } from './content-headers.ts';
 import { refusal } from './responses.ts';
 
-/** @param begin resolves when the file may go out: each that does holds a descriptor. */
+/** @param begin resolves when the file may be sent. Each file that is being sent holds a descriptor. */
 export async function fileAnswer(
   { incoming, outgoing }: HttpBindings,
   { upload, content }: { upload: RecordedUpload; content: Content },
@@ -35,7 +35,7 @@ export async function fileAnswer(
   });
 }
 
-/** The connection ends where the file has changed: an answer that is cut cannot be taken for a whole one. */
+/** Ends the connection if the file changes meanwhile, so that the client sees that the response is incomplete. */
 async function* bytes(content: Content, { start, end }: Span, answer: ServerResponse): AsyncGenerator<Buffer> {
   try {
     yield* content.read(start, end);

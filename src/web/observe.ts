@@ -1,8 +1,8 @@
 /**
- * Sees each request from its arrival to its answer: names it, counts it, and gives it one line in the log.
+ * Observes each request from its arrival to its response: gives it an id, counts it, and writes one line to the log.
  *
- * Changes and refusals of a known key are `info` lines, failures `error`. Reads, and refusals of those without a key, are
- * `debug`: there can be tens of thousands a second, and a line costs more than the answer itself.
+ * With a known key, changes and refusals are `info` lines. Failures are `error` lines. Reads, and refusals without a key, are
+ * `debug` lines: there can be tens of thousands a second, and a line costs more than the response itself.
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -11,15 +11,15 @@ import type { Hono } from 'hono';
 import type { Principal } from '../accounts/authenticate.ts';
 import type { Log } from '../base/log.ts';
 
-/** Carries the request's name, which each log line and audit row that it causes has too. */
+/** The header with the request's id, which is also in each of its log lines and audit rows. */
 export const REQUEST_ID = 'x-request-id';
 
 const SANE_ID = /^[\w.:-]{1,64}$/;
 
-/** Facts about a request, collected on its way. */
+/** Facts about a request, collected while it is handled. */
 export interface RequestNotes {
   readonly id: string;
-  /** The pattern of its path, once an endpoint has it. */
+  /** The pattern of its path, once an endpoint is found. */
   route: string | undefined;
   /** The owner of its key. */
   principal: Principal | undefined;
@@ -27,7 +27,7 @@ export interface RequestNotes {
 
 /** The server's bindings for a request. */
 export interface Served extends HttpBindings {
-  /** Lets the body take as long as it keeps coming. Called once it is known who sends it; absent where nothing is timed. */
+  /** Lifts the server's time limit for the request, once it is known who sends it. Absent where there is no limit. */
   untimed?(): void;
   /** Called as soon as the request has shown a valid key or session. */
   authenticated?(): void;
@@ -41,25 +41,25 @@ export interface AnsweredRequest {
   readonly method: string;
   readonly route: string | undefined;
   readonly status: number;
-  /** Until the answer was ready. */
+  /** The time until the response was ready. */
   readonly ms: number;
 }
 
 export type NameRequest = (incoming: IncomingMessage) => string;
 
 /**
- * @param isProxy whether a request came from a proxy that the operator trusts, which may have named it already. Nobody
- * else may, since that would let them write into the log what they like.
+ * @param isProxy whether a request came from a trusted proxy, which may have given it an id already. Ids of other clients are
+ * not used, since they could write anything into the log.
  */
 export function requestNames(isProxy: (incoming: IncomingMessage) => boolean): NameRequest {
-  // A random prefix and a count: unique at a fraction of the cost of a UUID.
+  // A random prefix and a counter are unique, at a fraction of the cost of a UUID.
   const prefix = randomBytes(9).toString('hex');
   let count = 0;
   return (incoming) => {
     const given = incoming.headers[REQUEST_ID];
     if (typeof given === 'string' && SANE_ID.test(given) && isProxy(incoming)) return given;
     count += 1;
-    // All of one length, so that all responses are.
+    // Padded, so that responses do not differ in length by their ids.
     return `${prefix}-${count.toString(36).padStart(8, '0')}`;
   };
 }
@@ -102,6 +102,7 @@ function writeLine(log: Log, { method, route, status, ms }: AnsweredRequest, { i
   const isRead = (method === 'GET' || method === 'HEAD') && status < 400;
   const level = status >= 500 ? 'error' : principal && !isRead ? 'info' : 'debug';
   if (!log.isLevelEnabled(level)) return;
-  const [account, key_id] = [principal?.accountId, principal?.keyId];
+  const account = principal?.accountId;
+  const key_id = principal?.keyId;
   log[level]({ request_id: id, method, route, status, ms: Math.round(ms * 1000) / 1000, account, key_id }, 'request');
 }

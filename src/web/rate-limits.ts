@@ -1,7 +1,7 @@
 /**
- * How many requests a minute somebody may make: an account with a valid key by the clock minute (specification,
- * "Limits"), a client network without one by a token bucket. Both count in memory, and both tables are bounded; on a
- * database that several machines share, an account's requests to all of them are counted there.
+ * Limits requests per minute: for an account with a valid key by the clock minute (specification, "Limits"), and for a client
+ * network without one by a token bucket. Both count in memory, in tables of bounded size. If several machines share a database,
+ * an account's requests to all of them are counted there.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type { Background, Loop } from '../base/background.ts';
@@ -17,7 +17,7 @@ const CELLS = 65_536;
 const MINUTE_MS = 60_000;
 
 export interface RateLimit {
-  /** Counts a request. @throws {BerthError} `rate_limited` when it is one too many; that one is not counted. */
+  /** Counts a request. @throws {BerthError} `rate_limited` when it is one too many. It is not counted then. */
   take(who: string): void;
 }
 
@@ -26,14 +26,14 @@ export interface AccountLimit {
   take(accountId: string): void | Promise<void>;
 }
 
-/** Requests per account. The table starts over each minute, so it holds only the accounts that called within one. */
+/** Limits requests per account. The table is emptied each minute, so it has only the accounts of that minute. */
 export function createRateLimit({ limit, clock }: { limit: number; clock: Clock }): RateLimit {
   const taken = new Map<string, number>();
   let minute = Number.NaN;
   return {
     take(accountId) {
       const current = Math.floor(clock.now() / (60 * SECOND));
-      // Any other minute, an earlier one too: a clock that was set back must not lock anybody out.
+      // An earlier minute counts as a new one too: a clock that was set back must not lock anybody out.
       if (current !== minute) {
         taken.clear();
         minute = current;
@@ -51,7 +51,7 @@ export interface SharedLimitOptions {
   readonly background: Background;
 }
 
-/** Requests per account, of all machines that share the database. */
+/** Limits requests per account, to all machines that share the database. */
 export function createAccountLimit({
   clock,
   ...options
@@ -60,13 +60,13 @@ export function createAccountLimit({
   return { ...createRateLimit({ limit: options.limit, clock }), close: async () => undefined };
 }
 
-/** Requests per account to all machines on a shared database. What a crash of the server forgets is one minute. */
+/** Counts in the shared database. A crash of its server loses at most one minute of counts. */
 export function createSharedRateLimit({
   limit,
   database: { reads },
   background,
 }: SharedLimitOptions): AccountLimit & Pick<Loop, 'close'> {
-  /** Until when an account over the limit is refused without a query, by the monotonic clock: a flood costs the database nothing. */
+  /** Until when an account above the limit is refused without a query (by the monotonic clock), so that a flood costs no queries. */
   const refused = new Map<string, number>();
   const { close } = background.start('request-counts', { every: MINUTE_MS, atOnce: true }, async () => {
     refused.clear();
@@ -74,19 +74,19 @@ export function createSharedRateLimit({
   });
   return {
     close,
-    // Not in turn with this machine's changes, which wait for the disk.
+    // Outside of the queue for this machine's changes, which wait for the disk.
     async take(account) {
       if ((refused.get(account) ?? 0) > performance.now()) throw tooMany();
-      const rest = await countRequest(reads, account, limit);
-      if (rest === undefined) return;
-      refused.set(account, performance.now() + rest / 1000);
+      const remaining = await countRequest(reads, account, limit);
+      if (remaining === undefined) return;
+      refused.set(account, performance.now() + remaining / 1000);
       throw tooMany();
     },
   };
 }
 
 /**
- * Requests per network of the client's address: as many as the limit at once, and that many a minute from then on.
+ * Limits requests per network of the client's address: `limit` at once, and from then on `limit` per minute.
  * @param clock a monotonic clock in ms, such as `performance.now`.
  */
 export function createAddressLimit(options: { limit: number; clock: () => number }): RateLimit {
@@ -95,28 +95,28 @@ export function createAddressLimit(options: { limit: number; clock: () => number
 }
 
 /**
- * Like `createAddressLimit`, for a client that a text identifies.
+ * Like `createAddressLimit`, for clients that are identified by any text.
  *
- * The table has a fixed size and forgets nobody, so a flood of many names pushes no entry out. Each has a
- * cell in each of four rows, at places that a secret chooses, and the emptiest of them counts (a count-min sketch with
- * conservative update: Estan and Varghese, 2002). Others in the same cells matter only when all four are full: with
- * 10,000 over their limit, to one in 2,000.
+ * The table has a fixed size, and no entry is ever evicted, so a flood of names cannot push others out. Each name has a cell in
+ * each of four rows, chosen by a secret hash, and the lowest of the four counts (a count-min sketch with conservative update:
+ * Estan and Varghese, 2002). A client is wrongly refused only if all four of its cells are full: with 10,000 clients above
+ * their limit, that happens to one in 2,000.
  * @param clock a monotonic clock in ms, such as `performance.now`.
  */
 export function createSteadyLimit({ limit, clock }: { limit: number; clock: () => number }): RateLimit {
   const secret = randomBytes(16).toString('hex');
-  /** Until when each cell is spoken for, in ms (the "theoretical arrival time" of ITU-T I.371's GCRA). */
-  const spoken = new Float64Array(ROWS * CELLS);
+  /** The time up to which each cell is used, in ms (the "theoretical arrival time" of ITU-T I.371's GCRA). */
+  const usedUntil = new Float64Array(ROWS * CELLS);
   const each = MINUTE_MS / limit;
   return {
     take(who) {
       const digest = hash('sha256', `${secret} ${who}`, 'buffer');
       const places = Array.from({ length: ROWS }, (_, row) => row * CELLS + digest.readUInt16LE(2 * row));
       const now = clock();
-      const least = Math.max(now, Math.min(...places.map((place) => spoken[place] ?? 0)));
-      // One ms for rounding.
+      const least = Math.max(now, Math.min(...places.map((place) => usedUntil[place] ?? 0)));
+      // Plus one ms, for rounding.
       if (least + each > now + MINUTE_MS + 1) throw tooMany();
-      for (const place of places) spoken[place] = Math.max(spoken[place] ?? 0, least + each);
+      for (const place of places) usedUntil[place] = Math.max(usedUntil[place] ?? 0, least + each);
     },
   };
 }

@@ -1,20 +1,20 @@
 /**
- * Paths as a request was sent, byte for byte: a URL parser would resolve `..` and turn `\` into `/`, and each may be meant as it
- * is, or be an attempt.
+ * Reads paths from a request exactly as they were sent. A URL parser would resolve `..` and turn `\` into `/`, which may be
+ * part of a name, or an attack.
  */
 import type { IncomingMessage } from 'node:http';
 import { ValidationError } from '../base/errors.ts';
 import type { FilePath } from '../uploads/file-path.ts';
 
-/** The kernel's limits (path_resolution(7)), as sessions see them: below `/files/`, with a zero byte at the end. */
+/** The kernel's limits (path_resolution(7)) as they apply to sessions, whose paths begin with `/files/` and end in a zero byte. */
 const NAME_BYTES = 255;
 const PATH_BYTES = 4096 - '/files/'.length - 1;
 /** As deep as scans look (uploads/disk/scan.ts). */
 const DEPTH = 400;
 
 /**
- * The path of a file.
- * @param target the request line's.
+ * The path of the requested file.
+ * @param target from the request line.
  * @throws {ValidationError} when no file can have that path, or two readers may take it for different ones.
  */
 export function requestedPath(target: string, prefix: string): FilePath {
@@ -34,12 +34,12 @@ export function requestedPath(target: string, prefix: string): FilePath {
   return whole;
 }
 
-/** One character a byte. */
+/** Each character of the result is one byte. */
 function decoded(component: string): string {
   const name = component.replaceAll(/%([\da-f]{2})/gi, (_, byte: string) =>
     String.fromCharCode(Number.parseInt(byte, 16)),
   );
-  // A `%` that stands for itself has to be written as %25.
+  // A literal `%` has to be written as %25.
   const isEscaped = !/%(?![\da-f]{2})/i.test(component);
   if (!isEscaped || name === '' || name === '.' || name === '..' || name.includes('\0')) throw invalid('is invalid');
   return name;
@@ -50,9 +50,9 @@ function invalid(reason: string): ValidationError {
 }
 
 /**
- * The path of a request. With `..` resolved, a proxy that judges paths by their beginning could be bypassed:
- * `/open/../api/v1/directories` is no path of ours.
- * @param request in absolute form too (RFC 9112, section 3.2.2).
+ * The path of a request. `..` is not resolved, since that would bypass a proxy that checks how paths begin:
+ * `/open/../api/v1/directories` is not a path of berth.
+ * @param request its URL may be in absolute form (RFC 9112, section 3.2.2).
  */
 export function rawPath({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   const [path = ''] = url.replace(/^https?:\/\/[^/?]*/i, '').split('?', 1);

@@ -1,7 +1,7 @@
 /**
- * The API's bodies: `{"data": …}` for success (specification, "Endpoints"), and the one table of what each error becomes,
- * in the two shapes of the specification ("Errors"). An unknown error is a 500 that says nothing; the log has the
- * details under the response's `x-request-id`.
+ * The API's bodies: `{"data": …}` for success (specification, "Endpoints"), and the two shapes of errors (specification,
+ * "Errors"). `STATUS` has the status of each error. An unknown error is a 500 without details; the log has them under the
+ * response's `x-request-id`.
  */
 import { BerthError, type ErrorCode, errorMessage, isUnavailable, ValidationError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -46,7 +46,7 @@ const HEADERS: Partial<Record<ErrorCode, Record<string, string>>> = {
   home_unavailable: { 'retry-after': '5' },
 };
 
-/** For answers that hold a secret: nobody stores them, and they are never compressed (`compression.ts`). */
+/** For responses with a secret: they must not be stored, and are never compressed (`compression.ts`). */
 export const SECRET = { 'cache-control': 'no-store' };
 
 /** `data` is JSON text. */
@@ -54,7 +54,7 @@ export function dataResponse(data: string, status = 200, headers?: Record<string
   return json(`{"data":${data}}`, status, headers);
 }
 
-/** A refusal that no rule of the domain makes: an unknown path, say. */
+/** A refusal that does not come from the rules, such as an unknown path. */
 export function refusal(status: number, message: string, headers?: Record<string, string>): Response {
   return json(JSON.stringify({ error: message }), status, headers);
 }
@@ -66,8 +66,8 @@ export function errorResponse(error: unknown, log: Log, requestId: string): Resp
     return refusal(STATUS[error.code], error.message, HEADERS[error.code]);
   }
   if (isUnavailable(error)) {
-    const reason = errorMessage(error); // SQLite: another process writes, and does not end
-    log.error({ request_id: requestId, reason }, 'the database cannot be asked or written');
+    const reason = errorMessage(error); // with SQLite: another process writes for too long
+    log.error({ request_id: requestId, reason }, 'the database cannot be read or written');
     return refusal(503, 'Service unavailable', { 'retry-after': '5' });
   }
   log.error({ err: error, request_id: requestId }, 'a request failed');

@@ -1,30 +1,29 @@
 /**
- * Answers that take long, lists and files, go out a few at a time per account, so that clients that do not read hold
- * few of them in memory or open, not as many as the account may ask for. The newest request goes first, so a client that
- * reads waits for only one of those that do not.
+ * Limits how many long responses (lists and files) an account receives at once, so that clients that do not read keep only a
+ * few of them in memory or open. The newest request goes first, so that a client that reads has to wait for at most one client
+ * that does not.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 
-/** A client that takes nothing for so long loses its connection when another one waits. */
+/** A client that has read nothing for this long is disconnected when another one waits. */
 const STALLED_MS = 10_000;
 
-/** Resolves when it is this answer's turn, which lasts until the answer is out, or when its client has gone. */
+/** Resolves when it is this response's turn, or its client has gone. The turn lasts until the response is sent. */
 export type Turn = (accountId: string, answer: ServerResponse) => Promise<void>;
 
-/** The answers of an account: how many are under way, and those that wait, the latest last, with what begins them. */
+/** The responses of an account: how many are under way, and the waiting ones, newest last, with the functions that begin them. */
 interface Line {
   underWay: number;
   readonly waiting: Map<ServerResponse, () => void>;
 }
 
-/** @param patience in ms. */
-export function turns({ atOnce, patience = STALLED_MS }: { atOnce: number; patience?: number | undefined }): Turn {
+export function turns({ atOnce, stalledMs = STALLED_MS }: { atOnce: number; stalledMs?: number | undefined }): Turn {
   /** The queues of accounts that have an answer under way. */
   const lines = new Map<string, Line>();
 
   function begin(accountId: string, line: Line, answer: ServerResponse): void {
-    const watch = setInterval(() => void (line.waiting.size > 0 && answer.destroy()), patience);
+    const watch = setInterval(() => void (line.waiting.size > 0 && answer.destroy()), stalledMs);
     answer.on('drain', () => watch.refresh());
     answer.once('close', () => {
       clearInterval(watch);
@@ -40,7 +39,7 @@ export function turns({ atOnce, patience = STALLED_MS }: { atOnce: number; patie
   }
 
   return async (accountId, answer) => {
-    // Until then the answers before it on its connection are not out: a turn would wait for theirs.
+    // Without a socket, earlier responses on the same connection are not sent yet, and a turn would wait for theirs.
     if (!answer.socket) await once(answer, 'socket');
     if (answer.destroyed) return;
     const line = lines.get(accountId) ?? { underWay: 0, waiting: new Map() };

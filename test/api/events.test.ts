@@ -220,7 +220,7 @@ test('410 when events after the number have gone, by age or with a restored back
   await prune();
   const gone = await api.send('GET', '/events?after=1');
   assert.equal(gone.status, 410);
-  assert.match(gone.text, /Events up to number 3 are kept no longer: .* go on with \?after=3"/);
+  assert.match(gone.text, /Events up to number 3 are no longer kept: .* continue with \?after=3"/);
   assert.deepEqual(await eventsOf(api, '?after=3'), []);
   await put(api, uploadOf(directory, 'new', now));
   assert.equal((await api.send('GET', '/events?after=2')).status, 410);

@@ -25,7 +25,7 @@ test('it is served without a key, as one document with an ETag', async () => {
   const { info, servers, ...served } = answer.json as { info: { title: string }; servers: unknown };
   const { info: _, servers: __, ...made } = document as unknown as { info: unknown; servers: unknown };
   assert.equal(info.title, 'berth');
-  const description = 'The berth that this document is from';
+  const description = 'The berth that serves this document';
   assert.deepEqual(servers, [{ url: `https://127.0.0.1:${api.port}`, description }], 'absolute, as its reader asked');
   assert.deepEqual(served, JSON.parse(JSON.stringify(made)));
   const headers = { 'if-none-match': String(answer.headers.etag) };

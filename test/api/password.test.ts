@@ -38,7 +38,10 @@ test('of a directory with keys only the new password is kept for another mode, a
   const mode = (auth_mode: string) => api.send('PATCH', `/directories/${id}`, { json: { directory: { auth_mode } } });
   await mode('public_key');
   const answer = await api.send('POST', `/directories/${id}/password`);
-  assert.equal(answer.headers['warning'], '299 - "auth_mode is public_key: the password is kept for another mode"');
+  assert.equal(
+    answer.headers['warning'],
+    '299 - "auth_mode is public_key: the password is not used until the mode allows it"',
+  );
   assert.equal(dataOf(answer)['auth_mode'], 'public_key');
   await mode('both');
   const { sftp_password } = dataOf<{ sftp_password: string }>(answer);

@@ -160,7 +160,7 @@ test('PATCH with public_key replaces them all by one, DELETE removes all; a key 
 test('warnings: a key that the mode ignores, and a last key whose mode knows nothing else', async () => {
   await using here = await place();
   const [first, second] = madeKeys(2);
-  const unused = '299 - "auth_mode is password: no key lets in until the mode changes"';
+  const unused = '299 - "auth_mode is password: keys are not used until the mode allows them"';
   assert.equal((await here.add(first.line)).headers['warning'], unused);
   await here.change({ auth_mode: 'public_key' });
   assert.equal((await here.add(second.line)).headers['warning'], undefined);

@@ -68,7 +68,7 @@ test('a renewed pair serves the next connection, a broken one changes nothing, a
     log,
     first: { pair: first, trouble: '' },
     use: server.useCertificate,
-    interval: 10,
+    intervalMs: 10,
   });
   parts.defer(() => follower.close());
   const open = await greet(server.port);
@@ -85,7 +85,7 @@ test('a renewed pair serves the next connection, a broken one changes nothing, a
   rmSync(tls.key);
   writeFileSync(tls.key, first.key); // of the other certificate
   await until('the broken pair is reported', () => reports.some((line) => line.includes('cannot be used')));
-  follower.look();
+  follower.inspect();
   assert.equal(reports.filter((line) => line.includes('cannot be used')).length, 1, 'once');
   const later = await greet(server.port);
   assert.ok(shows(later, second));

@@ -10,7 +10,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { systemClock } from '../../src/base/clock.ts';
 import type { DashboardEnv } from '../../src/dashboard/environment.ts';
-import { createLive } from '../../src/dashboard/live.ts';
+import { createLive } from '../../src/dashboard/live.tsx';
 import { createLog } from '../../src/base/log.ts';
 import { createFileChanges } from '../../src/uploads/file-changes.ts';
 import { openUserSession, sessionOf } from '../../src/users/sessions.ts';

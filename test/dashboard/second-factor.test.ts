@@ -188,7 +188,7 @@ test('it is turned off with a code or the password, and not while the account as
   assert.ok(await isIn(member));
   const refused = await member.post(off, { code: recovery[0] ?? '' });
   assert.equal(refused.status, 403);
-  assert.match(refused.text, /asks for a second factor, so it cannot be turned off/);
+  assert.match(refused.text, /requires a second factor, so it cannot be turned off/);
   await enrolled(admin, clock.now());
   assert.match((await admin.submit(require, { required: 'no' })).text, /optional from now on/);
   assert.equal((await member.post(off, { code: recovery[1] ?? '' })).status, 303);

@@ -13,9 +13,8 @@ import { onlyHome } from '../../src/directories/homes.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { BerthError } from '../../src/base/errors.ts';
 import { createLog } from '../../src/base/log.ts';
-import { removeExpired } from '../../src/users/expired.ts';
+import { openUserSession, removeExpired, sessionOf } from '../../src/users/sessions.ts';
 import { newLink, ownerOfLink } from '../../src/users/links.ts';
-import { openUserSession, sessionOf } from '../../src/users/sessions.ts';
 import { setPassword, setPasswordByLink } from '../../src/users/set-password.ts';
 import { createUser, removeUser, resetPassword, setDisabled, setRole } from '../../src/users/users.ts';
 import { recordingHost } from '../support/recording-host.ts';
@@ -275,7 +274,7 @@ test('a session that ends while its new password is hashed sets none, and the li
     },
   };
   await assert.rejects(
-    setPassword({ ...place, passwords }, user, PASSWORD, { actor, goesOn: asking.sessionId }),
+    setPassword({ ...place, passwords }, user, PASSWORD, { actor, keptSession: asking.sessionId }),
     ({ code }: BerthError) => code === 'not_authorized',
   );
   assert.equal(await place.signIn({ email: user.email, password: PASSWORD }, VISIT), undefined);

@@ -99,6 +99,6 @@ test('a new certificate that has expired is refused while a good one is in use, 
   }
   service.reload();
   assert.equal(await refused(), '1');
-  assert.ok(lines.some((line) => /has expired.*the one before it stays/.test(line)));
+  assert.ok(lines.some((line) => /has expired.*the previous one stays in use/.test(line)));
   assert.equal(await shown(service.port), good);
 });

@@ -19,9 +19,8 @@ import type { Fields } from '../../src/directories/fields.ts';
 import { hostedById } from '../../src/directories/host.ts';
 import { createRowRemoval } from '../../src/directories/row-removal.ts';
 import { applyUnapplied } from '../../src/directories/unapplied.ts';
-import { renewPassword } from '../../src/directories/password.ts';
+import { renewPassword, updateAuth } from '../../src/directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../src/directories/public-keys.ts';
-import { updateAuth } from '../../src/directories/update.ts';
 import { markDeleted } from '../../src/accounts/accounts.ts';
 import { finishDeletions } from '../../src/directories/delete-accounts.ts';
 import { createLog } from '../../src/base/log.ts';
@@ -242,7 +241,7 @@ const operations: Record<string, () => Promise<void>> = {
     await close();
   },
   async 'webhook secret'() {
-    const { renewWebhookSecret } = await import('../../src/directories/webhook-secret.ts');
+    const { renewWebhookSecret } = await import('../../src/directories/webhook.ts');
     const options = rules(systemClock());
     dieAfter(Number(step));
     await renewWebhookSecret(options, target(), { secret: parameters.key });

@@ -10,7 +10,7 @@ import { noteStorage } from '../../src/history/daily-storage.ts';
 import { pruneHistory } from '../../src/history/prune.ts';
 import { createLastUsed } from '../../src/accounts/last-used.ts';
 import { createLog } from '../../src/base/log.ts';
-import { removeExpired } from '../../src/users/expired.ts';
+import { removeExpired } from '../../src/users/sessions.ts';
 import { createUser } from '../../src/users/users.ts';
 import { setClock } from '../support/set-clock.ts';
 import { operator } from '../support/users.ts';

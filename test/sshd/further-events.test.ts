@@ -90,7 +90,7 @@ test('who asks hears of each once: signed, in the feed, in the log of deliveries
   const path = `/directories/${directory.id}/webhook/events`;
   const asked = await ask(berth, path, EVENT_KINDS);
   assert.deepEqual(dataOf(asked), { events: EVENT_KINDS, inherited: false });
-  assert.match(String(asked.headers['warning']), /login\.refused does not come while the dashboard is off/);
+  assert.match(String(asked.headers['warning']), /login\.refused is not sent while the dashboard is off/);
   await busy(place.dir, berth, directory);
   const expected = [
     ...UPLOADS,

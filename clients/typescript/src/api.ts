@@ -39,7 +39,7 @@ export interface paths {
         head?: never;
         /**
          * Change a directory
-         * @description With `auth_mode` or `public_key` only these two are applied, and the admin role is needed.
+         * @description With `auth_mode` or `public_key`, only these two are applied, and the key needs the admin role.
          */
         patch: operations["updateDirectory"];
         trace?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Go back to the password
+         * Remove all public keys, and go back to the password
          * @description Needs a key with the admin role.
          */
         delete: operations["deletePublicKey"];
@@ -72,13 +72,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Fetch how much a directory may hold, and how much it does
-         * @description `max_bytes` is `null` without a limit. `used_bytes` is the sum of the files that berth knows, as `storage_bytes`.
+         * Fetch how much a directory may hold, and how much it holds
+         * @description `max_bytes` is `null` without a limit. `used_bytes` is the size of all recorded files, like `storage_bytes`.
          */
         get: operations["getQuota"];
         /**
          * Limit how much a directory may hold
-         * @description In force when it is answered, for sessions under way too: a write beyond it fails in the SFTP client. The kernel enforces it, in blocks of the file system, and counts folders and files that are being written as well. 409 where the disk of the server has no user quotas: `error` says how it gets them.
+         * @description In force when this answers, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if the disk of the server has no user quotas: `error` says how to turn them on.
          *
          *     Needs a key with the admin role.
          */
@@ -101,7 +101,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the password by a new one
-         * @description The answer is that of creating a directory, and the only one that shows the new password: it also makes up for a create answer that was lost. From the next login on the new password counts and the old one is refused; live sessions go on. While `auth_mode` is `public_key` nobody logs in with either: the new one is kept for when the mode changes, and a `Warning` header says so.
+         * @description The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. From the next login on, the new password works and the old one is refused. Live sessions go on. While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -121,13 +121,13 @@ export interface paths {
         };
         /**
          * List a directory's public keys, newest first
-         * @description `last_used_at` is when somebody last logged in with it, known within half a minute; `null` when that has not been seen. With `auth_mode` `both`, a key that was offered before a login by password may count, too.
+         * @description `last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, a key that a client offered before it logged in by password may count too.
          */
         get: operations["listPublicKeys"];
         put?: never;
         /**
          * Add a public key
-         * @description Counts from the next login on, beside the keys that are there: add the new key, let the customer change over, delete the old one. A directory has 100 keys at most. PATCH of the directory with `public_key` replaces them all by one. While `auth_mode` is `password` no key lets in, and a `Warning` header says so.
+         * @description The key works from the next login on, like those that are there already. To replace a key, add the new one, wait until the customer uses it, then delete the old one. A directory has at most 100 keys. PATCH of the directory with `public_key` replaces all keys by one. While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -150,7 +150,7 @@ export interface paths {
         post?: never;
         /**
          * Remove one public key
-         * @description The fingerprint is percent-encoded as any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` for its `+` and `/`. Nobody logs in with that key any more; a session that began with it goes on, and `auth_mode` stays. Without a key left, `public_key` lets nobody in, and a `Warning` header says so.
+         * @description The fingerprint is percent-encoded like any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` instead of `+` and `/`. Nobody can log in with that key any more. Live sessions go on, and `auth_mode` stays the same. If that is `public_key` and no key is left, nobody can log in, and a `Warning` header says so.
          *
          *     Needs a key with the admin role.
          */
@@ -167,7 +167,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show whether, until when and from where one may log in */
+        /** Show whether, until when and from where the user may log in */
         get: operations["getAccess"];
         put?: never;
         post?: never;
@@ -176,7 +176,7 @@ export interface paths {
         head?: never;
         /**
          * Suspend, resume, let expire, or restrict to networks
-         * @description Fields that are left out stay. Each counts from the next login on. `suspended`: all live sessions have ended when this answers; files, uploads lists, webhooks and retention go on, and resuming restores what `auth_mode` allows. `expires_at`: from then on as if suspended, and live sessions end within a second; a later time, or `null`, opens it again. `allowed_networks`: at most 100, of live sessions none ends. An address alone is a network of one, `::ffff:a.b.c.d` counts as the IPv4 address in it, and an IPv6 network holds no IPv4 address.
+         * @description Changes the given fields, in force at the next login. `suspended`: all live sessions have ended when this answers. Files, lists of uploads, webhooks and retention are not affected, and after resuming, the user can log in again as `auth_mode` allows. `expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. `allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.
          *
          *     Needs a key with the admin role.
          */
@@ -192,7 +192,7 @@ export interface paths {
         };
         /**
          * List the files in a directory, newest first
-         * @description Filters narrow the list and its pages: `filename` finds the file of that name, `prefix` selects by what a filename begins with, `since` by the time of the upload.
+         * @description Filters limit the list and its pages: `filename` finds the file with that name, `prefix` selects by the beginning of the filename, `since` by the time of the upload.
          */
         get: operations["listUploads"];
         put?: never;
@@ -210,13 +210,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Fetch what is known of an upload */
+        /** Fetch an upload */
         get: operations["getUpload"];
         put?: never;
         post?: never;
         /**
          * Remove the file of an upload
-         * @description The file and what is known of it, so that a receiver acknowledges what it has fetched. 409 while the file is being written, or when it is another one by now: a newer file of that name is never removed.
+         * @description Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.
          */
         delete: operations["deleteUpload"];
         options?: never;
@@ -233,7 +233,7 @@ export interface paths {
         };
         /**
          * Follow what happens in all of the account's directories, oldest first
-         * @description For programs that ask instead of receiving webhooks: one request finds the new uploads of every directory. Remember the highest `sequence` that you have worked on, and send it as `after` the next time. An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. `data` is what the webhook of the event says, whether or not there was a webhook URL. Later versions add further values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 when some that come after `after` are kept no longer, or were lost with a backup: `error` says where to go on.
+         * @description For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. Remember the highest `sequence` that you have processed, and send it as `after` the next time. An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. `data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions add values of `event`: ignore those that you do not know. Events are kept as long as the history. 410 when events after `after` are no longer kept, or were lost when a backup was restored: `error` says where to continue.
          */
         get: operations["listEvents"];
         put?: never;
@@ -253,7 +253,7 @@ export interface paths {
         };
         /**
          * List the SFTP server's host keys
-         * @description Give customers `known_hosts` or `fingerprint` together with their password: so they recognize the server at their first login. While the keys are being rotated the list has two of a type, the one in use first; clients should trust both. `sshfp` is empty when the host is an address.
+         * @description Give customers `known_hosts` or `fingerprint` together with their password, so that they recognize the server at their first login. While keys are being rotated, the list has two keys of a type, the one in use first. Clients should trust both. `sshfp` is empty if the host is an IP address.
          */
         get: operations["listHostKeys"];
         put?: never;
@@ -273,7 +273,7 @@ export interface paths {
         };
         /**
          * List the files in a directory by their paths
-         * @description What the customer has uploaded, and what was put there. Files that are being written, whose connection died, or that still have a temporary name are left out.
+         * @description Files that the customer has uploaded, and files that the API has put there. Files that are being written, whose connection died, or that still have a temporary name are left out.
          */
         get: operations["listFiles"];
         put?: never;
@@ -293,18 +293,18 @@ export interface paths {
         };
         /**
          * Fetch the file at a path
-         * @description An upload, or one that was put there. Otherwise as the content of an upload.
+         * @description An upload, or a file that the API has put there. Otherwise like fetching the file of an upload.
          */
         get: operations["getFile"];
         /**
          * Put a file there for the customer to fetch
-         * @description The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It replaces what is there, an upload as well, which a `Warning` header then names; with `If-None-Match: *` it gets 412 instead, and with `If-Match` it replaces only the file of that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is held against the body. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.
+         * @description The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is compared with the body. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.
          */
         put: operations["putFile"];
         post?: never;
         /**
          * Remove the file at a path
-         * @description An upload, or one that was put there. With `If-Match` only while it is the file of that `ETag`. 409 while it is being written.
+         * @description An upload, or a file that the API has put there. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.
          */
         delete: operations["deleteFile"];
         options?: never;
@@ -321,7 +321,7 @@ export interface paths {
         };
         /**
          * Fetch the file of an upload
-         * @description Streamed, whatever its size. A single `Range` is honoured, with `If-Range` too; `If-None-Match` saves what the caller has. 409 while the file is being written, or when it is another one by now. Should it change on the way, the connection ends before `Content-Length` bytes have come.
+         * @description The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, a file that the caller has already is not sent again. 409 while the file is being written, or if it has been replaced. If it changes while it is sent, the connection ends before `Content-Length` bytes have arrived.
          */
         get: operations["getUploadContent"];
         put?: never;
@@ -343,12 +343,12 @@ export interface paths {
         put?: never;
         /**
          * Make a link to download or upload one file
-         * @description A link works without a key and without an SFTP client. A download link hands out the file at `path` whenever there is one. An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.
+         * @description A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. With `once`, an upload link accepts one file and never replaces one. A download link ends once the last byte has been sent; until then, a download can be resumed. Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.
          */
         post: operations["createLink"];
         /**
          * Revoke all links of a directory
-         * @description None that was made before works any more. New ones can be made.
+         * @description All links that were made before stop working. New ones can be made.
          */
         delete: operations["revokeLinks"];
         options?: never;
@@ -365,7 +365,7 @@ export interface paths {
         };
         /**
          * List the deliveries of webhooks, newest first
-         * @description Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.
+         * @description At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still to be sent, `failed` ones have no attempts left. `url` is where the latest attempt went. Finished deliveries are removed with the history.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -385,7 +385,7 @@ export interface paths {
         };
         /**
          * Fetch one delivery of a webhook
-         * @description Its id is the `webhook-id` of the requests that your receiver gets, which `webhook-signature` covers: `upload_id` leads from a verified webhook to its file.
+         * @description The id is the `webhook-id` that your receiver gets, and `webhook-signature` covers it. So `upload_id` leads from a verified webhook to its file.
          */
         get: operations["getDelivery"];
         put?: never;
@@ -407,7 +407,7 @@ export interface paths {
         put?: never;
         /**
          * Send a delivery again
-         * @description As a new delivery: the same bytes with a new `webhook-id`, to today's URL, signed with today's secret. 422 while it is pending, and while the directory has no webhook URL.
+         * @description Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.
          */
         post: operations["replayDelivery"];
         delete?: never;
@@ -426,8 +426,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send all deliveries again that have failed since a moment
-         * @description In the background, the oldest first. `count` is how many were added by this request: one that was replayed before, or is about to be, is not replayed again.
+         * Send again all deliveries that have failed since a certain time
+         * @description They are sent in the background, oldest first. `count` is how many this request has added: deliveries that were replayed before, or are about to be, are not replayed again.
          */
         post: operations["replayFailedDeliveries"];
         delete?: never;
@@ -447,7 +447,7 @@ export interface paths {
         put?: never;
         /**
          * Announce a file again
-         * @description Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.
+         * @description Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.
          */
         post: operations["announceUpload"];
         delete?: never;
@@ -465,12 +465,12 @@ export interface paths {
         };
         /**
          * Fetch the account's webhook
-         * @description `secret` is `null` until there was a URL.
+         * @description `secret` is `null` until a URL is set for the first time.
          */
         get: operations["getAccountWebhook"];
         /**
-         * Set where the webhooks of all directories go that have no URL of their own
-         * @description They are signed with the `secret` of this webhook; `directory_id` in the body says which directory it is. A directory with a `webhook_url` of its own is signed with its own secret, and this one has no part in it. `null` turns it off.
+         * Set the webhook URL for all directories that have none of their own
+         * @description These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account’s webhook off.
          *
          *     Needs a key with the admin role.
          */
@@ -493,7 +493,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the secret of the account's webhook, in two steps
-         * @description As for the secret of a directory.
+         * @description Works like replacing the secret of a directory.
          *
          *     Needs a key with the admin role.
          */
@@ -511,11 +511,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show which events a directory asks for */
+        /** Show the events that a directory subscribes to */
         get: operations["getEvents"];
         /**
-         * Ask for more events than uploads
-         * @description `file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know. `null`: what the account asks for, which is how a directory begins.
+         * Subscribe a directory to more events than uploads
+         * @description `file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know. `null` means the events of the account, which is the default for a directory.
          */
         put: operations["setEvents"];
         post?: never;
@@ -532,11 +532,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show which events the account asks for */
+        /** Show the events that the account subscribes to */
         get: operations["getAccountEvents"];
         /**
-         * Ask for more events of all directories that have no list of their own
-         * @description `file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know. `null` asks for no more.
+         * Subscribe all directories without a list of their own to more events
+         * @description `file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know. `null` means no other events.
          *
          *     Needs a key with the admin role.
          */
@@ -557,7 +557,7 @@ export interface paths {
         };
         /**
          * Fetch where the webhooks of a directory go
-         * @description `sends_to` is `webhook_url`, or else the URL of the account's webhook; `null` when no webhooks are sent.
+         * @description `sends_to` is `webhook_url` or, without one, the URL of the account's webhook. It is `null` if no webhooks are sent.
          */
         get: operations["getWebhook"];
         put?: never;
@@ -567,7 +567,7 @@ export interface paths {
         head?: never;
         /**
          * Set where the webhooks of a directory go, or turn them off
-         * @description Fields that are left out stay. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, also while the account has a webhook URL. Deliveries that are still pending then fail, and can be replayed later.
+         * @description Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail, and can be replayed later.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Send one webhook as a test
-         * @description A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while `sends_to` of the directory is `null`.
+         * @description Sends a signed `file.uploaded` for a file that does not exist, with `"test": true`, once and while you wait, for up to 6 seconds. The answer has the response of the receiver, or in `error` why there was none. 422 while `sends_to` of the directory is `null`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -603,7 +603,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the webhook secret, in two steps
-         * @description First without `activate`: the answer has the new secret, and from now on `webhook-signature` is made with both, so that receivers can be changed one after the other. Asked again, it replaces the new one. Then with `"activate": true`: `x-service-signature` is made with the new one, and the old one ends. An own `secret` has 16 to 64 characters of printable ASCII; with `activate` it takes the place of the old one at once.
+         * @description First, send the request without `activate`: the answer has the new secret, and from now on `webhook-signature` has a signature with each of the two secrets, so that receivers can be changed one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` is made with the new secret, and the old one ends. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one at once.
          *
          *     Needs a key with the admin role.
          */
@@ -623,7 +623,7 @@ export interface paths {
         };
         /**
          * List the API keys of the account, newest first
-         * @description Those that are revoked or expired, too. Up to 100 at a time; the `Link` header leads on.
+         * @description Includes revoked and expired keys. At most 100 at a time; the `Link` header has the next page.
          *
          *     Needs a key with the admin role.
          */
@@ -631,7 +631,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description The answer is the only time that `key` is shown. What a key is limited to never changes: create another key instead. A key that is `read_only` gets 403 for everything but GET and HEAD. For a key with `directories`, nothing else of the account exists: other directories get 404, the list of directories and the feed of events leave them out. It gets 403 for what is of the account: creating directories, its webhook, its keys.
+         * @description This is the only time that `key` is shown. The limits of a key cannot be changed: create another key instead. A key that is `read_only` gets 403 for everything except GET and HEAD. For a key with `directories`, nothing else of the account exists: other directories get 404, and are missing in the list of directories and the feed of events. It gets 403 for operations on the account: creating directories, the webhook of the account, and keys.
          *
          *     Needs a key with the admin role.
          */
@@ -654,7 +654,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description For good, from the next request on; changes that are under way with it are refused as well. A key may revoke itself. Revoking a revoked key again changes nothing. 409 when it is the last key that could create others, and the dashboard has no admin either.
+         * @description Revokes the key for good, from the next request on. Changes that it has under way are refused as well. A key can revoke itself. Revoking a key again changes nothing. 409 when this is the last key that can create others, and the dashboard has no admin either.
          *
          *     Needs a key with the admin role.
          */
@@ -673,7 +673,7 @@ export interface paths {
         };
         /**
          * Whether everything works
-         * @description For supervisors and load balancers. It has no limit.
+         * @description For supervisors and load balancers. It has no rate limit.
          */
         get: operations["getHealth"];
         put?: never;
@@ -827,10 +827,10 @@ export interface components {
             suspended?: boolean;
             /**
              * Format: date-time
-             * @description From then on nobody can log in; `null` means never.
+             * @description Nobody can log in from then on. `null` means never.
              */
             expires_at?: string | null;
-            /** @description CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere. */
+            /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
             allowed_networks?: string[];
         };
         /**
@@ -852,7 +852,7 @@ export interface components {
             url: ((string & unknown) | null) & unknown;
         };
         AddPublicKey: {
-            /** @description The line of a `.pub` file, of a strong key. What stands behind the key becomes its comment. */
+            /** @description The line of a `.pub` file with a strong key. The text after the key becomes its comment. */
             public_key: string;
         };
         ApiKey: {
@@ -862,7 +862,7 @@ export interface components {
             /** @enum {string} */
             role: "admin" | "member";
             read_only: boolean;
-            /** @description The only directories that exist for it; `null` for all. */
+            /** @description The directories that the key is limited to; `null` for all. */
             directories: string[] | null;
             /** Format: date-time */
             expires_at: string | null;
@@ -870,7 +870,7 @@ export interface components {
             inserted_at: string;
             /**
              * Format: date-time
-             * @description Known within half a minute.
+             * @description Updated within 30 seconds.
              */
             last_used_at: string | null;
             /** Format: date-time */
@@ -879,34 +879,34 @@ export interface components {
         AuthFields: {
             /** @enum {string} */
             auth_mode?: "password" | "public_key" | "both";
-            /** @description An OpenSSH public key: the line of a `.pub` file, of a strong key. It replaces all that are there. */
+            /** @description The line of a `.pub` file with a strong OpenSSH key. It replaces all keys of the directory. */
             public_key?: string;
         };
         BasicFields: {
-            /** @description What it is called. The slug and the username derive from it, once. */
+            /** @description The name. Slug and username are derived from it when the directory is created. */
             name?: string & unknown;
             /** @description Notes. */
             description?: string | null;
             /** @description Where webhooks go. With `null` they go to the account's URL, if it has one and the directory uses it. */
             webhook_url?: ((string & unknown) | null) & unknown;
-            /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
+            /** @description Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it. */
             external_id?: string | null;
             /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
             metadata?: Record<string, unknown> | null;
-            /** @description Most SFTP connections at a time. */
+            /** @description How many SFTP connections are allowed at a time. */
             max_connections?: number;
         };
         CreateDirectory: {
-            /** @description What it is called. The slug and the username derive from it, once. */
+            /** @description The name. Slug and username are derived from it when the directory is created. */
             name: string & unknown;
             /** @description Notes. */
             description?: string | null;
-            /** @description Your own reference, a customer or an order. Webhooks carry it, and the list can be filtered by it. */
+            /** @description Your own reference, such as a customer or an order. Webhooks have it, and the list can be filtered by it. */
             external_id?: string | null;
             /** @description Anything, stored as given: at most 16384 bytes of JSON. `null` is `{}`. */
             metadata?: Record<string, unknown> | null;
             /**
-             * @description Most SFTP connections at a time.
+             * @description How many SFTP connections are allowed at a time.
              * @default 10
              */
             max_connections?: number;
@@ -918,17 +918,17 @@ export interface components {
         };
         CreateLink: {
             /**
-             * @description What it lets its holder do.
+             * @description What the link allows.
              * @enum {string}
              */
             for: "download" | "upload";
-            /** @description Of the file, such as `in/report.pdf`. */
+            /** @description The path of the file, such as `in/report.pdf`. */
             path: string & unknown;
             /** Format: date-time */
             expires_at: string;
-            /** @description The largest file that an upload link takes; only and always there. */
+            /** @description How large an uploaded file may be. Required for upload links, and only allowed there. */
             max_bytes?: number;
-            /** @description Whether it works once. Without it, as often as wanted. */
+            /** @description Whether the link works only once. By default it works any number of times. */
             once?: boolean;
         };
         CreatedDirectory: {
@@ -1018,7 +1018,7 @@ export interface components {
         Event: {
             /** @description Its number in the account: 1, 2, 3, … */
             sequence: number;
-            /** @description `file.uploaded`, another one that was asked for, or `erased` when an operator has erased the names in `data`; later versions have more. */
+            /** @description `file.uploaded`, another subscribed event, or `erased` if an operator has erased the names in `data`. Later versions have more. */
             event: string;
             /** Format: date-time */
             at: string;
@@ -1053,7 +1053,7 @@ export interface components {
             external_id: string | null;
             /** @description Its path below the directory. */
             filename: string;
-            /** @description How much the client has read; less than the file when it read a part. */
+            /** @description How much the client has read. Less than the size of the file if it read a part. */
             sent_bytes: number;
             /** Format: date-time */
             downloaded_at: string;
@@ -1069,7 +1069,7 @@ export interface components {
             /** @description Its path below the directory. */
             filename: string;
             size_bytes: number;
-            /** @description What the checker said. */
+            /** @description The checker's reason. */
             reason: string | null;
             /** Format: date-time */
             rejected_at: string;
@@ -1102,7 +1102,7 @@ export interface components {
             uploaded_at: string;
             /** @description The slug. */
             directory: string;
-            /** @description `true` in a test that was asked for: there is no such file. Else missing. */
+            /** @description `true` in a requested test, for which there is no file. Otherwise missing. */
             test?: boolean;
         };
         HostKey: {
@@ -1118,7 +1118,7 @@ export interface components {
             /** @enum {string} */
             role: "admin" | "member";
             read_only: boolean;
-            /** @description The only directories that exist for it; `null` for all. */
+            /** @description The directories that the key is limited to; `null` for all. */
             directories: string[] | null;
             /** Format: date-time */
             expires_at: string | null;
@@ -1126,7 +1126,7 @@ export interface components {
             inserted_at: string;
             /**
              * Format: date-time
-             * @description Known within half a minute.
+             * @description Updated within 30 seconds.
              */
             last_used_at: string | null;
             /** Format: date-time */
@@ -1137,7 +1137,7 @@ export interface components {
         Link: {
             /**
              * Format: uri
-             * @description Its holder needs no key. It is kept nowhere.
+             * @description Anybody who has it can use it, without a key. It is not stored.
              */
             url: string;
             /** @enum {string} */
@@ -1164,13 +1164,13 @@ export interface components {
             path: string;
             size_bytes: number;
             /**
-             * @description `placed`: the API has put it there, and the customer has not changed it.
+             * @description `placed`: the API has put the file there, and the customer has not changed it.
              * @enum {string}
              */
             state: "uploaded" | "placed";
             /**
              * Format: uuid
-             * @description Of an upload; else `null`.
+             * @description The id if it is an upload; otherwise `null`.
              */
             upload_id: string | null;
             /** Format: date-time */
@@ -1183,7 +1183,7 @@ export interface components {
             directory_id: string;
             external_id: string | null;
             sftp_username: string;
-            /** @description Where the client is, if sshd says it. */
+            /** @description The client's address, if sshd logged it. */
             address: string | null;
             /** @description Such as `wrong password`, `unknown key`, or `suspended`. */
             reason: string;
@@ -1198,12 +1198,12 @@ export interface components {
             role: "admin" | "member";
             /**
              * Format: date-time
-             * @description From then on the key is refused; without it, or with `null`, it never expires.
+             * @description The key is refused from then on. Without this, or with `null`, it never expires.
              */
             expires_at?: string | null;
-            /** @description The key changes nothing. */
+            /** @description The key cannot change anything. */
             read_only?: boolean;
-            /** @description The ids, or SFTP usernames, of the only directories that exist for the key; without it, or with `null`, the key is for all. */
+            /** @description The ids or SFTP usernames of the directories that the key is limited to. Without this, or with `null`, it is for all. */
             directories?: string[] | null;
         };
         Problem: {
@@ -1242,7 +1242,7 @@ export interface components {
             external_id: string | null;
             /** @description Its path below the directory. */
             filename: string;
-            /** @description What has arrived. */
+            /** @description How much has arrived. */
             size_bytes: number;
             /** Format: date-time */
             failed_at: string;
@@ -1256,7 +1256,7 @@ export interface components {
         };
         WantedEvents: {
             events: ("file.uploaded" | "file.deleted" | "file.renamed" | "file.downloaded" | "file.rejected" | "upload.failed" | "login.refused")[];
-            /** @description Whether a directory asks for them because its account does. Of an account always `false`. */
+            /** @description Whether these are the account's, because the directory has none of its own. Always `false` for an account. */
             inherited: boolean;
         };
         WebhookFields: {
@@ -1271,7 +1271,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is not understood: the body is no JSON or was cut off, or two servers could read its headers differently. */
+        /** @description The request cannot be understood: the body is not JSON or was cut off, or two servers could read the headers differently. */
         BadRequest: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1292,7 +1292,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The plan of the account does not include the API, the key lacks the admin role, or is limited to reading or to named directories. */
+        /** @description The plan of the account does not include the API; or the key lacks the admin role, is read-only, or is limited to other directories. */
         Forbidden: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1302,7 +1302,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The account of the key has nothing by that id. The answer does not say whether another account has. */
+        /** @description The account of the key has nothing with that id. The answer does not reveal whether another account has. */
         NotFound: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1312,7 +1312,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Not now, or not on this machine: `error` says why. With `Retry-After`, try again then. */
+        /** @description Not possible now, or not on this machine: `error` says why. If there is a `Retry-After`, try again then. */
         Conflict: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1323,7 +1323,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Some of the events are kept no longer. `error` says with which number to go on. */
+        /** @description Some of the events are no longer kept. `error` says which number to continue with. */
         Gone: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1333,7 +1333,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description `If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one. */
+        /** @description `If-Match` or `If-None-Match` does not allow it: the file exists, has gone, or has been replaced. */
         PreconditionFailed: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1353,7 +1353,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is something else than JSON in UTF-8, or compressed. */
+        /** @description The body is not JSON in UTF-8, or is compressed. */
         UnsupportedMediaType: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1363,7 +1363,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The range begins behind the end. */
+        /** @description The range begins after the end of the file. */
         RangeNotSatisfiable: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1383,7 +1383,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Fields are wrong, each with its problems; or a rule says no, with its reason. */
+        /** @description Fields are invalid: `errors` has the problems of each. Or a rule forbids it: `error` says why. */
         Unprocessable: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1403,7 +1403,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description Something failed; the operator finds it in the log by the `x-request-id`. */
+        /** @description An unexpected failure. The operator finds it in the log by the `x-request-id`. */
         InternalError: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1413,7 +1413,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description No change is possible for the moment. With several nodes: the one that has the directory does not answer; the change stays wanted, and is applied when it is back. */
+        /** @description No change is possible at the moment. With several nodes: the node that has the directory does not answer. The change is stored, and is applied when the node is back. */
         Unavailable: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1424,7 +1424,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The disk is full. Nothing of a create is left; a change is applied once there is room. */
+        /** @description The disk is full. A directory that could not be created is removed again; a change is applied once there is room. */
         StorageFull: {
             headers: {
                 "x-request-id": components["headers"]["x-request-id"];
@@ -1437,7 +1437,7 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+         * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
          * @example order-7-directory
          */
         IdempotencyKey: string;
@@ -1445,7 +1445,7 @@ export interface components {
     requestBodies: never;
     headers: {
         /**
-         * @description The name of the request in the log and in the audit.
+         * @description The id of the request in the log and in the audit.
          * @example fb3ad9defea1b62d48-00000001
          */
         "x-request-id": string;
@@ -1455,17 +1455,17 @@ export interface components {
          */
         "WWW-Authenticate": string;
         /**
-         * @description Seconds until another attempt is worth it.
+         * @description How many seconds to wait before trying again.
          * @example 5
          */
         "Retry-After": string;
         /**
-         * @description The path of what was made.
+         * @description The path of the new directory.
          * @example /api/v1/directories/18db3dc8-bfa8-4427-9a27-af3b079ff5b8
          */
         Location: string;
         /**
-         * @description What the request asked for and will not come.
+         * @description Parts of the request that have no effect.
          * @example 299 - "not applied by this request: webhook_url"
          */
         Warning: string;
@@ -1475,7 +1475,7 @@ export interface components {
          */
         Link: string;
         /**
-         * @description `true` in an answer that was kept from an earlier request.
+         * @description `true` in an answer that was stored for an earlier request.
          * @example true
          */
         "Idempotency-Replayed": string;
@@ -1485,12 +1485,12 @@ export interface components {
          */
         ETag: string;
         /**
-         * @description Parts can be asked for.
+         * @description Ranges are supported.
          * @example bytes
          */
         "Accept-Ranges": string;
         /**
-         * @description Which part this is.
+         * @description Which range this is.
          * @example bytes 0-1023/4096
          */
         "Content-Range": string;
@@ -1512,14 +1512,14 @@ export interface components {
             put?: never;
             /**
              * A file has arrived
-             * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
+             * @description Sent to the `webhook_url` of a directory, up to four times. Verify `webhook-signature` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in another order than the files.
              *
              *     | header | |
              *     |---|---|
-             *     | `webhook-id` | The delivery: the same at each of its attempts. |
+             *     | `webhook-id` | The id of the delivery, the same at each attempt. |
              *     | `webhook-timestamp` | When this attempt was made, in seconds since 1970. |
-             *     | `webhook-signature` | As Standard Webhooks has it: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
-             *     | `webhook-upload-id` | The id of the upload: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; the delivery has the same `upload_id`. |
+             *     | `webhook-signature` | As in Standard Webhooks: `v1,` and the HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a blank. |
+             *     | `webhook-upload-id` | The id of the upload, for fetching its content. Missing in a test, and if the file was replaced before berth could inspect it. No signature covers this header; the delivery has the same `upload_id`. |
              *     | `x-service-signature` | `sha256=` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the `webhook_secret`. It does not cover the time: an attacker who has one request can send it again. |
              */
             post: operations["fileUploaded"];
@@ -1540,9 +1540,9 @@ export interface components {
             put?: never;
             /**
              * A file has gone
-             * @description Removed by the customer, through the API or the dashboard, by an administrator, or by `retention_days`.
+             * @description The file was removed by the customer, through the API or the dashboard, by an administrator, or because of `retention_days`.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["fileDeleted"];
             delete?: never;
@@ -1561,10 +1561,10 @@ export interface components {
             get?: never;
             put?: never;
             /**
-             * A file or a folder has another name
-             * @description A folder that is renamed with files in it has one event with its own names. The last step of an upload under a temporary name is `file.uploaded` alone.
+             * A file or a folder was renamed
+             * @description A folder that is renamed with its files causes one event, with the names of the folder. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["fileRenamed"];
             delete?: never;
@@ -1584,9 +1584,9 @@ export interface components {
             put?: never;
             /**
              * A customer has fetched a file by SFTP
-             * @description Each handle that was read and closed is one. Downloads by HTTPS are not announced.
+             * @description One event for each handle that was read and closed. Downloads by HTTPS are not announced.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["fileDownloaded"];
             delete?: never;
@@ -1606,9 +1606,9 @@ export interface components {
             put?: never;
             /**
              * The checker has rejected a file
-             * @description Where the operator has uploads checked: the file never was an upload, and is in quarantine.
+             * @description Only if the operator has uploads checked. The file is in quarantine, and was never announced as an upload.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["fileRejected"];
             delete?: never;
@@ -1628,9 +1628,9 @@ export interface components {
             put?: never;
             /**
              * An upload was cut off
-             * @description The connection died before the file was closed. A client that resumes it makes it an upload.
+             * @description The connection was lost before the file was closed. If a client resumes it, it becomes an upload.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["uploadFailed"];
             delete?: never;
@@ -1650,9 +1650,9 @@ export interface components {
             put?: never;
             /**
              * A login was refused
-             * @description At most one for each user and reason in a minute of the clock, some minutes later at the latest. Needs the dashboard to be on, whose log of logins it is taken from.
+             * @description At most one event per minute for each user and reason, sent within some minutes. It requires the dashboard, which follows the log of logins.
              *
-             *     Only where the directory or its account asks for it; signed, retried and logged as `file.uploaded`.
+             *     Sent only if the directory or its account subscribes to it. Signed, retried and logged like `file.uploaded`.
              */
             post: operations["loginRefused"];
             delete?: never;
@@ -1668,10 +1668,10 @@ export interface operations {
     listDirectories: {
         parameters: {
             query?: {
-                /** @description Only directories with this one. */
+                /** @description Only directories with this `external_id`. */
                 external_id?: string;
                 limit?: number;
-                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
                 after?: string;
             };
             header?: never;
@@ -1723,7 +1723,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2194,7 +2194,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2318,7 +2318,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2437,7 +2437,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who may log in */
+            /** @description The limits on logins */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2515,17 +2515,17 @@ export interface operations {
                     suspended?: boolean;
                     /**
                      * Format: date-time
-                     * @description From then on nobody can log in; `null` means never.
+                     * @description Nobody can log in from then on. `null` means never.
                      */
                     expires_at?: string | null;
-                    /** @description CIDRs, IPv4 and IPv6, from which one may log in; an empty list means from everywhere. */
+                    /** @description The networks from which the user may log in, as IPv4 or IPv6 CIDRs. An empty list allows all networks. */
                     allowed_networks?: string[];
                     access?: components["schemas"]["AccessFields"];
                 };
             };
         };
         responses: {
-            /** @description Who may log in */
+            /** @description The limits on logins */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -2581,13 +2581,13 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
                 after?: string;
-                /** @description The filename, whole: one upload or none. */
+                /** @description The complete filename: one upload or none. */
                 filename?: string;
-                /** @description What the filename begins with. */
+                /** @description Only filenames that begin with this. */
                 prefix?: string;
-                /** @description The uploads of that moment and later ones. */
+                /** @description Only uploads from this time on. */
                 since?: string;
             };
             header?: never;
@@ -2734,7 +2734,7 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description The highest `sequence` that you have worked on. Without it, the feed begins with the oldest event. */
+                /** @description The highest `sequence` that you have processed. Without it, the feed begins with the oldest event. */
                 after?: string;
                 limit?: number;
             };
@@ -2838,10 +2838,10 @@ export interface operations {
     listFiles: {
         parameters: {
             query?: {
-                /** @description What the path begins with. */
+                /** @description Only paths that begin with this. */
                 prefix?: string;
                 limit?: number;
-                /** @description Where the page before ended, from its `Link` header. */
+                /** @description The end of the previous page, from its `Link` header. */
                 after?: string;
             };
             header?: never;
@@ -2897,12 +2897,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Which part of the file.
+                 * @description Which range of the file to send.
                  * @example bytes=0-1023
                  */
                 Range?: string;
                 /**
-                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @description Only if there is no such file (`*`), or none with this `ETag`.
                  * @example *
                  */
                 "If-None-Match"?: string;
@@ -2914,7 +2914,7 @@ export interface operations {
                  */
                 id: string;
                 /**
-                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @description The path in the directory: names separated by slashes, each percent-encoded. `%2F` is a slash too.
                  * @example reports/2026-11.csv
                  */
                 path: string;
@@ -2981,12 +2981,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @description Only if the file has this `ETag`, or for `*` any file. Otherwise 412.
                  * @example "2k9-c1x2y3z"
                  */
                 "If-Match"?: string;
                 /**
-                 * @description Only while there is no such file (`*`), or none with this `ETag`.
+                 * @description Only if there is no such file (`*`), or none with this `ETag`.
                  * @example *
                  */
                 "If-None-Match"?: string;
@@ -3001,7 +3001,7 @@ export interface operations {
                  */
                 Digest?: string;
                 /**
-                 * @description The same in the form of RFC 9530.
+                 * @description Like `Digest`, in the form of RFC 9530.
                  * @example sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:
                  */
                 "Content-Digest"?: string;
@@ -3013,7 +3013,7 @@ export interface operations {
                  */
                 id: string;
                 /**
-                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @description The path in the directory: names separated by slashes, each percent-encoded. `%2F` is a slash too.
                  * @example reports/2026-11.csv
                  */
                 path: string;
@@ -3026,7 +3026,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there, in the place of another one */
+            /** @description The file has replaced another one */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3051,7 +3051,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description It is there */
+            /** @description The file is there */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3096,7 +3096,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Only while the file has this `ETag`; `*` for any file. Else 412.
+                 * @description Only if the file has this `ETag`, or for `*` any file. Otherwise 412.
                  * @example "2k9-c1x2y3z"
                  */
                 "If-Match"?: string;
@@ -3108,7 +3108,7 @@ export interface operations {
                  */
                 id: string;
                 /**
-                 * @description Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.
+                 * @description The path in the directory: names separated by slashes, each percent-encoded. `%2F` is a slash too.
                  * @example reports/2026-11.csv
                  */
                 path: string;
@@ -3217,7 +3217,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3301,7 +3301,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description They have ended */
+            /** @description The links have ended */
             204: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -3325,7 +3325,7 @@ export interface operations {
             query?: {
                 state?: "pending" | "delivered" | "failed";
                 limit?: number;
-                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
                 after?: string;
             };
             header?: never;
@@ -3454,7 +3454,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3518,7 +3518,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3586,7 +3586,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3739,7 +3739,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4025,7 +4025,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where its webhooks go */
+            /** @description Where the webhooks go */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4081,7 +4081,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where its webhooks go */
+            /** @description Where the webhooks go */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4121,7 +4121,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4137,7 +4137,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the receiver said */
+            /** @description The response of the receiver */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -4176,7 +4176,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4244,7 +4244,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The `id` of the last one of the page before. As the `Link` header has it, with its time before it, the list goes on even if that one has gone meanwhile. */
+                /** @description The `id` of the last entry of the previous page. The `Link` header puts its time before the `id`, so that the list continues even if that entry has gone. */
                 after?: string;
             };
             header?: never;
@@ -4299,7 +4299,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.
+                 * @description Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.
                  * @example order-7-directory
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4515,7 +4515,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4548,7 +4548,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4581,7 +4581,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4614,7 +4614,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4648,7 +4648,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4681,7 +4681,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -4715,7 +4715,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The receiver accepted it. Any other answer, or none within 5 seconds, is a failure. */
+            /** @description The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,4 @@
-/** Bars drawn on the server, and the same numbers in a table for those who read rather than look. */
+/** A bar chart, drawn on the server, and the same numbers as a table for people who cannot see it. */
 import { html as markup } from 'hono/html';
 import type { FC } from 'hono/jsx';
 
@@ -7,11 +7,11 @@ export interface Bar {
   readonly value: number;
   /** The value as text. */
   readonly text: string;
-  /** Below the bar; not every bar has one. */
+  /** The label below the bar, if it has one. */
   readonly mark?: string | undefined;
 }
 
-/** `title`: the subject. `of`: the kind of `name`, such as Day. `most`: the highest value as text. */
+/** `of` is the kind of the bars' names, such as Day. `most` is the highest value as text. */
 interface ChartProps {
   readonly title: string;
   readonly of: string;
@@ -19,9 +19,11 @@ interface ChartProps {
   readonly most: string;
 }
 
-const [WIDTH, HEIGHT, TOP] = [600, 120, 20];
+const WIDTH = 600;
+const HEIGHT = 120;
+const TOP = 20;
 
-/** At least one bar. The line at the top is labelled with the maximum. */
+/** Needs at least one bar. The line at the top is labelled with the maximum. */
 export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
   const highest = Math.max(1, ...bars.map(({ value }) => value));
   const step = WIDTH / bars.length;
@@ -37,7 +39,7 @@ export const BarChart: FC<ChartProps> = ({ title, of, bars, most }) => {
             Math.round(index * step * 10) / 10,
             Math.max(1, Math.round((step - Math.min(4, step / 4)) * 10) / 10),
           ];
-          // A string is cheaper: as elements, four charts of 90 days would be most of the Overview.
+          // Strings, because elements for four charts of 90 days would take most of the Overview's time.
           const tick = mark !== undefined && markup`<text x="${x}" y="${bottom + 17}">${mark}</text>`;
           return markup`<rect x="${x}" y="${bottom - height}" width="${width}" height="${height}"><title>${name}: ${text}</title></rect>${tick}`;
         })}

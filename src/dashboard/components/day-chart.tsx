@@ -1,4 +1,4 @@
-/** A chart of days, and the choice of how many. Days are those of UTC, as they are counted. */
+/** A chart of days, and links for choosing how many. Days are in UTC. */
 import type { FC } from 'hono/jsx';
 import { DAY, formatMicros, type Micros } from '../../base/clock.ts';
 import { BarChart } from './chart.tsx';
@@ -24,7 +24,7 @@ interface DayChartProps {
   readonly title: string;
   /** The start of each day in UTC; today is the last. */
   readonly days: readonly Micros[];
-  /** A value for each day; undefined where none is known. */
+  /** A value for each day; undefined if it is not known. */
   readonly values: readonly (number | undefined)[];
   inWords(value: number): string;
 }
@@ -40,7 +40,7 @@ export const DayChart: FC<DayChartProps> = ({ title, days, values, inWords }) =>
   );
 };
 
-/** Each day of a week, the Mondays of a month, every other Monday of more. */
+/** Labels each day of a week, each Monday of a month, and every other Monday of a longer time. */
 function markOf(day: Micros, index: number, count: number): string | undefined {
   const date = new Date(day / 1000);
   const words = (options: Intl.DateTimeFormatOptions) =>

@@ -19,7 +19,7 @@ interface DirectoryStateProps {
   readonly now: Micros;
 }
 
-/** Shows whether users can log in now, and whether the webhook gets through. */
+/** Shows whether users can log in now, and whether the webhook is failing. */
 export const DirectoryState: FC<DirectoryStateProps> = ({ of: directory, isFailing, now }) => {
   const isSuspended = directory.suspended === 1;
   const isExpired = hasExpired(directory, now);

@@ -1,4 +1,4 @@
-/** A request to a receiver, and its response. The response is untrusted text. */
+/** Requests to receivers and their responses. A response is untrusted text. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import type { Micros } from '../../base/clock.ts';
 import type { AttemptsTable } from '../../db/schema.ts';
@@ -10,8 +10,10 @@ import { number, Table } from './table.tsx';
 import { Bytes, clipped, Name, Text } from './text.tsx';
 import { Badge, CopyButton, Facts, Time } from './values.tsx';
 
-/** How many characters of a body and a response are shown, roughly; EXCERPT in a list. */
-const [BODY, EXCERPT] = [4096, 1024];
+/** About how many characters of a sent body and of a response are shown. */
+const BODY = 4096;
+const EXCERPT = 1024;
+/** About how many characters a list shows of a name or an error. */
 export const LISTED = 100;
 
 const KINDS = { delivered: 'good', failed: 'bad', pending: 'waiting' } as const;
@@ -25,12 +27,12 @@ export const DeliveryState: FC<{ of: Delivery['state']; isReplayed?: boolean }> 
 
 interface OutcomeProps {
   readonly of: Pick<AttemptsTable, 'status' | 'error'>;
-  /** The delivery's. */
+  /** The URL of the delivery. */
   readonly url: string;
   readonly most: number;
 }
 
-/** The receiver's status, or why none came. */
+/** The status of the receiver's response, or why there was none. */
 export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   if (of.status !== null) return <Badge kind={of.status < 300 ? 'good' : 'bad'} text={String(of.status)} />;
   return of.error === null ? (
@@ -40,7 +42,7 @@ export const Outcome: FC<OutcomeProps> = ({ of, url, most }) => {
   );
 };
 
-/** Explains Node's errors of connections; `HOST` is the receiver as the URL names it, never the address behind its name. */
+/** Explains Node's connection errors. `HOST` is the receiver's name in the URL, never the address behind it. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^connect ECONNREFUSED\b.*$/, 'connection refused by HOST'],
   [/^connect ETIMEDOUT\b.*$/, 'HOST did not answer in time'],
@@ -54,7 +56,7 @@ function reasonInWords(error: string, url: string): string {
   return pattern ? error.replace(pattern, words).replace('HOST', () => receiverIn(url)) : error;
 }
 
-/** Host and port: without credentials, and with the port that the scheme implies. */
+/** The URL's host and port, without credentials. The scheme's port is added if the URL has none. */
 function receiverIn(url: string): string {
   const parsed = URL.parse(url);
   if (!parsed) return 'the receiver';
@@ -65,11 +67,11 @@ function receiverIn(url: string): string {
 
 export const Duration: FC<{ of: Micros | null }> = ({ of }) => <>{of === null ? '' : `${(of / 1000).toFixed(1)} ms`}</>;
 
-/** The beginning of an answer's body. */
+/** The beginning of a response's body. */
 export const Excerpt: FC<{ of: Uint8Array | null }> = ({ of }) =>
   of === null || of.length === 0 ? <p class="quiet">The answer has no body.</p> : <Bytes of={of} most={EXCERPT} />;
 
-/** A body that berth sends: UTF-8, so that it can be copied as text. A file's name may make it long. */
+/** A body that berth sends. It is UTF-8, so it can be copied as text. A long file name can make it long. */
 export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
   const isWhole = clipped(of.toString(), BODY) === of.toString();
   return (
@@ -82,11 +84,11 @@ export const SentBody: FC<{ of: Buffer }> = ({ of }) => {
 
 interface DeliveryTableProps {
   readonly deliveries: readonly ListedDelivery[];
-  /** The Webhook page. */
+  /** The path of the Webhook page. */
   readonly path: string;
 }
 
-/** A list of deliveries with the outcome of the last attempt; its children when there are none. */
+/** Lists deliveries with the outcome of the last attempt. Without deliveries, shows its children. */
 export const DeliveryTable: FC<PropsWithChildren<DeliveryTableProps>> = ({ deliveries, path, children }) => (
   <Table
     caption="Newest first"

@@ -1,6 +1,6 @@
 /**
- * Files and folders, with what can be done to each. Names are bytes that clients have chosen: a file's links go by its
- * upload's id, a folder's by its bytes. Links are relative to the Files page.
+ * Lists files and folders with their actions. Names are bytes that clients have chosen, so links use the upload's id for a file,
+ * and the encoded bytes for a folder. Links are relative to the Files page.
  */
 import type { FC } from 'hono/jsx';
 import type { FileState } from '../../db/schema.ts';
@@ -12,8 +12,9 @@ import { number, Table } from './table.tsx';
 import { clipped, Name, plainText, Text } from './text.tsx';
 import { Badge, Size, Time } from './values.tsx';
 
-/** Characters that are shown: a name is never longer. */
-const [NAME, PATH] = [255, 400];
+/** How many characters are shown of a name, which is never longer, and of a path. */
+const NAME_LENGTH = 255;
+const PATH_LENGTH = 400;
 
 const STATES: Readonly<Record<Exclude<FileState, 'uploaded'>, string>> = {
   waiting: 'temporary name',
@@ -28,11 +29,13 @@ interface FileListProps {
   readonly view: FilesView;
 }
 
-/** Inside a form: ticked files are sent with its buttons. */
+/** Has to be inside a form, whose buttons send the ticked files. */
 export const FileList: FC<FileListProps> = ({ caption, entries, view }) => {
   const back = queryOf(view);
   const nameOf = (path: Buffer): string =>
-    view.kind === 'folder' ? clipped(displayName(baseName(pathOf(path))), NAME) : clipped(displayName(path), PATH);
+    view.kind === 'folder'
+      ? clipped(displayName(baseName(pathOf(path))), NAME_LENGTH)
+      : clipped(displayName(path), PATH_LENGTH);
   const cellsOf = (entry: ListedEntry) => {
     if ('folder' in entry) return [<FolderLink folder={entry.folder} name={`${nameOf(entry.folder)}/`} />];
     const { id, path, size_bytes, uploaded_at, state } = entry.file;
@@ -71,7 +74,7 @@ const FolderLink: FC<{ folder: Buffer; name: string }> = ({ folder, name }) => (
   <Name of={name} href={queryOf({ kind: 'folder', folder })} />
 );
 
-/** The way from the topmost folder to this one: the last few steps of a long one. */
+/** Links to this folder and those above it. Of a long path, only the last few are shown. */
 export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
   const names = folder.length === 0 ? [] : pathOf(folder).split('/');
   const first = Math.max(names.length - 5, 0);
@@ -83,7 +86,7 @@ export const FolderPath: FC<{ folder: Buffer }> = ({ folder }) => {
         <>
           {' / '}
           <a href={queryOf({ kind: 'folder', folder: bytesOf(names.slice(0, first + index + 1).join('/')) })}>
-            <Text of={clipped(displayName(name), NAME)} />
+            <Text of={clipped(displayName(name), NAME_LENGTH)} />
           </a>
         </>
       ))}

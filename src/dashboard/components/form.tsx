@@ -1,4 +1,4 @@
-/** Forms: each carries the token of its session, and every field has a visible label and room for what is wrong with it. */
+/** Forms. Each contains the token of its session, and every field has a visible label and shows its errors. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import { WAS } from '../changed-fields.ts';
@@ -7,12 +7,12 @@ import { sentencesOf } from '../words.ts';
 
 interface FormProps {
   readonly action?: string;
-  /** Asked before it is sent, where there is JavaScript. */
+  /** The question before the form is sent, if there is JavaScript. */
   readonly confirm?: string | undefined;
-  /** The dialog's heading: the subject of the question. */
+  /** The heading of the dialog with the question. */
   readonly about?: string | undefined;
   readonly class?: string;
-  /** Where the script puts the form's files. Without a script, the form is not shown. */
+  /** The URL to which the script sends the form's files. Without JavaScript, the form is not shown. */
   readonly upload?: string;
 }
 
@@ -41,7 +41,7 @@ export const Form: FC<PropsWithChildren<FormProps>> = ({
   );
 };
 
-/** The values of a form's fields when it is rendered, so that only changed ones are saved (`changed-fields.ts`). */
+/** The values that a form's fields have when it is rendered, so that only changed ones are saved (`changed-fields.ts`). */
 export const Was: FC<{ of: Readonly<Record<string, string>> }> = ({ of }) => (
   <>
     {Object.entries(of).map(([name, value]) => (
@@ -75,15 +75,15 @@ interface FieldProps extends NamedProps {
   readonly autocomplete?: string;
   readonly inputmode?: 'numeric';
   readonly rows?: number;
-  /** Has the focus when the page opens. */
+  /** Whether it has the focus when the page opens. */
   readonly isFirst?: boolean;
   readonly placeholder?: string;
 }
 
-/** A field that starts empty each time. */
+/** Fields with these purposes are always empty at first. */
 const NEVER_FILLED_IN = ['current-password', 'new-password', 'one-time-code'];
 
-/** After a refusal it shows what was given, and what is wrong with it. */
+/** A field with its label. After a refusal it shows the given value and the errors. */
 export const Field: FC<FieldProps> = ({
   label,
   name,
@@ -93,11 +93,11 @@ export const Field: FC<FieldProps> = ({
   isRequired,
   isFirst,
   rows,
-  ...rest
+  ...others
 }) => {
   const { given, errors } = useRequestContext<DashboardEnv>().get('refused') ?? {};
   const wrong = errors?.[name];
-  const text = NEVER_FILLED_IN.includes(rest.autocomplete ?? '') ? undefined : (given?.[name] ?? value);
+  const text = NEVER_FILLED_IN.includes(others.autocomplete ?? '') ? undefined : (given?.[name] ?? value);
   const about = [hint !== undefined && `${name}-hint`, wrong && `${name}-error`].filter(Boolean).join(' ');
   const attributes = {
     id: name,
@@ -107,7 +107,7 @@ export const Field: FC<FieldProps> = ({
     'aria-invalid': wrong ? ('true' as const) : undefined,
     'aria-describedby': about === '' ? undefined : about,
     step: type === 'datetime-local' ? 1 : undefined,
-    ...rest,
+    ...others,
   };
   return (
     <div class="field">
@@ -147,7 +147,7 @@ export const PasswordField: FC<Omit<FieldProps, 'type' | 'value'>> = (props) => 
   <Field type="password" autocomplete="new-password" {...props} />
 );
 
-/** For a code of the second factor. */
+/** A field for a code of the second factor. */
 export const CodeField: FC<Pick<FieldProps, 'hint' | 'inputmode' | 'isRequired' | 'isFirst'>> = (props) => (
   <Field label="Code" name="code" autocomplete="one-time-code" {...props} />
 );
@@ -174,7 +174,7 @@ export const Select: FC<SelectProps> = ({ label, name, options, value }) => {
   );
 };
 
-/** Rarely used fields, folded up unless one of them is wrong. */
+/** Rarely used fields, folded unless one of them has an error. */
 export const Folded: FC<PropsWithChildren<{ summary: string; fields: readonly string[] }>> = ({
   summary,
   fields,

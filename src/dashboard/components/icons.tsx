@@ -1,4 +1,4 @@
-/** The icons of the navigation and the mark: strokes on a grid of 16, drawn in the colour of the text beside them. */
+/** The icons of the navigation, drawn as strokes on a grid of 16 in the colour of the text beside them; and the mark. */
 import type { FC } from 'hono/jsx';
 
 const PATHS = {

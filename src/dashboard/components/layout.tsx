@@ -1,7 +1,7 @@
-/** The frame of every page: navigation, the page's title, and what happened just before. */
+/** The frame of every page: navigation, title, and messages about the last action. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
-import { takeDone } from '../done.ts';
+import { takeDone } from '../after-redirect.ts';
 import { type DashboardEnv, type PageContext, pathOf, type Refused } from '../environment.ts';
 import { sentencesOf } from '../words.ts';
 import { ActionButton } from './form.tsx';
@@ -29,11 +29,11 @@ const NAVIGATION: readonly Place[] = [
 interface LayoutProps {
   /** May be a name that somebody has chosen. */
   readonly title: string;
-  /** Confirmations of the last action, by the name for it in the page's address. */
+  /** Confirmations of the last action, by its name in the page's URL. */
   readonly done?: Readonly<Record<string, string>>;
-  /** Errors by field, for fields that no form of the page shows. */
+  /** Errors by field, for fields that no form of the page has. */
   readonly problems?: Readonly<Record<string, string>>;
-  /** An error that belongs to no field. */
+  /** An error that does not belong to a field. */
   readonly problem?: string | undefined;
 }
 
@@ -49,17 +49,17 @@ const Head: FC<{ title: string }> = ({ title }) => (
   </head>
 );
 
-/** Confirms or refuses the last action; screen readers read it out. */
+/** Says whether the last action succeeded. Screen readers read it out. */
 const Messages: FC<Omit<LayoutProps, 'title'>> = ({ done = {}, problems = {}, problem }) => {
   const c = useRequestContext<DashboardEnv>();
   const refused = c.get('refused');
-  // With how many it was done to: `replayed.850`.
-  const [word = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
+  // The name may have a count, as in `replayed.850`.
+  const [name = '', count] = (refused ? '' : takeDone(c)).split('.', 2);
   return (
     <>
-      {Object.hasOwn(done, word) && (
+      {Object.hasOwn(done, name) && (
         <p class="notice" role="status">
-          {withCount(done[word] ?? '', Number(count))}
+          {withCount(done[name] ?? '', Number(count))}
         </p>
       )}
       <Problems problem={problem ?? refused?.problem} refused={refused} problems={problems} />
@@ -79,7 +79,7 @@ interface ProblemsProps {
   readonly problems: Readonly<Record<string, string>>;
 }
 
-/** Has the focus when the page opens. Each entry leads to its field; one that no form shows is a sentence alone. */
+/** Errors, which have the focus when the page opens. Each links to its field; errors of fields in `problems` are only sentences. */
 const Problems: FC<ProblemsProps> = ({ problem, refused, problems }) => {
   const entries = Object.entries(refused?.errors ?? {});
   const alone = entries.flatMap(([field]) => (Object.hasOwn(problems, field) ? [problems[field] ?? ''] : []));
@@ -119,7 +119,7 @@ interface TitleProps {
   readonly actions?: Child;
 }
 
-/** For somebody who is signed in. */
+/** For pages that require a session. */
 export const Layout: FC<PropsWithChildren<LayoutProps & TitleProps>> = ({
   title,
   heading = title,
@@ -206,11 +206,11 @@ const TABS = {
 
 interface DirectoryLayoutProps extends Omit<LayoutProps, 'title'>, Omit<TitleProps, 'heading'> {
   readonly tab: keyof typeof TABS;
-  /** A page below a tab, such as one delivery. */
+  /** The name of a page below a tab, such as a delivery. */
   readonly page?: string;
 }
 
-/** For the pages of a directory: its name, and the way between them. */
+/** For the pages of a directory, with its name as the title, and tabs. */
 export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({ tab, page, children, ...others }) => {
   const c = useRequestContext<DashboardEnv>();
   const { name } = c.get('directory');
@@ -224,7 +224,7 @@ export const DirectoryLayout: FC<PropsWithChildren<DirectoryLayoutProps>> = ({ t
   );
 };
 
-/** For somebody who is not: one narrow column. */
+/** For pages that require no session: one narrow column without navigation. */
 export const NarrowLayout: FC<PropsWithChildren<LayoutProps>> = ({ title, children, ...messages }) => (
   <html lang="en">
     <Head title={title} />

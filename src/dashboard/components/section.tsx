@@ -1,13 +1,13 @@
-/** The parts of pages, and links between them. */
+/** Sections of pages, and links between pages. */
 import type { FC, PropsWithChildren } from 'hono/jsx';
 import { useRequestContext } from 'hono/jsx-renderer';
 import type { DashboardEnv } from '../environment.ts';
 
 interface SectionProps {
   readonly title: string;
-  /** A sentence on it, where it needs one. */
+  /** A sentence about the section. */
   readonly about?: string | undefined;
-  /** For links to it. */
+  /** The id for links to the section. */
   readonly id?: string;
 }
 
@@ -19,7 +19,7 @@ export const Section: FC<PropsWithChildren<SectionProps>> = ({ title, about, id,
   </section>
 );
 
-/** A section that is folded up until it is wanted, or one of its fields is wrong. */
+/** A section that is folded until it is opened, or one of its fields has an error. */
 export const Folding: FC<PropsWithChildren<{ title: string; isOpen: boolean }>> = ({ title, isOpen, children }) => {
   const isRefused = useRequestContext<DashboardEnv>().get('refused') !== undefined;
   return (
@@ -42,7 +42,7 @@ export const Empty: FC<PropsWithChildren<{ title: string }>> = ({ title, childre
 
 interface LinksProps {
   readonly label: string;
-  /** Where each leads. */
+  /** URLs by name. */
   readonly links: Readonly<Record<string, string>>;
   readonly current: string | undefined;
   readonly class?: 'tabs' | 'views';
@@ -63,20 +63,20 @@ export const Links: FC<LinksProps> = ({ label, links, current, class: className 
 );
 
 /** The name of a tab: `failed` becomes `Failed`. */
-export function capitalized(word: string): string {
-  return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
+export function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 interface PagerProps {
-  /** The name of the listed things: `directories`. */
+  /** What is listed, such as `directories`. */
   readonly of: string;
-  /** Addresses; undefined where there is nothing more. */
+  /** URLs; undefined if there is no such page. */
   readonly first?: string | undefined;
   readonly previous?: string | undefined;
   readonly next?: string | undefined;
 }
 
-/** The way through a long list: each page knows where the next begins, and none is counted. */
+/** Links between the pages of a long list. Pages have no numbers, since each only knows where the next one begins. */
 export const Pager: FC<PagerProps> = ({ of, first, previous, next }) => {
   const links = { 'First page': first, Previous: previous, Next: next };
   const known = Object.entries(links).filter(([, address]) => address !== undefined);

@@ -1,30 +1,30 @@
-/** A table that scrolls on its own where it is too wide, by keyboard too; on a phone each row is a card. */
+/** A table that scrolls if it is too wide, also by keyboard. On a phone, each row is a card. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 
-/** `number`: its cells and its heading are aligned to the right. */
+/** A column. With the kind `number`, its cells and its heading are aligned to the right. */
 export interface Column {
   readonly name: string;
   readonly kind?: 'number';
 }
 
-/** A column by which the table can be put into order. */
+/** A column by which the table can be sorted. */
 export interface SortableColumn extends Column {
   readonly address: string;
-  /** Undefined while it is in another order. */
+  /** Undefined if the table is not sorted by it. */
   readonly sorted: 'ascending' | 'descending' | undefined;
 }
 
 interface TableProps {
   readonly caption: string;
   readonly columns: readonly (string | Column | SortableColumn)[];
-  /** A cell for each column, or one for all. */
+  /** A cell for each column, or a single one for the whole row. */
   readonly rows: readonly (readonly Child[])[];
 }
 
 /** A column of numbers. */
 export const number = (name: string): Column => ({ name, kind: 'number' });
 
-/** Without rows, its children are shown. */
+/** A table; without rows, shows its children. */
 export const Table: FC<PropsWithChildren<TableProps>> = ({ caption, columns, rows, children }) => {
   if (rows.length === 0) return <>{children}</>;
   const all = columns.map((column): Column | SortableColumn =>

@@ -1,14 +1,14 @@
-/** Text that a customer or a client has chosen, so that nothing in it hides or turns around what stands beside it. */
+/** Shows text that customers or clients have chosen, so that it cannot hide or reverse the text beside it. */
 import type { FC } from 'hono/jsx';
 
 /**
- * Controls, what has no width, and what changes the direction of text (Unicode, UAX #9 and general category Cf); but not the
- * joiner within an emoji such as a family.
+ * Control characters, characters without width, and those that change the direction of text (Unicode, UAX #9 and general
+ * category Cf), except the joiners in emoji such as families.
  */
 const HIDDEN =
   /((?:(?!(?<=\p{Extended_Pictographic}\ufe0f?\p{Emoji_Modifier}?)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0])+)/gu;
 
-/** Each hidden character is shown by its code point, and the whole is a unit of its own direction. */
+/** Shows each hidden character by its code point. The text's direction does not affect the text around it. */
 export const Text: FC<{ of: string }> = ({ of }) => (
   <bdi>
     {of.split(HIDDEN).map((part, index) => {
@@ -18,7 +18,7 @@ export const Text: FC<{ of: string }> = ({ of }) => (
   </bdi>
 );
 
-/** A name that is cut off where there is no room for it: whole in its title, and while it has the focus. */
+/** A name that is cut off if there is no room for it. It is complete in its tooltip, and while it has the focus. */
 export const Name: FC<{ of: string; href?: string }> = ({ of, href }) =>
   href === undefined ? (
     <span class="name" title={titleOf(of)}>
@@ -30,12 +30,12 @@ export const Name: FC<{ of: string; href?: string }> = ({ of, href }) =>
     </a>
   );
 
-/** Characters of a name for which there is room everywhere. */
+/** A name of at most this many characters fits everywhere. */
 const SHORT = 30;
 
 const titleOf = (name: string): string | undefined => (name.length > SHORT ? plainText(name) : undefined);
 
-/** The same where there can be no elements. */
+/** Like `Text`, for places that cannot have elements. */
 export function plainText(text: string): string {
   return text.replace(HIDDEN, codePoints);
 }
@@ -45,12 +45,13 @@ function codePoints(characters: string): string {
   return Array.from(characters, (character) => `U+${hex(character).padStart(4, '0')}`).join(' ');
 }
 
-/** A hidden character takes more room in a page than it has bytes. */
+/** How much more of a page a hidden character takes than a visible one. */
 const HIDDEN_WEIGHT = 8;
 
 /** Cuts a text to about `most` characters, so that a page stays small whatever they are. */
 export function clipped(text: string, most: number): string {
-  let [end, weight] = [0, 0];
+  let end = 0;
+  let weight = 0;
   for (const character of text) {
     weight += character.search(HIDDEN) === 0 ? HIDDEN_WEIGHT : 1;
     if (weight > most) return `${text.slice(0, end)}…`;
@@ -60,8 +61,8 @@ export function clipped(text: string, most: number): string {
 }
 
 /**
- * Bytes as text, line by line; what is no UTF-8 shows as U+FFFD.
- * @param most as for `clipped`; all of it when left out.
+ * Shows bytes as text, line by line. Bytes that are not UTF-8 are shown as U+FFFD.
+ * @param most as in `clipped`. By default, everything is shown.
  */
 export const Bytes: FC<{ of: Uint8Array; most?: number }> = ({ of, most = Infinity }) => (
   <pre tabindex={0}>

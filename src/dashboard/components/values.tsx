@@ -1,7 +1,7 @@
-/** Times, sizes, states and things to copy, as all pages show them. */
+/** Components for times, sizes, states and texts to copy. */
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../base/clock.ts';
-import type { ShownOnce } from '../shown-once.ts';
+import type { ShownOnce } from '../after-redirect.ts';
 
 /** A time in UTC. The script shows how long ago it was, and the exact time in the reader's zone. */
 export const Time: FC<{ at: Micros | null }> = ({ at }) => {
@@ -22,7 +22,7 @@ export function sizeInWords(bytes: number): string {
 /** 1,234 */
 export const counted = (count: number): string => count.toLocaleString('en');
 
-/** The exact size is its title. */
+/** A size, with the exact number in its tooltip. */
 export const Size: FC<{ bytes: number }> = ({ bytes }) => (
   <span class="number" title={`${counted(bytes)} bytes`}>
     {sizeInWords(bytes)}
@@ -33,7 +33,7 @@ export const Badge: FC<{ kind: 'good' | 'bad' | 'waiting' | 'quiet'; text: strin
   <span class={`badge ${kind}`}>{text}</span>
 );
 
-/** `label` says what it copies. Only the script shows it. */
+/** `label` says what the button copies. The button is shown only if there is JavaScript. */
 export const CopyButton: FC<{ text: string; label?: string | undefined }> = ({ text, label }) => (
   <button type="button" class="copy" data-copy={text} hidden>
     Copy
@@ -41,7 +41,7 @@ export const CopyButton: FC<{ text: string; label?: string | undefined }> = ({ t
   </button>
 );
 
-/** Something to copy, in one line. */
+/** A line of text with a button that copies it. */
 export const Copyable: FC<{ text: string; label?: string; secret?: string }> = ({ text, label, secret }) => (
   <span class="copyable">
     <code data-secret={secret}>{text}</code>
@@ -49,14 +49,12 @@ export const Copyable: FC<{ text: string; label?: string; secret?: string }> = (
   </span>
 );
 
-/** Names and values of one thing, without those that are undefined. */
+/** A list of names and values, without those that are undefined. */
 export const Facts: FC<{ of: Readonly<Record<string, Child>> }> = ({ of }) => (
   <dl>{Object.entries(of).map(([name, value]) => value !== undefined && [<dt>{name}</dt>, <dd>{value}</dd>])}</dl>
 );
 
-/**
- * A secret right after it was made; nothing when there is none. `label`: what it is. `children`: what to do with it.
- */
+/** Shows a secret that was just created, if there is one. `label` says what it is, and the children what to do with it. */
 export const Secret: FC<PropsWithChildren<{ of: ShownOnce | undefined; label: string }>> = ({ of, label, children }) =>
   of ? (
     <div class="secret" role="status">

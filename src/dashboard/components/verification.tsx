@@ -1,4 +1,4 @@
-/** How a receiver checks a webhook, in four languages: the files of `snippets/`, which the tests run. */
+/** Code that verifies a webhook, in four languages: the files of `snippets/`, which the tests run. */
 import { readFileSync } from 'node:fs';
 import type { FC } from 'hono/jsx';
 import { Section } from './section.tsx';

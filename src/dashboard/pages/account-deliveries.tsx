@@ -1,4 +1,4 @@
-/** Deliveries of all directories of the account, by what is asked for; and sending again those that failed. */
+/** Deliveries of all directories of the account, with filters, an export, and a button that replays the failed ones. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { BerthError, ValidationError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ import { clipped, Name } from '../components/text.tsx';
 import { counted, Time } from '../components/values.tsx';
 import { type DashboardEnv, type FormFields, type PageContext, targetOf } from '../environment.ts';
 import { submitted, timeIn } from '../form.ts';
-import type { Live } from '../live.ts';
+import { type Live, renderedIn } from '../live.tsx';
 import { directoryMeant } from '../queries/account.ts';
 import {
   type AccountDelivery,
@@ -27,27 +27,26 @@ import {
   type Place,
   replayable,
 } from '../queries/account-deliveries.ts';
-import { renderedIn } from '../rendered.tsx';
 import { directoryPage, type ListedDirectory } from '../queries/directories.ts';
 
 const PATH = '/dashboard/deliveries';
 const PAGE = 50;
 /** Deliveries that are read at once for an export. */
-const CSV_LOT = 500;
+const CSV_BATCH = 500;
 const CSV_HEADER = 'id,created,directory_id,directory,file,state,attempts,status,error,url,replayed_as'.split(',');
-/** How often the page looks for news, in ms. */
-const EVERY_MS = 4000;
+/** How often the page looks for changes. */
+const POLL_MS = 4000;
 
 const DONE = { replayed: 'Replaying {count} failed deliveries, oldest first.' };
 const PROBLEMS = { webhook_url: 'Their directories have no webhook URL. Set one first.' };
 
-/** The filters in the address. */
+/** The filters in the URL. */
 const FIELDS = ['state', 'directory', 'file', 'since', 'until'] as const;
 type Query = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
 
-interface Asked {
+interface Search {
   readonly filter: DeliveriesFilter;
-  /** Directories that the text may mean, when it is not clear which; none when there is none. */
+  /** Set if the text for the directory does not name exactly one: the directories that it may mean, if any. */
   readonly candidates?: readonly ListedDirectory[];
 }
 
@@ -59,7 +58,7 @@ interface AccountDeliveriesOptions {
 export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: AccountDeliveriesOptions): void {
   const { reads } = rules.database;
 
-  async function askedBy(c: PageContext, query: FormFields): Promise<Asked> {
+  async function searchOf(c: PageContext, query: FormFields): Promise<Search> {
     const { accountId } = c.get('user').principal;
     const { directory = '', file = '' } = query;
     const filter: DeliveriesFilter = {
@@ -80,12 +79,12 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
 
   async function page(c: PageContext) {
     const query = queryIn(c.req.query());
-    const asked = await askedBy(c, query);
-    const total = await countDeliveries(reads, asked.filter);
+    const { filter, candidates } = await searchOf(c, query);
+    const total = await countDeliveries(reads, filter);
     const countOf = (state: ShownState) =>
-      state === asked.filter.state ? total : countDeliveries(reads, { ...asked.filter, state });
-    // A search by name reads each name that it counts.
-    const pending = asked.filter.text === undefined ? await countOf('pending') : undefined;
+      state === filter.state ? total : countDeliveries(reads, { ...filter, state });
+    // Not in a search by name, which has to read each name that it counts.
+    const pending = filter.text === undefined ? await countOf('pending') : undefined;
     const failed = await countOf('failed');
     const links = { All: undefined, Pending: 'pending', Delivered: 'delivered', Failed: 'failed' } as const;
     const names: Readonly<Record<string, string>> = {
@@ -95,12 +94,12 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
       Failed: `Failed ${inWords(failed)}`,
     };
     const tabs = Object.entries(links).map(([name, state]) => [names[name] ?? name, addressOf(query, { state })]);
-    const current = names[capitalized(asked.filter.state ?? 'all')];
-    const [before, after] = [placeIn(c.req.query('after')), c.req.query('after')];
-    const { deliveries, next } = await pageOf(asked.filter, before);
+    const current = names[capitalized(filter.state ?? 'all')];
+    const after = c.req.query('after');
+    const { deliveries, next } = await pageOf(filter, placeIn(after));
     // A search by name reads too much to be repeated all the time.
-    const events = asked.filter.text === undefined ? `${PATH}/events${new URL(c.req.url).search}` : undefined;
-    const mayReplay = asked.filter.state === undefined || asked.filter.state === 'failed';
+    const events = filter.text === undefined ? `${PATH}/events${new URL(c.req.url).search}` : undefined;
+    const mayReplay = filter.state === undefined || filter.state === 'failed';
     return c.render(
       <Layout title="Deliveries" done={DONE} problems={PROBLEMS}>
         <Links class="views" label="States" links={Object.fromEntries(tabs)} current={current} />
@@ -113,8 +112,8 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
           <button class="plain">Filter</button>
           {Object.keys(query).length > 0 && <a href={PATH}>Clear</a>}
         </form>
-        {asked.candidates ? (
-          <Candidates of={asked.candidates} query={query} />
+        {candidates ? (
+          <Candidates of={candidates} query={query} />
         ) : (
           <>
             <div class="title">
@@ -144,22 +143,22 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   app.get(PATH, page);
 
   app.get(`${PATH}/events`, async (c) => {
-    const { filter } = await askedBy(c, queryIn(c.req.query()));
+    const { filter } = await searchOf(c, queryIn(c.req.query()));
     const after = placeIn(c.req.query('after'));
-    return live(c, { every: EVERY_MS }, async () => {
+    return live(c, { everyMs: POLL_MS }, async () => {
       const { deliveries } = await pageOf(filter, after);
       return renderedIn(c, <DeliveryList of={deliveries} />);
     });
   });
 
   app.get(`${PATH}/export.csv`, async (c) => {
-    const { filter } = await askedBy(c, queryIn(c.req.query()));
+    const { filter } = await searchOf(c, queryIn(c.req.query()));
     return csvAnswer('deliveries', CSV_HEADER, csvRows(filter));
   });
 
   async function* csvRows(filter: DeliveriesFilter) {
     for (let after: Place | undefined, hasMore = true; hasMore;) {
-      const lot = await accountDeliveries(reads, filter, { after, limit: CSV_LOT });
+      const batch = await accountDeliveries(reads, filter, { after, limit: CSV_BATCH });
       for (const {
         id,
         directory,
@@ -170,12 +169,12 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
         url,
         inserted_at,
         replayed_as,
-      } of lot.deliveries) {
+      } of batch.deliveries) {
         const { status = null, error = null } = attempts.at(-1) ?? {};
         const answer = [state, attempts.length, status, error, url] as const;
         yield [id, timeCell(inserted_at), directory_id, directory, filename, ...answer, replayed_as];
       }
-      after = lot.next;
+      after = batch.next;
       hasMore = after !== undefined;
     }
   }
@@ -183,14 +182,14 @@ export function accountDeliveriesPage(app: Hono<DashboardEnv>, { rules, live }: 
   app.post(PATH, (c) =>
     submitted(c, page, async (given) => {
       const query = queryIn(given);
-      const { filter, candidates } = await askedBy(c, query);
+      const { filter, candidates } = await searchOf(c, query);
       if (candidates) return addressOf(query);
       const count = await replayAll(c, filter);
       return addressOf(query, { done: `replayed.${count}` });
     }),
   );
 
-  /** Skips deliveries of directories without a webhook URL, unless all are of such directories. */
+  /** Skips deliveries of directories without a webhook URL. Throws the refusal if there were no others. */
   async function replayAll(c: PageContext, filter: DeliveriesFilter): Promise<number> {
     let count = 0;
     let refused: ValidationError | undefined;
@@ -263,7 +262,7 @@ const Replay: FC<{ count: Count; query: Query }> = ({ count, query }) => {
   return (
     <Form
       action={PATH}
-      confirm="Each is sent again as a new delivery with the same body, the oldest first. Those that were replayed before are left out."
+      confirm="Each is sent again as a new delivery with the same body, oldest first. Deliveries that were replayed before are left out."
       about={`${words} failed deliveries`}
     >
       {Object.entries(query).map(([name, value]) => (

@@ -1,7 +1,11 @@
-/** The section of the Account page about the webhook of directories without one of their own. */
+/** The section of the Account page with the account's webhook, for directories without a URL of their own. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
-import { type AccountWebhook, type AccountWebhookRules, setAccountWebhook } from '../../directories/account-webhook.ts';
+import {
+  type AccountWebhook,
+  type AccountWebhookOptions,
+  setAccountWebhook,
+} from '../../directories/account-webhook.ts';
 import { Field, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Facts } from '../components/values.tsx';
@@ -15,7 +19,7 @@ export const WEBHOOK_SAVED = 'The webhook is saved.';
 
 export function accountWebhookForm(
   app: Hono<DashboardEnv>,
-  rules: AccountWebhookRules,
+  rules: AccountWebhookOptions,
   page: (c: PageContext) => Response | Promise<Response>,
 ): void {
   app.post(`${PATH}/webhook`, adminOnly, (c) =>

@@ -1,4 +1,4 @@
-/** The account: its plan and what is used of it, whether it asks for a second factor, and its audit. */
+/** The account: its plan and how much of it is used, its webhook, whether it requires a second factor, and its audit. */
 import type { Hono } from 'hono';
 import { allowsApi, DIRECTORY_LIMITS } from '../../accounts/plans.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -24,7 +24,7 @@ import { accountWebhookForm, DefaultWebhook, WEBHOOK_SAVED } from './account-web
 const PATH = '/dashboard/account';
 const PAGE = 50;
 /** Changes that are read at once for an export. */
-const CSV_LOT = 500;
+const CSV_BATCH = 500;
 const CSV_HEADER = 'at,actor,deed,directory_id,username,route,request_id,changes'.split(',');
 
 const DONE = {
@@ -93,7 +93,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): voi
 
   async function* csvRows(accountId: string) {
     for (let before: string | undefined, hasMore = true; hasMore;) {
-      const rows = await auditOf(reads, accountId, { before, limit: CSV_LOT });
+      const rows = await auditOf(reads, accountId, { before, limit: CSV_BATCH });
       const keys = await keyNames(reads, accountId, rows.flatMap(fingerprintsIn));
       for (const row of rows) {
         const { actor, deed } = auditSentence(row, keys);
@@ -101,7 +101,7 @@ export function accountPage(app: Hono<DashboardEnv>, rules: AccountOptions): voi
       }
       const last = rows.at(-1);
       before = last && `${last.at}-${last.id}`;
-      hasMore = rows.length === CSV_LOT;
+      hasMore = rows.length === CSV_BATCH;
     }
   }
 

@@ -16,19 +16,18 @@ import { csvAnswer, timeCell } from '../csv.ts';
 import { type DashboardEnv, type PageContext, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import type { Live } from '../live.ts';
-import { renderedIn } from '../rendered.tsx';
+import { type Live, renderedIn } from '../live.tsx';
 
 const PAGE = 100;
-/** How many entries an export reads at once. */
-const CSV_LOT = 400;
-/** How often the page looks for changes that nobody reports, in ms. */
-const EVERY_MS = 5000;
+/** Entries that are read at once for an export. */
+const CSV_BATCH = 400;
+/** How often the page looks for changes that nothing reports. */
+const POLL_MS = 5000;
 
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
 
-/** Characters of one line: two whole names, and what was done with them. */
-const MOST = 600;
+/** How many characters of an entry are shown: enough for two whole names, and what was done with them. */
+const TEXT_LENGTH = 600;
 
 export function activityPage(
   app: Hono<DashboardEnv>,
@@ -39,14 +38,14 @@ export function activityPage(
 
   const from = (place: Place | undefined): Place => place ?? { at: clock.now() + DAY, skip: 0 };
 
-  /** Without a place in the address the page begins with the newest; a day ahead, in case the clock was set back. */
+  /** Without a place in the URL, the page begins with the newest entry: a day from now, in case the clock was set back. */
   function pageOf(c: PageContext): Promise<ActivityPage> {
     const topic = topicIn(c.req.query('topic'));
     return activity({ directory: c.get('directory'), topic, from: from(placeIn(c.req.query('before'))), limit: PAGE });
   }
 
   app.get('/dashboard/directories/:id/activity/events', async (c) =>
-    options.live(c, { directoryId: c.get('directory').id, every: EVERY_MS }, async () =>
+    options.live(c, { directoryId: c.get('directory').id, everyMs: POLL_MS }, async () =>
       renderedIn(c, <History page={await pageOf(c)} />),
     ),
   );
@@ -58,7 +57,7 @@ export function activityPage(
   async function* csvRows(c: PageContext) {
     const directory = c.get('directory');
     for (let next: Place | undefined = from(undefined); next;) {
-      const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_LOT });
+      const page: ActivityPage = await activity({ directory, topic: undefined, from: next, limit: CSV_BATCH });
       for (const { at, kind, address, text } of page.happenings) yield [timeCell(at), kind, address, text];
       next = page.next;
     }
@@ -145,7 +144,7 @@ const History: FC<{ page: ActivityPage }> = ({ page: { happenings, missing } }) 
           <Time at={at} />,
           kind === 'refused' ? <Badge kind="bad" text={kind} /> : kind,
           address,
-          <Text of={clipped(text, MOST)} />,
+          <Text of={clipped(text, TEXT_LENGTH)} />,
         ])}
       >
         <Empty title="Nothing yet">Logins, files, webhooks and changes of this directory appear here.</Empty>

@@ -1,4 +1,4 @@
-/** API keys: all of the account, a new one that is shown once, and revoking one after a question. */
+/** The account's API keys: lists them, creates one that is shown once, and revokes one after a confirmation. */
 import type { Hono } from 'hono';
 import type { Kysely } from 'kysely';
 import { type ApiKey, createKey, findKey, newestKeys, revokeKey } from '../../accounts/api-keys.ts';
@@ -17,7 +17,7 @@ import { Badge, Copyable, Secret, Time } from '../components/values.tsx';
 import { actorOf, type DashboardEnv, isAdmin, type PageContext } from '../environment.ts';
 import { isoTime, submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce, takeShownOnce } from '../shown-once.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
 
 const PAGE = 50;
 const PATH = '/dashboard/api-keys';
@@ -32,7 +32,7 @@ export interface ApiKeysOptions {
   readonly database: Database;
   readonly clock: Clock;
   readonly environment: Environment;
-  /** Host and port of the API; undefined where it is the dashboard's own. */
+  /** Host and port of the API; undefined if they are the dashboard's own. */
   readonly apiHost: string | undefined;
 }
 
@@ -117,7 +117,7 @@ function command(key: string, host: string): string {
 
 const splitLines = (text: string): string[] => text.split(/[\n\r,]+/).flatMap((line) => line.trim() || []);
 
-/** The usernames of the directories that keys are limited to, by id; those that are gone have none. */
+/** The usernames of the directories that keys are limited to, by id, without those that are gone. */
 async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly ApiKey[]) {
   const ids = new Set(keys.flatMap((key) => [...(scopeOf(key).directories ?? [])]));
   if (ids.size === 0) return new Map<string, string>();
@@ -131,7 +131,7 @@ async function namesOf(reads: Kysely<Tables>, accountId: string, keys: readonly 
   return new Map(found.map(({ id, sftp_username }) => [id, sftp_username]));
 }
 
-/** Names of directories that a row shows. */
+/** How many names of directories a row shows. */
 const SHOWN_NAMES = 3;
 
 function limitsOf(key: ApiKey, names: ReadonlyMap<string, string>): string {
@@ -165,7 +165,7 @@ function cellsOf(key: ApiKey, { names, mayRevoke, now }: Beside) {
   ];
 }
 
-/** Before a key is revoked, a page of its own asks. */
+/** The state of a key. The button to revoke it leads to a page that asks for confirmation. */
 const State = ({ of: { id, revoked_at, expires_at }, mayRevoke, now }: StateProps) => {
   if (revoked_at !== null)
     return (

@@ -1,4 +1,4 @@
-/** Which account somebody signs in to whose email and password are right for several. */
+/** Asks for the account to sign in to, if email and password are right for several. */
 import type { Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { Database } from '../../db/open.ts';
@@ -8,16 +8,15 @@ import { NarrowLayout } from '../components/layout.tsx';
 import { plainText } from '../components/text.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
-import { HOST_COOKIE } from '../session-cookie.ts';
-import { nextPage, startSession, withNext } from '../start-session.ts';
+import { HOST_COOKIE, nextPage, startSession, withNext } from '../session-cookie.ts';
 
 const SIGN_IN = '/dashboard/sign-in';
 const PATH = `${SIGN_IN}/account`;
 const COOKIE = 'berth-choice';
-/** In seconds, as long as the choice itself. */
+/** The choice itself is valid for as long. */
 const MAX_AGE_SECONDS = 600;
 
-/** Carries the choice to the page that asks. @returns its address. */
+/** Passes the choice to the page that asks. @returns the URL of that page. */
 export function askForAccount(c: PageContext, choice: string, next: string): string {
   setCookie(c, COOKIE, choice, { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
   return withNext(PATH, next);

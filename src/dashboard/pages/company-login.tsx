@@ -1,4 +1,4 @@
-/** Signing in with the company's login: to the provider and back. */
+/** Signs in with the company's login: redirects to the provider, and handles the return. */
 import { randomBytes } from 'node:crypto';
 import type { Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
@@ -12,17 +12,16 @@ import { NarrowLayout } from '../components/layout.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { type Begun, type Claims, openIdProvider } from '../../users/openid-provider.ts';
 import { seal, unseal } from '../sealed.ts';
-import { HOST_COOKIE } from '../session-cookie.ts';
-import { nextPage, startSession } from '../start-session.ts';
+import { HOST_COOKIE, nextPage, startSession } from '../session-cookie.ts';
 
 export const COMPANY_LOGIN = '/dashboard/oidc';
 const CALLBACK = `${COMPANY_LOGIN}/callback`;
 
 const COOKIE = 'berth-oidc';
-/** How long somebody may take at the provider. */
+/** How long signing in at the provider may take. */
 const MAX_AGE_SECONDS = 600;
 
-/** The state that the browser carries to the provider and back. */
+/** The state that the browser keeps while it is at the provider. */
 interface Journey extends Begun {
   readonly next: string;
   readonly until: Micros;
@@ -46,7 +45,7 @@ export function companyLoginPages(
   { database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log },
 ): void {
   const provider = openIdProvider(settings);
-  // A restart ends sign-ins that are on their way: they begin again.
+  // Sign-ins that are under way at a restart have to begin again.
   const key = randomBytes(32);
 
   app.get(COMPANY_LOGIN, async (c) => {
@@ -81,7 +80,7 @@ export function companyLoginPages(
     if (typeof entered === 'object') return c.redirect(await startSession(c, database, entered, journey.next), 303);
     log.warn(
       { request_id: c.env.notes.id, subject: claims.sub, reason: entered },
-      'the company login refused somebody',
+      'a sign-in with the company login was refused',
     );
     return page(c, 403, REFUSALS[entered]);
   });
@@ -92,14 +91,14 @@ export function companyLoginPages(
   }
 }
 
-/** This request's address as the browser has it: what is configured, or else what `Host` says; always https. */
+/** The URL of this request for the browser: of the configured origin or, without one, of the `Host` header; always https. */
 function callbackOf(c: PageContext, configured?: string): URL {
   const url = new URL(CALLBACK, configured ?? `https://${c.req.header('host')}`);
   url.search = c.req.path === CALLBACK ? new URL(c.req.url).search : '';
   return url;
 }
 
-/** With what is behind it, but never the answers themselves, which may hold tokens. */
+/** The message of an error and its cause, but never the provider's response, which may contain tokens. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
   return errorMessage(error) + cause;

@@ -1,4 +1,4 @@
-/** All deliveries of a directory's webhook, newest first, and sending again what failed. */
+/** All deliveries of a directory's webhook, newest first, with a form that replays failed ones. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import * as v from 'valibot';
@@ -13,9 +13,8 @@ import { capitalized, Empty, Links, Pager, Section } from '../components/section
 import { counted } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted, timeIn } from '../form.ts';
-import type { Live } from '../live.ts';
+import { type Live, renderedIn } from '../live.tsx';
 import { countDeliveries } from '../queries/account-deliveries.ts';
-import { renderedIn } from '../rendered.tsx';
 import { deliveriesPage, type ListedDelivery, replaysToCome } from '../queries/deliveries.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/deliveries';
@@ -31,7 +30,7 @@ const Filter = v.object({
   after: v.optional(v.string()),
 });
 
-/** Nothing stands for all that is kept. */
+/** An empty field means: since the beginning. */
 const Since = v.object({
   since: v.pipe(
     v.optional(v.string(), ''),
@@ -47,8 +46,8 @@ function tabOf(state: ShownState | undefined): string {
   return capitalized(state ?? 'all');
 }
 
-/** How often the page looks for news, in ms. */
-const EVERY_MS = 4000;
+/** How often the page looks for changes. */
+const POLL_MS = 4000;
 
 export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, live: Live): void {
   const { reads } = rules.database;
@@ -72,11 +71,11 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, li
         <Pager of="deliveries" first={after && filter} next={next && `${filter}&after=${next}`} />
         <Section
           title="Replay failed deliveries"
-          about="Each is sent again as a new delivery with the same body. Those that were replayed before are left out."
+          about="Each is sent again as a new delivery with the same body. Deliveries that were replayed before are left out."
         >
           <Form
             action={c.req.path}
-            confirm={`Up to ${counted(failed.count)} failed deliveries are sent again, the oldest first.`}
+            confirm={`Up to ${counted(failed.count)} failed deliveries are sent again, oldest first.`}
             about="failed deliveries"
           >
             <Field
@@ -105,7 +104,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, li
     const { id } = c.get('directory');
     const { state, after } = checked(Filter, c.req.query());
     const path = `${pathOf(c)}/webhook`;
-    return live(c, { directoryId: id, every: EVERY_MS }, async () => {
+    return live(c, { directoryId: id, everyMs: POLL_MS }, async () => {
       const { deliveries } = await deliveriesPage(reads, id, { state, after, limit: PAGE });
       return renderedIn(c, <DeliveryList deliveries={deliveries} path={path} state={state} />);
     });
@@ -114,7 +113,7 @@ export function deliveriesPages(app: Hono<DashboardEnv>, rules: WebhookRules, li
 
 interface DeliveryListProps {
   readonly deliveries: readonly ListedDelivery[];
-  /** The Webhook page. */
+  /** The path of the Webhook page. */
   readonly path: string;
   readonly state: ShownState | undefined;
 }

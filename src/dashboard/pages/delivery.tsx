@@ -1,4 +1,4 @@
-/** One delivery: its exact body, its known headers and each attempt; with buttons to send it or to announce its file again. */
+/** One delivery: its exact body, its known headers and each attempt, with buttons that replay it or announce its file again. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { announce } from '../../uploads/announce.ts';
@@ -31,7 +31,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
     wholeDelivery(rules.database.reads, c.get('directory').id, c.req.param('delivery_id') ?? '');
   const listOf = (c: PageContext) => `${pathOf(c)}/webhook/deliveries`;
 
-  /** The secret that signs today: the account's if the directory has no URL. */
+  /** The secret that signs now. If the directory has no URL, that is the account's. */
   async function secretOf(c: PageContext): Promise<string> {
     const directory = c.get('directory');
     return (await receiverIfAny(rules.database.reads, directory))?.webhook_secret ?? directory.webhook_secret;
@@ -75,7 +75,7 @@ export function deliveryPage(app: Hono<DashboardEnv>, rules: WebhookRules): void
   );
 }
 
-/** `list`: the address of all deliveries. */
+/** `list` is the path of the list of deliveries. */
 interface DeliveryProps {
   readonly of: WholeDelivery;
   readonly list: string;
@@ -126,7 +126,7 @@ const Attempts: FC<{ of: WholeDelivery }> = ({ of: { attempts, url } }) => (
   </Section>
 );
 
-/** Without the headers that each attempt has its own of: they are not kept. */
+/** The body, and the headers that are the same at each attempt. The others are not kept. */
 const Request: FC<DeliveryProps & { secret: string }> = ({ of: { id, body }, list, secret }) => (
   <Section title="Request" about="Every attempt sends the same bytes.">
     <SentBody of={body} /> <a href={`${list}/${id}/body`}>Download</a>

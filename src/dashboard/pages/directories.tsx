@@ -1,4 +1,4 @@
-/** All directories of the account, and a new one. */
+/** All directories of the account, with a form for a new one. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import { DIRECTORY_LIMITS } from '../../accounts/plans.ts';
@@ -16,7 +16,7 @@ import { numberIn, submitted, textOrNull } from '../form.ts';
 import { directoryPage, type Listing } from '../queries/directories.ts';
 import { storedIn } from '../queries/overview.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
-import { showOnce } from '../shown-once.ts';
+import { showOnce } from '../after-redirect.ts';
 
 const DONE = { deleted: 'The directory and its files are deleted.' };
 
@@ -112,7 +112,7 @@ const Full: FC<{ limit: number }> = ({ limit }) => (
   </p>
 );
 
-/** A name is enough. */
+/** The form for a new directory. Only the name is required. */
 const NewDirectory: FC<{ isOpen: boolean }> = ({ isOpen }) => (
   <Folding title="New directory" isOpen={isOpen}>
     <p class="quiet">It is live at once, with a username and a password of its own.</p>

@@ -122,7 +122,7 @@ interface WebhookProps {
   readonly url: string | null;
   readonly path: string;
   readonly failing: FailingWebhook | undefined;
-  /** When a delivery was last asked for that got through. */
+  /** The creation time of the latest delivery that was delivered. */
   readonly delivered: number | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The page in place of one that failed or is not available. */
+/** The page that is shown when another one failed or does not exist. */
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { BerthError, isUnavailable, ValidationError } from '../../base/errors.ts';
@@ -25,7 +25,7 @@ export function notFoundPage(c: PageContext): Response | Promise<Response> {
   return page(c, 404, 'There is nothing here. It may have been deleted, or the address is wrong.');
 }
 
-/** An unknown error says nothing but the request's id, under which the log has the details. */
+/** The page for an error. For an unknown error it only has the request's id, by which the log has the details. */
 export function errorPage(error: Error, c: PageContext, log: Log): Response | Promise<Response> {
   const { id } = c.env.notes;
   if (error instanceof HTTPException && error.status < 500)

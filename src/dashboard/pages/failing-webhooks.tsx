@@ -1,11 +1,14 @@
-/** All directories of the account whose webhooks fail now. */
+/** All directories of the account whose webhooks are failing. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
-import { FailingTable } from '../components/failing-webhooks.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Empty, Pager } from '../components/section.tsx';
 import type { DashboardEnv } from '../environment.ts';
-import { failingDirectories } from '../queries/failing-webhooks.ts';
+import { COUNTED, failingDirectories, type FailingDirectory } from '../queries/failing-webhooks.ts';
+import type { FC } from 'hono/jsx';
+import { number, Table } from '../components/table.tsx';
+import { Name } from '../components/text.tsx';
+import { counted, Time } from '../components/values.tsx';
 
 export const FAILING = '/dashboard/failing-webhooks';
 const PAGE = 50;
@@ -30,3 +33,18 @@ export function failingWebhooksPage(app: Hono<DashboardEnv>, { reads }: Pick<Dat
     );
   });
 }
+
+/** Directories whose webhooks fail, the worst first. */
+export const FailingTable: FC<{ of: readonly FailingDirectory[] }> = ({ of }) => (
+  <Table
+    caption="Directories with failing webhooks, the worst first"
+    columns={['Directory', number('Failed deliveries'), 'Failing since']}
+    rows={of.map(({ id, name, failed, since }) => [
+      <Name of={name} href={`/dashboard/directories/${id}/webhook`} />,
+      <a href={`/dashboard/deliveries?state=failed&directory=${id}`}>
+        {failed === COUNTED ? `${counted(COUNTED)} or more` : counted(failed)}
+      </a>,
+      <Time at={since} />,
+    ])}
+  />
+);

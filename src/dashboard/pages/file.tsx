@@ -1,4 +1,4 @@
-/** Pages for one file or a selection: view, download, delete after a confirmation without a script; and upload a new one. */
+/** Views, downloads and deletes one file or several, with confirmations that need no script; and uploads files. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Micros } from '../../base/clock.ts';
@@ -19,18 +19,19 @@ import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../enviro
 import { queryOf, viewIn } from '../files-view.ts';
 import { isFormOf } from '../session-cookie.ts';
 import { previewKind, rowsIn, shownType, TEXT_BYTES } from '../preview.ts';
-import { MOST_ZIPPED, zipped } from '../zip.ts';
+import { MOST_ZIPPED_BYTES, zipped } from '../zip.ts';
 
 const FILES = '/dashboard/directories/:id/files';
 const PATH = `${FILES}/:upload`;
 
-/** Files that one request is about: what a page lists. */
+/** How many files one request can select: as many as a page lists. */
 const MOST_SELECTED = 100;
-/** Files that one account sends at once: each holds a descriptor. */
+/** How many files an account may send at once. Each holds a descriptor. */
 const AT_ONCE = 16;
-/** Rows and characters of a cell in a preview. */
-const [MOST_ROWS, MOST_CELL] = [100, 200];
-/** Bytes by which a kind of file is known. */
+/** How many rows a preview has, and how many characters a cell. */
+const MOST_ROWS = 100;
+const CELL_LENGTH = 200;
+/** How many bytes show what kind of file it is. */
 const FIRST_BYTES = 16;
 
 export interface FileOptions {
@@ -41,7 +42,7 @@ export interface FileOptions {
 
 export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
   const { uploads, files, fileTurn } = options;
-  /** The accounts whose files are on their way here. */
+  /** The account of each file that is arriving. */
   const coming: string[] = [];
   selectedPages(app, options);
 
@@ -51,7 +52,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     return fileAnswer(c.env, found, () => fileTurn(directory.account_id, c.env.outgoing));
   });
 
-  // With its own type, so that a browser shows it: an image within the preview, a PDF on its own.
+  // With its content type, so that a browser shows it: an image in the preview, a PDF by itself.
   app.get(`${PATH}/view`, async (c) => {
     const directory = c.get('directory');
     const found = await files.content(directory, c.req.param('upload'));
@@ -90,7 +91,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
         {kind === 'pdf' && (
           <object class="preview" type="application/pdf" data={`${address}/view`} aria-label={name}>
             <p>
-              This browser shows no PDF within a page. <a href={`${address}/view`}>Open the PDF</a>
+              This browser cannot show a PDF in a page. <a href={`${address}/view`}>Open the PDF</a>
             </p>
           </object>
         )}
@@ -128,7 +129,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
     const path = requestedPath(incoming.url ?? '', `${pathOf(c)}/files/`);
     const { accountId } = c.get('user').principal;
     if (coming.filter((each) => each === accountId).length >= AT_ONCE)
-      throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
+      throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.push(accountId);
     untimed?.();
     try {
@@ -143,7 +144,7 @@ export function filePages(app: Hono<DashboardEnv>, options: FileOptions): void {
   });
 }
 
-/** Several files at once. */
+/** Pages for several files at once. */
 function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: FileOptions): void {
   async function selectedIn(c: PageContext): Promise<string[]> {
     const { file = [] } = await c.req.parseBody({ all: true });
@@ -194,7 +195,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
       try {
         await files.remove(targetOf(c), id);
       } catch (error) {
-        // Somebody else has deleted it.
+        // Somebody else has deleted the file.
         if (error instanceof BerthError && error.code === 'upload_not_found') continue;
         if (!(error instanceof BerthError)) throw error;
         left.push({ id, why: errorMessage(error) });
@@ -206,7 +207,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
 
   async function zip(c: PageContext, chosen: readonly RecordedUpload[]): Promise<Response> {
     const directory = c.get('directory');
-    if (chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0) > MOST_ZIPPED)
+    if (chosen.reduce((sum, { size_bytes }) => sum + size_bytes, 0) > MOST_ZIPPED_BYTES)
       throw new BerthError(
         'file_conflict',
         'The selected files are over 4 GB. Select fewer, or download them one by one.',
@@ -222,7 +223,7 @@ function selectedPages(app: Hono<DashboardEnv>, { uploads, files, fileTurn }: Fi
         read: () => content.read(0, content.size),
       })),
     );
-    // A file that has changed meanwhile ends the connection: an archive that is cut cannot be taken for a whole one.
+    // If a file changes meanwhile, the connection ends, so that the browser sees that the archive is incomplete.
     const bytes = async function* () {
       try {
         yield* archive;
@@ -263,14 +264,14 @@ const About: FC<{ of: RecordedUpload }> = ({ of: { path, size_bytes, uploaded_at
   />
 );
 
-/** The first row names the columns. */
+/** The rows of a table file. The first row has the names of the columns. */
 const Rows: FC<{ text: string }> = ({ text }) => {
   const [head = [], ...rows] = rowsIn(text, MOST_ROWS + 1);
-  const cell = (value: string) => <Text of={clipped(value, MOST_CELL)} />;
+  const cell = (value: string) => <Text of={clipped(value, CELL_LENGTH)} />;
   return (
     <Table
       caption={`The first ${rows.length} rows`}
-      columns={head.map((name) => clipped(name, MOST_CELL))}
+      columns={head.map((name) => clipped(name, CELL_LENGTH))}
       rows={rows.map((row) => head.map((_, index) => cell(row[index] ?? '')))}
     >
       <p class="quiet">The file has no rows.</p>
@@ -278,7 +279,7 @@ const Rows: FC<{ text: string }> = ({ text }) => {
   );
 };
 
-/** The list that the reader comes from. */
+/** The URL of the list from which the user came. */
 function listOf(c: PageContext, more?: Record<string, string>): string {
   return `${pathOf(c)}/files${queryOf(viewIn(c.req.query()), more)}`;
 }

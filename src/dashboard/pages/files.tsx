@@ -1,4 +1,4 @@
-/** The files of a directory: the newest uploads, its folders, and a search; files come from the reader's computer, too. */
+/** The files of a directory: the newest uploads, its folders, and a search, with a form that uploads files by browser. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
@@ -15,12 +15,12 @@ import { clipped, plainText } from '../components/text.tsx';
 import { counted, sizeInWords } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, pathOf } from '../environment.ts';
 import { type FilesView, queryOf, viewIn } from '../files-view.ts';
-import type { Live } from '../live.ts';
+import type { Live } from '../live.tsx';
 import { COUNTED_FILES, fileCount, searchPage } from '../queries/file-search.ts';
 import { heldSection } from './held.tsx';
 import { partialSection } from './partial.tsx';
 
-/** A page of this many stays below 60 KB. */
+/** With this many files, a page stays below 60 KB. */
 const PAGE = 70;
 
 const DONE = {
@@ -86,15 +86,15 @@ export function filesPage(app: Hono<DashboardEnv>, options: FilesOptions): void 
 }
 
 /** Uploads that are read at once for an export. */
-const CSV_LOT = 1000;
+const CSV_BATCH = 1000;
 
 async function* csvRows({ uploads }: FilesOptions, directoryId: string) {
   for (let after: UploadRow | undefined, hasMore = true; hasMore;) {
-    const rows = await uploads.list(directoryId, { limit: CSV_LOT, after });
+    const rows = await uploads.list(directoryId, { limit: CSV_BATCH, after });
     for (const { id, path, size_bytes, uploaded_at } of rows)
       yield [id, displayName(path), size_bytes, timeCell(uploaded_at)];
     after = rows.at(-1);
-    hasMore = rows.length === CSV_LOT;
+    hasMore = rows.length === CSV_BATCH;
   }
 }
 
@@ -116,7 +116,7 @@ const Totals: FC<{ directory: DirectoriesTable; count: number }> = ({ directory,
   </p>
 );
 
-/** `address`: of the folder; the name of a file follows. Shown by the script, which sends files one after the other. */
+/** `address` is the URL of the folder, to which a file's name is added. The script shows this form, and sends the files. */
 const Upload: FC<{ address: string }> = ({ address }) => (
   <Form class="drop" upload={address}>
     <label for="upload">Upload files from this computer</label>
@@ -128,7 +128,7 @@ const Upload: FC<{ address: string }> = ({ address }) => (
   </Form>
 );
 
-/** A folder in an address: each of its names percent-encoded byte by byte, with a slash after it. */
+/** A folder for a URL: each name is percent-encoded byte by byte, and followed by a slash. */
 function addressOf(folder: Buffer): string {
   if (folder.length === 0) return '';
   const byte = (character: string) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`;
@@ -136,7 +136,7 @@ function addressOf(folder: Buffer): string {
   return `${names.map((name) => name.replaceAll(/[^\w.-]/g, byte)).join('/')}/`;
 }
 
-/** The part of the page that is rendered again whenever a file comes or goes. */
+/** The part of the page that is rendered again whenever files change. */
 async function listOf(options: FilesOptions, directoryId: string, view: FilesView) {
   const { entries, next } = await pageOf(options, directoryId, view);
   if (entries.length === 0 && next === undefined) return <NoFiles view={view} />;
@@ -179,7 +179,7 @@ const NoFiles: FC<{ view: FilesView }> = ({ view }) => {
   );
 };
 
-/** Among the newest uploads: its file may have gone. */
+/** The place of a row among the newest uploads. The row itself may have gone. */
 function placeIn(after = '') {
   const [, at, id = ''] = /^(\d{1,16})\.([\da-f-]{36})$/.exec(after) ?? [];
   return at === undefined ? undefined : { uploaded_at: Number(at), id };

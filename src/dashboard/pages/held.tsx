@@ -1,4 +1,4 @@
-/** Files that the checker has rejected or is to check: shown on the Files page; admins release or delete each after a question. */
+/** Held files: rejected, or not checked yet. The Files page lists them; admins release or delete each after a confirmation. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
@@ -15,9 +15,9 @@ import { Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 import { adminOnly } from '../guard.ts';
 
-/** Files that are shown of each kind. */
+/** How many files of each kind are shown. */
 const SHOWN = 100;
-/** Characters of a path that are shown. */
+/** How many characters of a path are shown. */
 const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/quarantine/:file';
@@ -27,7 +27,7 @@ export interface HeldOptions {
   readonly held: HeldFiles;
 }
 
-/** Nothing when no file is held back. @param mayDecide whether the user is an admin. */
+/** The list of held files; empty if there are none. @param mayDecide whether the user is an admin. */
 export async function heldSection(reads: Kysely<Tables>, directoryId: string, mayDecide: boolean) {
   const files = await heldFiles(reads, { directories: [directoryId], limit: SHOWN });
   return files.length === 0 ? <></> : <HeldBack files={files} mayDecide={mayDecide} />;

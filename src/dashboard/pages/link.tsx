@@ -1,4 +1,4 @@
-/** A link sets a password, once. Looking at it, as mail scanners do, does not use it up. */
+/** The page of a link for setting a password. Opening it, as mail scanners do, does not use up the link. */
 import type { Hono, MiddlewareHandler } from 'hono';
 import type { FC } from 'hono/jsx';
 import { ValidationError } from '../../base/errors.ts';
@@ -9,11 +9,11 @@ import { NarrowLayout } from '../components/layout.tsx';
 import { Text } from '../components/text.tsx';
 import type { DashboardEnv, PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
-import { startSession } from '../start-session.ts';
+import { startSession } from '../session-cookie.ts';
 
 const PATH = '/dashboard/link/:token';
 
-/** Keeps the link's token out of the `Referer` of what follows. With `no-referrer` forms would have no `Origin` either. */
+/** Keeps the token out of the `Referer` of later requests. With `no-referrer`, forms would have no `Origin` either. */
 export const hidingLink: MiddlewareHandler<DashboardEnv> = async (c, next) => {
   await next();
   c.header('referrer-policy', 'strict-origin');
@@ -38,7 +38,7 @@ export function linkPage(app: Hono<DashboardEnv>, options: PasswordOptions): voi
       if (password !== repeated) throw new ValidationError({ repeated: ['The passwords don’t match.'] });
       const request = { visit: c.get('visit'), requestId: c.env.notes.id, route: `POST ${PATH}` };
       const entered = await setPasswordByLink(options, { token, password }, request);
-      // Used just now by somebody else: its page says so.
+      // If the link was just used by somebody else, its page says so.
       return entered ? startSession(c, database, entered) : c.req.path;
     });
   });

@@ -1,4 +1,4 @@
-/** Links for people without an SFTP client, by the rules of the API: one to download a file, or to upload one. */
+/** Makes links for people without an SFTP client, to download or upload one file, by the same rules as the API. */
 import type { Hono } from 'hono';
 import { type Clock, DAY, formatMicros, type Micros } from '../../base/clock.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
@@ -11,17 +11,16 @@ import { DirectoryLayout } from '../components/layout.tsx';
 import { Links, Section } from '../components/section.tsx';
 import { Secret } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
-import { isoTime, submitted } from '../form.ts';
-import { type ShownOnce, showOnce, takeShownOnce } from '../shown-once.ts';
-import { bytesIn } from '../sizes.ts';
+import { bytesIn, isoTime, submitted } from '../form.ts';
+import { type ShownOnce, showOnce, takeShownOnce } from '../after-redirect.ts';
 
 const PATH = '/dashboard/directories/:id/links';
 const DONE = { revoked: 'No link that was made before works any more.' };
 
-/** How long a link works unless another time is chosen. */
+/** How long a link works by default. */
 const WEEK: Micros = 7 * DAY;
 const USES = { often: 'As often as needed', once: 'Once' };
-/** No cookie is longer than 4,096 bytes, and the one that takes a link to the next page has it encrypted. */
+/** Longer links are not passed to the next page by cookie: a cookie has at most 4,096 bytes, and the link in it is encrypted. */
 const LONGEST_IN_COOKIE = 2000;
 
 const KINDS = {
@@ -44,7 +43,7 @@ export interface LinksOptions {
   readonly rules: ChangeOptions & { readonly clock: Clock };
   readonly files: Pick<DirectoryFiles, 'checkHome'>;
   readonly uploads: Pick<UploadList, 'byId'>;
-  /** Where people reach this machine's API. */
+  /** The origin of this machine's API. */
   readonly linkOrigin: string;
 }
 
@@ -53,7 +52,7 @@ export function linksPage(app: Hono<DashboardEnv>, { rules, files, uploads, link
     const { file, folder = '' } = c.req.query();
     const kind = kindOf(c);
     const directory = c.get('directory');
-    // Its URL names the machine that has the files.
+    // A link's URL has to name the machine that has the files.
     await files.checkHome(directory);
     const upload = file === undefined ? undefined : await uploads.byId(directory.id, file);
     const within = Buffer.from(folder, 'base64url');

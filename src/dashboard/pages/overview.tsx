@@ -5,7 +5,7 @@ import { allowsApi } from '../../accounts/plans.ts';
 import { type Clock, type Micros, SECOND } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import { DayChart, type Days, DaysChoice, daysIn } from '../components/day-chart.tsx';
-import { FailingTable } from '../components/failing-webhooks.tsx';
+import { FAILING, FailingTable } from './failing-webhooks.tsx';
 import { Layout } from '../components/layout.tsx';
 import { Section } from '../components/section.tsx';
 import { Badge, counted, sizeInWords, Time } from '../components/values.tsx';
@@ -21,11 +21,10 @@ import {
   type Stored,
   uploadsByDay,
 } from '../queries/overview.ts';
-import { FAILING } from './failing-webhooks.tsx';
 
-/** After how long it is said that sshd's log is not read: a quiet one is noted each ten minutes. */
-const UNREAD = 1200 * SECOND;
-/** Directories with failing webhooks that are named. */
+/** After this time the page says that sshd's log is not read. Reading it is recorded every ten minutes, even without new lines. */
+const UNREAD_AFTER = 1200 * SECOND;
+/** How many directories with failing webhooks are listed. */
 const NAMED = 5;
 
 interface OverviewOptions {
@@ -99,9 +98,10 @@ interface NumbersProps {
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 
 const Numbers: FC<NumbersProps> = ({ days, stored, held, refusals, span, isHealthy }) => {
-  const [uploads, bytes] = [days.map((day) => day.uploads), days.map((day) => day.bytes)];
+  const uploads = days.map((day) => day.uploads);
+  const bytes = days.map((day) => day.bytes);
   const shown = days.map(({ day }) => day);
-  // The day is not over: its bar is what is there now.
+  // Today's bar shows the current storage.
   const storage = [...held.slice(0, -1), stored.bytes];
   return (
     <>
@@ -153,7 +153,7 @@ const RefusedLogins: FC<RefusedLoginsProps> = ({ refusals: { byDay, knownUntil }
       about={`In the last ${days} days, by day in UTC. Reasons are on each directory's Activity page.`}
     >
       <p class="figure">{counted(sum(byDay))}</p>
-      {now - knownUntil > UNREAD && (
+      {now - knownUntil > UNREAD_AFTER && (
         <p>
           sshd’s log has not been read since <Time at={knownUntil} />.
         </p>
@@ -169,7 +169,7 @@ interface Step {
   readonly about: string;
 }
 
-/** Until all are done. */
+/** The first steps, until all are done. */
 const FirstSteps: FC<{ begun: Begun; needsKey: boolean }> = ({ begun, needsKey }) => {
   const { newest } = begun;
   const page = newest === undefined ? '/dashboard/directories' : `/dashboard/directories/${newest.id}`;

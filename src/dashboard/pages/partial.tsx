@@ -1,4 +1,4 @@
-/** Files that were not finished: shown on the Files page, announced or deleted after a question that needs no script. */
+/** Partial files. The Files page lists them; users announce or delete each after a confirmation that needs no script. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { Kysely } from 'kysely';
@@ -15,9 +15,9 @@ import { clipped, Text } from '../components/text.tsx';
 import { Size, Time } from '../components/values.tsx';
 import { type DashboardEnv, pathOf, targetOf } from '../environment.ts';
 
-/** Files that are shown. */
+/** How many files are shown. */
 const SHOWN = 100;
-/** Characters of a path that are shown. */
+/** How many characters of a path are shown. */
 const PATH_LENGTH = 400;
 
 const PATH = '/dashboard/directories/:id/partial/:file';
@@ -27,7 +27,7 @@ export interface PartialOptions {
   readonly files: Pick<DirectoryFiles, 'announcePartial' | 'removePartial'>;
 }
 
-/** Nothing when all files are whole. */
+/** The list of partial files; empty if there are none. */
 export async function partialSection(reads: Kysely<Tables>, directoryId: string) {
   const files = await partialFiles(reads, { directories: [directoryId], limit: SHOWN + 1 });
   return files.length === 0 ? <></> : <NotFinished files={files} />;
@@ -52,7 +52,7 @@ const NotFinished: FC<{ files: readonly PartialFile[] }> = ({ files }) => (
 );
 
 const ABOUT =
-  'These files count in the storage, but are no uploads and were not announced. When the client resumes and completes one, it becomes an upload. If you know that one is whole, announce it.';
+  'These files count as storage, but are not uploads and were not announced. If the client resumes and completes a file, it becomes an upload. If you know that a file is complete, announce it.';
 
 interface Action {
   readonly title: string;

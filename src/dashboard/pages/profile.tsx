@@ -1,4 +1,4 @@
-/** One's own password, second factor and sessions. */
+/** The user's own password, second factor and sessions. */
 import type { Hono } from 'hono';
 import type { Transaction } from 'kysely';
 import { verifyActor } from '../../accounts/actor.ts';
@@ -41,7 +41,7 @@ export function profilePage(app: Hono<DashboardEnv>, options: SecondFactorOption
     );
   }
 
-  /** Runs in one transaction, which verifies that the asking session is still valid. */
+  /** Runs `work` in a transaction, which verifies that the session of the request is still valid. */
   const byActor = <T,>(c: PageContext, work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> =>
     database.db.transaction().execute(async (tx) => {
       await verifyActor(tx, actorOf(c));

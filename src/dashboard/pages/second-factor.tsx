@@ -1,18 +1,19 @@
-/** One's own second factor: set up with a QR code, new recovery codes, turned off. */
+/** The user's own second factor: sets it up with a QR code, renews recovery codes, and turns it off. */
 import type { Hono } from 'hono';
 import * as factor from '../../users/second-factor.ts';
 import { CodeField, Form, PasswordField } from '../components/form.tsx';
 import { Layout } from '../components/layout.tsx';
-import { QrCode } from '../components/qr-code.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Secret } from '../components/values.tsx';
 import { changeOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { sealed, unsealed } from '../sealed.ts';
-import { showOnce, takeShownOnce } from '../shown-once.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
+import type { FC } from 'hono/jsx';
+import { encode } from 'uqr';
 
 const PATH = '/dashboard/profile/second-factor';
-/** The secret that is being set up stands in its form, so that nothing is kept until a code of it was right. */
+/** For sealing the new secret in its form, so that the server keeps nothing until a code of it was right. */
 const SEALED = 'berth second factor';
 
 export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.SecondFactorOptions): void {
@@ -74,9 +75,9 @@ export function secondFactorPage(app: Hono<DashboardEnv>, options: factor.Second
 
 interface SetUpProps {
   readonly secret: string;
-  /** The content of its QR code. */
+  /** The content of the QR code. */
   readonly uri: string;
-  /** The secret as the form carries it. */
+  /** The sealed secret for the form. */
   readonly sealed: string;
   readonly asksPassword: boolean;
 }
@@ -128,3 +129,21 @@ const Change = ({ recoveryCodes, hasPassword }: { recoveryCodes: number; hasPass
     </Form>
   </Section>
 );
+
+/** The width of the light border, in modules (ISO/IEC 18004). */
+const BORDER = 4;
+
+/** A QR code as SVG, dark on light in every colour scheme, as cameras need it. */
+const QrCode: FC<{ text: string; label: string }> = ({ text, label }) => {
+  const { size, data } = encode(text, { border: BORDER });
+  const rows = data.map((row, y) => {
+    const dark = row.map((isDark) => (isDark ? 1 : 0)).join('');
+    return [...dark.matchAll(/1+/g)].map(({ 0: { length }, index }) => `M${index} ${y}h${length}v1h-${length}z`);
+  });
+  return (
+    <svg class="qr-code" role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} shape-rendering="crispEdges">
+      <rect width={size} height={size} fill="#fff" />
+      <path d={rows.flat().join('')} fill="#000" />
+    </svg>
+  );
+};

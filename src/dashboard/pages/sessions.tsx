@@ -10,16 +10,15 @@ import { Time } from '../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, targetOf } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import type { Live } from '../live.ts';
+import { type Live, renderedIn } from '../live.tsx';
 import { directoriesNamed } from '../queries/account.ts';
-import { renderedIn } from '../rendered.tsx';
 
 const PATH = '/dashboard/sessions';
 const DONE = { ended: 'The session has ended. Its client may connect again.' };
-/** Sessions that are listed: the newest. */
-const MOST = 500;
-/** How often the page looks for news, in ms. */
-const EVERY_MS = 4000;
+/** How many sessions are listed, the newest ones. */
+const MOST_LISTED = 500;
+/** How often the page looks for changes. */
+const POLL_MS = 4000;
 
 export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions & { readonly live: Live }): void {
   const { database, sessions, live } = options;
@@ -30,11 +29,11 @@ export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions
     const all = directories
       .flatMap(({ id, name, sftp_username }) => sessions.of(sftp_username).map((session) => ({ id, name, session })))
       .toSorted((a, b) => b.session.since - a.session.since)
-      .slice(0, MOST);
+      .slice(0, MOST_LISTED);
     const mayEnd = isAdmin(c);
     return (
       <Table
-        caption="Who is connected now, the newest first"
+        caption="Who is connected now, newest first"
         columns={['Directory', 'Address', 'Connected', ...(mayEnd ? ['Actions'] : [])]}
         rows={all.map(({ id, name, session }) => [
           <Name of={name} href={`/dashboard/directories/${id}/activity`} />,
@@ -67,7 +66,7 @@ export function sessionsPage(app: Hono<DashboardEnv>, options: EndSessionOptions
     ),
   );
 
-  app.get(`${PATH}/events`, (c) => live(c, { every: EVERY_MS }, async () => renderedIn(c, await listOf(c))));
+  app.get(`${PATH}/events`, (c) => live(c, { everyMs: POLL_MS }, async () => renderedIn(c, await listOf(c))));
 
   app.post(`${PATH}/end`, adminOnly, async (c) => {
     const { directory = '', session = '' } = await formFields(c);

@@ -1,4 +1,4 @@
-/** Getting in and out: by email and password or on to the company's login, then a code; and the end of a session. */
+/** Signing in, by email and password or by a link to the company's login, then a code; and signing out. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
 import { ValidationError } from '../../base/errors.ts';
@@ -10,8 +10,7 @@ import { ActionButton, CodeField, Field, Form, PasswordField } from '../componen
 import { NarrowLayout } from '../components/layout.tsx';
 import { type DashboardEnv, type PageContext, visitorOf } from '../environment.ts';
 import { submitted } from '../form.ts';
-import { clearSession } from '../session-cookie.ts';
-import { nextPage, startSession, withNext } from '../start-session.ts';
+import { clearSession, nextPage, startSession, withNext } from '../session-cookie.ts';
 import { askForAccount, chooseAccountPage } from './choose-account.tsx';
 
 const SIGN_IN = '/dashboard/sign-in';
@@ -21,9 +20,9 @@ const SIGN_OUT = '/dashboard/sign-out';
 const PROBLEMS = { entry: 'The email or the password is wrong.' };
 
 interface WaysIn {
-  /** With a password; undefined when that is switched off. */
+  /** Signs in with a password; undefined if that is turned off. */
   readonly signIn: SignIn | undefined;
-  /** The path where signing in with the company's login begins, if there is one. */
+  /** The path of the company's login, if there is one. */
   readonly companyLogin: string | undefined;
 }
 
@@ -70,7 +69,7 @@ export function signInPage(
   chooseAccountPage(app, signIn, database);
 }
 
-/** The second step, after which the session is a new one. */
+/** The second step, which replaces the session by a new one. */
 export function signInCodePage(app: Hono<DashboardEnv>, options: SecondFactorOptions): void {
   const page = (c: PageContext) =>
     c.render(

@@ -1,4 +1,4 @@
-/** A user of the account, with everything that an admin may change. */
+/** A user of the account, with everything that an admin can change. */
 import type { Hono } from 'hono';
 import type { Database } from '../../db/open.ts';
 import { ValidationError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ import { Badge, Secret, Time } from '../components/values.tsx';
 import { actorOf, type DashboardEnv, type PageContext } from '../environment.ts';
 import { formFields } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce, takeShownOnce } from '../shown-once.ts';
+import { showOnce, takeShownOnce } from '../after-redirect.ts';
 
 export const TEAM = '/dashboard/team';
 export const ROLES = { member: 'Member', admin: 'Admin' };
@@ -26,7 +26,7 @@ export interface TeamOptions extends users.UserOptions {
 
 interface Action {
   readonly label: string;
-  /** The question to confirm, where something may be lost. */
+  /** The question before the action, if something may be lost. */
   readonly confirm?: string;
   readonly isFor: (user: users.User) => boolean;
   readonly change: (options: TeamOptions, id: string, by: users.UserChange) => Promise<void>;
@@ -66,14 +66,14 @@ const DONE = {
   enable: '{email} can sign in again.',
 };
 
-/** With the user whom it was done to. */
+/** The confirmations, with the email of the user. */
 function doneTo(email: string): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(DONE).map(([word, text]) => [word, text.replace('{email}', plainText(email))]),
+    Object.entries(DONE).map(([name, text]) => [name, text.replace('{email}', plainText(email))]),
   );
 }
 
-/** The user's page shows the link once. Returns its path. */
+/** Makes the user's page show the link once. Returns the path of that page. */
 export function showLink(c: PageContext, userId: string, token: string): string {
   const page = `${TEAM}/${userId}`;
   showOnce(c, { kind: 'link', value: `https://${c.req.header('host')}${linkPath(token)}`, page });
@@ -117,7 +117,7 @@ export function userPage(app: Hono<DashboardEnv>, options: TeamOptions): void {
     });
 }
 
-/** `isLinked`: to the pages on which an admin changes them. */
+/** With `isLinked`, each user links to the page on which an admin can change them. */
 export const UserTable = ({ users: list, isLinked }: { users: readonly users.User[]; isLinked?: boolean }) => (
   <Table
     caption="Users of your account"

@@ -1,28 +1,28 @@
-/** The secret that webhooks are signed with: hidden until it is asked for, and replaced in two steps. */
+/** The secret that signs webhooks: hidden until the user shows it, and replaced in two steps. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../db/schema.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
-import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook-secret.ts';
+import { noteSecretShown, renewWebhookSecret } from '../../directories/webhook.ts';
 import { ActionButton, Field, Folded, Form } from '../components/form.tsx';
 import { Section } from '../components/section.tsx';
 import { Copyable, Facts } from '../components/values.tsx';
 import { type DashboardEnv, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
 import { adminOnly } from '../guard.ts';
-import { showOnce } from '../shown-once.ts';
+import { showOnce } from '../after-redirect.ts';
 
 const PATH = '/dashboard/directories/:id/webhook/secret';
 
-/** `page`: the Webhook page. */
+/** `page` renders the Webhook page. */
 export function secretForms(
   app: Hono<DashboardEnv>,
   rules: ChangeOptions,
   page: (c: PageContext) => Promise<Response>,
 ): void {
   /**
-   * Has the page show the secrets once. Asked for by a POST, they are in no address, in no history and, as any page, in no
-   * cache; the page reads them itself.
+   * Makes the Webhook page show the secrets once, and returns its path. Since a POST starts this, the secrets are in no URL and no
+   * browser history. The page reads them from the database.
    */
   function shown(c: PageContext): string {
     const path = `${pathOf(c)}/webhook`;
@@ -52,10 +52,10 @@ export function secretForms(
 
 interface WebhookSecretProps {
   readonly directory: Pick<DirectoriesTable, 'webhook_secret' | 'next_webhook_secret'>;
-  /** The Webhook page's. */
+  /** The path of the Webhook page. */
   readonly path: string;
   readonly isShown: boolean;
-  /** Whether the user may replace it, and see the one that is to follow. */
+  /** Whether the user may replace the secret, and see one that is not active yet. */
   readonly mayReplace: boolean;
 }
 

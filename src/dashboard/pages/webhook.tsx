@@ -1,8 +1,8 @@
-/** A directory's webhook: where it goes, what signs it, a test, its latest deliveries, and how to verify it. */
+/** A directory's webhook: its URL, its secret, a test, its latest deliveries, and code that verifies it. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { ChangeOptions } from '../../directories/change.ts';
-import { updateWebhook } from '../../directories/webhook-settings.ts';
+import { updateWebhook } from '../../directories/webhook.ts';
 import type { Turn } from '../../web/turns.ts';
 import { type MayReach, unreachable } from '../../web/warnings.ts';
 import { receiverUrl } from '../../webhooks/receiver-of.ts';
@@ -17,17 +17,17 @@ import { Time } from '../components/values.tsx';
 import { readSnippets, Verification } from '../components/verification.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf, targetOf } from '../environment.ts';
 import { submitted } from '../form.ts';
-import type { Live } from '../live.ts';
+import type { Live } from '../live.tsx';
 import { deliveriesPage } from '../queries/deliveries.ts';
 import { failingWebhooks } from '../queries/failing-webhooks.ts';
-import { takeShownOnce } from '../shown-once.ts';
+import { takeShownOnce } from '../after-redirect.ts';
 import { deliveriesPages } from './deliveries.tsx';
 import { deliveryPage } from './delivery.tsx';
 import { secretForms, WebhookSecret } from './webhook-secret.tsx';
 
 const PATH = '/dashboard/directories/:id/webhook';
 
-/** Deliveries on this page; all of them are on one of their own. */
+/** How many deliveries this page lists. A page of their own lists all. */
 const LATEST = 5;
 
 const DONE = {
@@ -114,7 +114,7 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
     }),
   );
 
-  // The answer is a page of its own, since nothing of a test is kept. Its address alone leads back.
+  // The result of a test is shown in the response to the POST, since it is not stored. A GET of the same URL leads back.
   app.get(`${PATH}/test`, (c) => c.redirect(`${pathOf(c)}/webhook`, 303));
   app.post(`${PATH}/test`, (c) =>
     submitted(c, page, async () => {
@@ -139,10 +139,10 @@ export function webhookPages(app: Hono<DashboardEnv>, { rules, mayReach, testTur
 }
 
 interface UrlProps {
-  /** The directory's own. */
+  /** The directory's own URL. */
   readonly url: string | null;
   readonly path: string;
-  /** Why nothing will arrive there. */
+  /** Why webhooks to this URL will be refused. */
   readonly warning: string | undefined;
   /** Where webhooks go: `url`, the account's, or nowhere. */
   readonly sendsTo: string | null;

@@ -1,6 +1,6 @@
 /**
- * Deliveries of a whole account or of one directory: filtered, a page at a time, and counted. A filter by file name reads the bodies,
- * some hundred at a time, and a page looks through a bounded number of them.
+ * Deliveries of an account or of one directory: filtered, in pages, and counted. A filter by file name reads the bodies, some
+ * hundred at a time, and at most a certain number for each page.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -14,10 +14,10 @@ export interface DeliveriesFilter {
   /** A directory of the account. */
   readonly directoryId?: string | undefined;
   readonly state?: ShownState | undefined;
-  /** When they were asked for: from then on, and before then. */
+  /** Only deliveries that were created from `since` on, and before `until`. */
   readonly since?: Micros | undefined;
   readonly until?: Micros | undefined;
-  /** A part of the file's name, in either case. */
+  /** A part of the file's name. Upper and lower case are equal. */
   readonly text?: string | undefined;
 }
 
@@ -36,16 +36,17 @@ export interface AccountDeliveriesPage {
   readonly next: Place | undefined;
 }
 
-/** Rows that are read at once, and for one page, when each name is looked at. */
-const [LOT, LOOKED_THROUGH] = [500, 20_000];
-/** Rows that are counted without a look at them. */
+/** When names are filtered: rows that are read at once, and the most for one page. */
+const BATCH = 500;
+const MOST_SEARCHED = 20_000;
+/** Without a filter by name, at most this many rows are counted. */
 const COUNTED = 100_000;
 
 type Row = Pick<DeliveriesTable, (typeof DELIVERY_COLUMNS)[number] | 'directory_id' | 'body' | 'replayed_as'>;
 
 function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since, until }: DeliveriesFilter) {
   let query = reads.selectFrom('deliveries');
-  // Only one of the two conditions, so that there is only one index to choose.
+  // Only one of the two conditions, so that the database has only one index to choose.
   query =
     directoryId === undefined
       ? query.where('account_id', '=', accountId)
@@ -56,11 +57,11 @@ function matching(reads: Kysely<Tables>, { accountId, directoryId, state, since,
   return query;
 }
 
-/** All that match, newest first, until the reader has enough or too many were looked through. */
+/** All matching rows, newest first. `isShown` tells whether the name matches too. */
 async function* rowsOf(
   reads: Kysely<Tables>,
   filter: DeliveriesFilter,
-  { after, lot }: { after?: Place | undefined; lot: number },
+  { after, batch }: { after?: Place | undefined; batch: number },
 ): AsyncGenerator<{ readonly row: Row; readonly isShown: boolean }> {
   const wanted = filter.text?.toLowerCase();
   for (let place = after; ;) {
@@ -71,35 +72,36 @@ async function* rowsOf(
       .where(({ eb, refTuple, tuple }) => eb(refTuple('inserted_at', 'id'), '<', tuple(at, id)))
       .orderBy('inserted_at', 'desc')
       .orderBy('id', 'desc')
-      .limit(lot)
+      .limit(batch)
       .execute();
     for (const row of rows)
       yield { row, isShown: wanted === undefined || filenameOf(row.body).toLowerCase().includes(wanted) };
     const last = rows.at(-1);
-    if (rows.length < lot || !last) return;
+    if (rows.length < batch || !last) return;
     place = { at: last.inserted_at, id: last.id };
     await setImmediate();
   }
 }
 
-/** `next` is set as well where too many were looked through: the next page goes on from there. */
+/** A page. If the search had to stop before the page was full, `next` is set too, and the next page continues from there. */
 export async function accountDeliveries(
   reads: Kysely<Tables>,
   filter: DeliveriesFilter,
   { after, limit }: { after: Place | undefined; limit: number },
 ): Promise<AccountDeliveriesPage> {
   const found: Row[] = [];
-  let [looked, next] = [0, undefined as Place | undefined];
+  let searched = 0;
+  let next: Place | undefined;
   let last: Row | undefined;
   for await (const { row, isShown } of rowsOf(reads, filter, {
     after,
-    lot: filter.text === undefined ? limit + 1 : LOT,
+    batch: filter.text === undefined ? limit + 1 : BATCH,
   })) {
-    if (looked === LOOKED_THROUGH || (found.length === limit && isShown)) {
+    if (searched === MOST_SEARCHED || (found.length === limit && isShown)) {
       next = last && { at: last.inserted_at, id: last.id };
       break;
     }
-    looked += 1;
+    searched += 1;
     last = row;
     if (isShown) found.push(row);
   }
@@ -141,10 +143,11 @@ export interface Count {
 
 export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Count> {
   if (filter.text !== undefined) {
-    let [count, looked] = [0, 0];
-    for await (const { isShown } of rowsOf(reads, filter, { lot: LOT })) {
-      if (looked === LOOKED_THROUGH) return { count, isExact: false };
-      looked += 1;
+    let count = 0;
+    let searched = 0;
+    for await (const { isShown } of rowsOf(reads, filter, { batch: BATCH })) {
+      if (searched === MOST_SEARCHED) return { count, isExact: false };
+      searched += 1;
       if (isShown) count += 1;
     }
     return { count, isExact: true };
@@ -159,14 +162,14 @@ export async function countDeliveries(reads: Kysely<Tables>, filter: DeliveriesF
   return { count: Math.min(count, COUNTED), isExact: count <= COUNTED };
 }
 
-/** Deliveries that one click replays. */
+/** How many deliveries one click replays. */
 export const MOST_REPLAYED = 10_000;
 
 /** Failed deliveries that were not replayed yet, by directory. */
 export async function replayable(reads: Kysely<Tables>, filter: DeliveriesFilter): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   let count = 0;
-  for await (const { row, isShown } of rowsOf(reads, { ...filter, state: 'failed' }, { lot: LOT })) {
+  for await (const { row, isShown } of rowsOf(reads, { ...filter, state: 'failed' }, { batch: BATCH })) {
     if (!isShown || row.replayed_as !== null) continue;
     found.set(row.directory_id, [...(found.get(row.directory_id) ?? []), row.id]);
     count += 1;

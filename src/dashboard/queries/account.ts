@@ -1,4 +1,4 @@
-/** An account's requirements for its users, and its audit. */
+/** Queries for the Account page: the required second factor, and the audit with its names. */
 import { type Kysely, sql } from 'kysely';
 import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
@@ -8,7 +8,7 @@ export async function isSecondFactorRequired(reads: Kysely<Tables>, accountId: s
   return (await account.executeTakeFirstOrThrow()).second_factor_required_at !== null;
 }
 
-/** The id of the account's directory that is meant by its id or username; by its id also after it was deleted. */
+/** The id of the account's directory with that id or username. An id is also found after the directory was deleted. */
 export async function directoryMeant(reads: Kysely<Tables>, accountId: string, text: string) {
   if (text === '') return undefined;
   const directory = await reads
@@ -50,7 +50,7 @@ export async function keyNames(reads: Kysely<Tables>, accountId: string, fingerp
 
 export type AuditRow = Awaited<ReturnType<typeof auditOf>>[number];
 
-/** Newest first, those before the row `<at>-<id>`. `directory`: an id that `directoryMeant` found. */
+/** Rows of the audit before the row `<at>-<id>`, newest first. `directory` is an id that `directoryMeant` found. */
 export function auditOf(
   reads: Kysely<Tables>,
   accountId: string,
@@ -65,7 +65,7 @@ export function auditOf(
     .orderBy('u.at', 'desc')
     .orderBy('u.id', 'desc')
     .limit(limit);
-  // Only one of the two conditions, so that there is only one index to choose.
+  // Only one of the two conditions, so that the database has only one index to choose.
   if (directory === undefined) query = query.where('u.account_id', '=', accountId);
   else query = query.where('u.directory_id', '=', directory);
   const [, at, id] = /^(\d{1,16})-(\d{1,16})$/.exec(before ?? '') ?? [];

@@ -1,4 +1,4 @@
-/** Deliveries with the names of their files, and one with all that is known of it. */
+/** A directory's deliveries with the names of their files, and one delivery with everything that is known about it. */
 import { type Kysely, sql } from 'kysely';
 import type { AttemptsTable, DeliveriesTable, Tables } from '../../db/schema.ts';
 import { BerthError } from '../../base/errors.ts';
@@ -6,7 +6,7 @@ import { type Delivery, type DeliveryFilter, deliveryOf, listDeliveries } from '
 
 export interface ListedDelivery extends Delivery {
   readonly filename: string;
-  /** The id of its latest replay. */
+  /** The id of the latest replay. */
   readonly replayed_as: string | null;
 }
 
@@ -41,7 +41,7 @@ export interface WholeDelivery extends ListedDelivery, Pick<DeliveriesTable, 'bo
   readonly attempts: readonly Omit<AttemptsTable, 'delivery_id' | 'finished_at'>[];
 }
 
-/** @throws {BerthError} `delivery_not_found` for one that is unknown or another directory's. */
+/** @throws {BerthError} `delivery_not_found` when it is unknown or another directory's. */
 export async function wholeDelivery(reads: Kysely<Tables>, directoryId: string, id: string): Promise<WholeDelivery> {
   const row = await reads
     .selectFrom('deliveries')
@@ -77,7 +77,7 @@ export async function replaysToCome(reads: Kysely<Tables>, directoryId: string):
   return count === 0 ? undefined : count === COUNTED ? '1,000 or more' : String(count);
 }
 
-/** A delivery's subject: the uploaded file, or another event with its file, if it has one. */
+/** What a delivery is about: the uploaded file, or another event and its file, if it has one. */
 export function filenameOf(body: Buffer): string {
   const { event, filename = '' } = JSON.parse(body.toString()) as { event?: string; filename?: string };
   return event === undefined || event === 'file.uploaded' ? filename : `${event} ${filename}`.trim();

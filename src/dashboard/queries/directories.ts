@@ -1,7 +1,7 @@
 /**
- * The list of directories: searched, in one of its orders, a page at a time, forward and backward. Each order walks an
- * index that holds what is searched, so a page costs the same wherever it is. A search that finds few sorts those alone;
- * one that finds many comes to a page of them soon.
+ * The list of directories: searched, sorted, and read in pages, forward and backward. Each order reads an index that contains
+ * the searched columns, so every page costs the same. A search with few results sorts only those; a search with many results
+ * fills a page soon.
  */
 import type { Kysely } from 'kysely';
 import type { Micros } from '../../base/clock.ts';
@@ -11,10 +11,10 @@ import { slugOf } from '../../directories/identity.ts';
 
 export const PAGE = 50;
 
-/** Directories that are sorted for a page. */
+/** A search with at most this many results sorts all of them. */
 export const FEW = 1000;
 
-/** Each order's column, and whether its natural direction is downward. */
+/** Each order's column, and whether it is descending unless reversed. */
 export const ORDERS = {
   name: { column: 'search', isDown: false },
   storage: { column: 'storage_bytes', isDown: true },
@@ -24,7 +24,7 @@ export const ORDERS = {
 
 export type Order = keyof typeof ORDERS;
 
-/** A place between two rows: that of a row which need not be there any more. */
+/** The place of a row in the list. The row itself may have gone. */
 export interface Place {
   readonly key: string | number;
   readonly id: string;
@@ -47,7 +47,7 @@ export interface ListedDirectory extends Pick<
 
 export interface DirectoryPage {
   readonly rows: readonly ListedDirectory[];
-  /** Where the pages beside this one begin; undefined at an end. */
+  /** Where the previous and the next page begin; undefined at the ends of the list. */
   readonly previous: Place | undefined;
   readonly next: Place | undefined;
 }
@@ -80,11 +80,12 @@ export async function directoryPage(
       eb(refTuple(column, 'id'), isDownward ? '<' : '>', tuple(from.key, from.id)),
     );
   const some = await query.execute();
-  // Fewer are left before this page than fit on one: then it is the first.
+  // If fewer rows are left before this page than fit on one, the first page is shown.
   if (isBackward && some.length < PAGE) return directoryPage(reads, accountId, { search, order, isReversed });
   const rows = some.slice(0, PAGE);
   if (isBackward) rows.reverse();
-  const [first, last] = [rows.at(0), rows.at(-1)];
+  const first = rows.at(0);
+  const last = rows.at(-1);
   const isMore = some.length > PAGE;
   return {
     rows,
@@ -93,12 +94,12 @@ export async function directoryPage(
   };
 }
 
-/** A text without any character of a slug. */
+/** The slug of a text that has no characters for one. */
 const NO_SLUG = slugOf('');
 
 /**
- * Sought anywhere in the name, slug, username and external id. Only ASCII is found in either case; a name of other letters
- * by its slug, too, which has them in ASCII.
+ * The texts to search for in name, slug, username and external id. Upper and lower case are equal for ASCII letters only. A text
+ * with other letters is also searched by its slug, which has them in ASCII.
  */
 function textsOf(search: string): string[] {
   const slug = /[^\p{ASCII}]/u.test(search) ? slugOf(search) : NO_SLUG;

@@ -5,7 +5,7 @@ import type { Tables } from '../../db/schema.ts';
 import type { Span } from './overview.ts';
 
 export interface DirectoryDay {
-  /** Its start in UTC. */
+  /** The start of the day in UTC. */
   readonly day: Micros;
   readonly uploads: number;
   readonly bytes: number;
@@ -13,7 +13,7 @@ export interface DirectoryDay {
   readonly stored: number | undefined;
 }
 
-/** Every day, also those without a change: then the directory held what it held before. */
+/** One entry for every day. On a day without changes, the directory held as much as on the day before. */
 export async function directoryDays(
   reads: Kysely<Tables>,
   { id, storage_bytes }: { readonly id: string; readonly storage_bytes: number },
@@ -46,7 +46,7 @@ export async function directoryDays(
   });
 }
 
-/** The newest refusal that sshd's log tells of. */
+/** The latest refused login in sshd's log. */
 export function lastRefusal(reads: Kysely<Tables>, directoryId: string) {
   return reads
     .selectFrom('logins')
@@ -58,7 +58,7 @@ export function lastRefusal(reads: Kysely<Tables>, directoryId: string) {
     .executeTakeFirst();
 }
 
-/** When a delivery was last asked for that has been delivered. */
+/** The creation time of the latest delivery that was delivered. */
 export async function lastDelivered(reads: Kysely<Tables>, directoryId: string): Promise<Micros | undefined> {
   const row = await reads
     .selectFrom('deliveries')

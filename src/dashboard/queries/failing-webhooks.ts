@@ -1,6 +1,6 @@
 /**
- * Directories whose webhooks fail now: a delivery was given up, and none after it was delivered. So a test is no sign of life, but a
- * replay is. An index answers each question, however many deliveries a directory has.
+ * Directories whose webhooks are failing: a delivery has failed, and none after it was delivered. So a successful test does not
+ * end this, but a successful replay does. Each query uses an index, however many deliveries a directory has.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../../base/clock.ts';
@@ -8,9 +8,9 @@ import { listed } from '../../db/dialect.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export interface FailingWebhook {
-  /** How many were given up since the last one that was delivered, up to `COUNTED`. */
+  /** How many have failed since the last one that was delivered, up to `COUNTED`. */
   readonly failed: number;
-  /** When the oldest of them was asked for. */
+  /** The creation time of the oldest of these. */
   readonly since: Micros;
 }
 
@@ -21,10 +21,10 @@ export interface FailingDirectory extends FailingWebhook {
 
 export const COUNTED = 10_000;
 
-/** Directories of an account that have a failed delivery, of which the failing ones are sought. */
+/** At most this many directories with a failed delivery are checked. */
 const CANDIDATES = 1000;
 
-/** The directories among these whose webhooks fail. */
+/** The directories among these whose webhooks are failing. */
 export async function failingWebhooks(
   reads: Kysely<Tables>,
   ids: readonly string[],
@@ -33,7 +33,7 @@ export async function failingWebhooks(
   return new Map(rows.map(({ id, failed, since }) => [id, { failed, since }]));
 }
 
-/** All directories of the account that fail, those with the most failed deliveries first. */
+/** The account's directories whose webhooks are failing, those with the most failed deliveries first. */
 export async function failingDirectories(
   reads: Kysely<Tables>,
   accountId: string,
@@ -42,7 +42,7 @@ export async function failingDirectories(
   return failing(reads, withFailed(accountId), limit);
 }
 
-/** Jumps through the index from one directory to the next. */
+/** Finds the directories with a failed delivery by jumping through the index from one to the next. */
 function withFailed(accountId: string): RawBuilder<unknown> {
   const next = (after: RawBuilder<unknown>): RawBuilder<unknown> => sql`
     select min(directory_id) from deliveries

@@ -1,6 +1,6 @@
 /**
- * Files of a directory with a text anywhere in their path, in either case. The index of paths is read in the order of paths, some
- * thousand at a time, so that others are served in between: no index of trigrams slows down each upload for it.
+ * Searches a directory's files for a text anywhere in their paths; upper and lower case are equal. Reads the index of paths, some
+ * thousand at a time, so that other requests are served in between. An index of trigrams would slow down every upload.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -10,12 +10,12 @@ import type { Tables } from '../../db/schema.ts';
 import { displayName } from '../../uploads/file-path.ts';
 import type { ListedEntry, Page } from '../../files/folders.ts';
 
-/** Paths that are read at once: some 5 ms. */
-const LOT = 5000;
-/** Paths that are looked through for one page; the next goes on from there. */
-const LOOKED_THROUGH = 200_000;
+/** Paths that are read at once, in about 5 ms. */
+const BATCH = 5000;
+/** At most this many paths are searched for one page; the next page continues from there. */
+const MOST_SEARCHED = 200_000;
 
-/** After every path. */
+/** A bound after every path. */
 const END = Buffer.alloc(256, 0xff);
 
 interface Range {
@@ -37,7 +37,7 @@ const paths = compiled<Range>()((db, p) =>
 /** Folds a text for comparison: case, and the encoding of accents. */
 const folded = (text: string): string => text.normalize().toLowerCase();
 
-/** `next` is set as well where nothing was found in as many paths as one page looks through. */
+/** A page. If the search had to stop before the page was full, `next` is set too, and the next page continues from there. */
 export async function searchPage(
   reads: Kysely<Tables>,
   directory: string,
@@ -46,13 +46,14 @@ export async function searchPage(
 ): Promise<Page<ListedEntry>> {
   const wanted = folded(text);
   const found: Buffer[] = [];
-  let [at, left] = [from, LOOKED_THROUGH];
-  for (let hasMore = true; hasMore && left > 0 && found.length <= limit; left -= LOT) {
-    const lot = await paths.all(reads, { directory, from: at, limit: LOT });
-    found.push(...lot.map(({ path }) => path).filter((path) => folded(displayName(path)).includes(wanted)));
-    hasMore = lot.length === LOT;
-    const last = lot.at(-1)?.path;
-    // No name holds a zero byte.
+  let at = from;
+  let left = MOST_SEARCHED;
+  for (let hasMore = true; hasMore && left > 0 && found.length <= limit; left -= BATCH) {
+    const batch = await paths.all(reads, { directory, from: at, limit: BATCH });
+    found.push(...batch.map(({ path }) => path).filter((path) => folded(displayName(path)).includes(wanted)));
+    hasMore = batch.length === BATCH;
+    const last = batch.at(-1)?.path;
+    // The smallest path after the last one: no name has a zero byte.
     if (last) at = Buffer.concat([last, Buffer.of(0)]);
     if (!hasMore) left = -1;
     await setImmediate();
@@ -80,10 +81,10 @@ const atPath = compiled<{ directory: string; from: Buffer; to: Buffer }>()((db, 
     .where(pathWithin(db, p('from'), p('to'))),
 );
 
-/** Files that are counted. */
+/** At most this many files are counted. */
 export const COUNTED_FILES = 100_000;
 
-/** How many files a directory has, up to one more than are counted. */
+/** How many files a directory has, at most `COUNTED_FILES` + 1. */
 export async function fileCount(reads: Kysely<Tables>, directoryId: string): Promise<number> {
   const some = reads
     .selectFrom('files')

@@ -1,22 +1,22 @@
-/** The overview's counts. Each query takes the same time for any number of uploads. */
+/** The numbers on the overview. Each query takes the same time for any number of uploads. */
 import type { Kysely } from 'kysely';
 import { DAY, type Micros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
 
 export interface DayOfUploads {
-  /** Its start in UTC. */
+  /** The start of the day in UTC. */
   readonly day: Micros;
   readonly uploads: number;
   readonly bytes: number;
 }
 
-/** The last `days` days, today the last. */
+/** The last `days` days, including today. */
 export interface Span {
   readonly now: Micros;
   readonly days: number;
 }
 
-/** Days without uploads, too. */
+/** One entry for every day, including those without uploads. */
 export async function uploadsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<DayOfUploads[]> {
   const rows = await rowsByDay(reads, 'daily_uploads', accountId, span);
   return rows.map(({ day, row }) => ({ day, uploads: row?.uploads ?? 0, bytes: row?.bytes ?? 0 }));
@@ -33,11 +33,11 @@ export async function storageByDay(
 
 export interface Refusals {
   readonly byDay: readonly number[];
-  /** Until when sshd's log has been read; undefined where nothing of it was found. */
+  /** Until when sshd's log has been read; undefined if it was never found. */
   readonly knownUntil: Micros | undefined;
 }
 
-/** Logins that were refused on each day. */
+/** The number of refused logins on each day. */
 export async function refusalsByDay(reads: Kysely<Tables>, accountId: string, span: Span): Promise<Refusals> {
   const { at } = await reads
     .selectFrom('login_log')
@@ -75,7 +75,7 @@ export interface Stored {
   readonly bytes: number;
 }
 
-/** Accounts with this many directories are counted once a minute: 100,000 directories take 10 ms. */
+/** Accounts with at least this many directories are counted once a minute, since 100,000 directories take 10 ms. */
 const MANY = 10_000;
 const KEPT_MS = 60_000;
 
@@ -109,8 +109,8 @@ export interface Begun {
   readonly isDelivered: boolean;
 }
 
-/** Deliveries that are looked at for one that was delivered. */
-const LOOKED_AT = 1000;
+/** How many of the newest deliveries are searched for one that was delivered. */
+const MOST_SEARCHED = 1000;
 
 /** How far an account has come with its first steps. */
 export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise<Begun> {
@@ -134,7 +134,7 @@ export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise
     .select('state')
     .where('account_id', '=', accountId)
     .orderBy('inserted_at', 'desc')
-    .limit(LOOKED_AT);
+    .limit(MOST_SEARCHED);
   const delivered = await reads
     .selectFrom(latest.as('latest'))
     .select('state')
@@ -149,7 +149,7 @@ export async function begunIn(reads: Kysely<Tables>, accountId: string): Promise
   };
 }
 
-/** The directory that was made last, for those who begin. */
+/** The newest directory, for the links of the first steps. */
 function newestDirectory(reads: Kysely<Tables>, accountId: string) {
   return reads
     .selectFrom('directories')

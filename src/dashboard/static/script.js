@@ -1,13 +1,13 @@
-// Extras beside the pages' HTML: copy buttons, times in the reader's zone, confirmation dialogs, lists that update live, and
-// uploads. Every page works without them.
+// Adds to the pages' HTML: copy buttons, times in the user's zone, confirmation dialogs, live lists, and uploads. Everything
+// except uploads works without it.
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const make = (name, properties = {}) => Object.assign(document.createElement(name), properties);
 
 document.addEventListener('click', ({ target }) => {
   const button = target.closest?.('[data-copy]');
   if (!button) return;
-  const [words] = button.childNodes;
-  const say = (text) => (words.data = text);
+  const [label] = button.childNodes;
+  const say = (text) => (label.data = text);
   navigator.clipboard.writeText(button.dataset.copy).then(
     () => say('Copied'),
     () => say('Not allowed'),
@@ -15,7 +15,7 @@ document.addEventListener('click', ({ target }) => {
   setTimeout(say, 2000, 'Copy');
 });
 
-// Times. `zone` is what the reader has chosen; a field's time goes to the server in UTC.
+// Times. `zone` is the user's choice. Fields send their times to the server in UTC.
 const zoneNow = () =>
   localStorage.getItem('zone') === 'UTC' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
 const isUtc = () => zoneNow() === 'UTC';
@@ -78,7 +78,7 @@ function showZone() {
   foot.append(other);
 }
 
-/** Also for what a page gets later. */
+/** Adds these to a part of the page, which may arrive later. */
 function enhance(root) {
   showTimes(root);
   for (const button of all('[data-copy]', root)) button.hidden = false;
@@ -87,7 +87,7 @@ enhance(document);
 showZone();
 setInterval(() => document.hidden || showTimes(document), 30_000);
 
-// A form that was refused: its section is in view below the summary, which has the focus.
+// After a refused form: scrolls to its section, and gives the summary above it the focus.
 const summary = document.querySelector('.problem[autofocus]');
 if (summary) {
   const wrong =
@@ -104,7 +104,7 @@ document.addEventListener('click', (event) => {
   field.focus();
 });
 
-/** Asks what the form says, in a dialog that names the thing and the action, and sends it on yes. */
+/** Shows the form's question in a dialog with the action and its object, and sends the form if the user agrees. */
 document.addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
   const question = submitter?.dataset.confirm ?? form.dataset.confirm;
@@ -137,7 +137,8 @@ document.addEventListener('submit', (event) => {
   dialog.showModal();
 });
 
-// The input of a form outlives its session: the sign-in page marks it, and its own page fills it in again. No secrets.
+// Keeps the input of a form if its session ends: the sign-in page marks it, and the form's page fills it in again. Secrets are
+// not kept.
 const KEPT = 'form';
 const fillable = (form) =>
   [...form.elements].filter(
@@ -160,15 +161,15 @@ else if (kept) {
       const field = form.elements.namedItem(name);
       if (field) field.value = value;
     }
-    const words = 'You were signed out before this was saved. Check your input and save again.';
-    const notice = make('p', { className: 'notice', textContent: words });
+    const text = 'You were signed out before this was saved. Check your input and save again.';
+    const notice = make('p', { className: 'notice', textContent: text });
     notice.setAttribute('role', 'status');
     form.before(notice);
     notice.scrollIntoView();
   }
 }
 
-// An action is confirmed once: an address that is kept or shared confirms nothing.
+// Removes the name of the confirmed action from the URL, so that a bookmark or a shared URL does not have it.
 const here = new URL(location);
 if (here.searchParams.has('done')) {
   here.searchParams.delete('done');
@@ -197,7 +198,7 @@ function ping() {
 }
 setInterval(ping, 15_000);
 
-// A list that follows what happens, while it is looked at. The server sends it again after each change.
+// Follows the changes of a list while the page is visible. The server sends the list again after each change.
 const live = document.querySelector('[data-live]');
 let source;
 function follow() {
@@ -223,7 +224,7 @@ function follow() {
 document.addEventListener('visibilitychange', follow);
 follow();
 
-// Files from this computer, one after the other, with progress.
+// Uploads files from this computer, one after the other, and shows the progress.
 const drop = document.querySelector('[data-upload]');
 if (drop) {
   const input = drop.querySelector('input[type=file]');
@@ -236,8 +237,8 @@ if (drop) {
       line.append(text, bar);
       status.append(line);
       const request = new XMLHttpRequest();
-      const end = (words) => {
-        text.textContent = `${file.name}: ${words}`;
+      const end = (result) => {
+        text.textContent = `${file.name}: ${result}`;
         bar.remove();
         resolve();
       };

@@ -43,7 +43,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
 
   const answer = {
     status: 200,
-    description: 'Who may log in',
+    description: 'The limits on logins',
     schema: data(v.strictObject({ ...AccessState.entries, access: deprecated(AccessState) })),
     example: { data: { ...EXAMPLE, access: EXAMPLE } },
   };
@@ -51,7 +51,7 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
     route('GET', ACCESS, show, {
       id: 'getAccess',
       tag: 'Access',
-      summary: 'Show whether, until when and from where one may log in',
+      summary: 'Show whether, until when and from where the user may log in',
       answer,
       refusals: [404],
     }),
@@ -60,10 +60,10 @@ export function accessRoutes(directories: DirectoryQueries, rules: ChangeOptions
       tag: 'Access',
       summary: 'Suspend, resume, let expire, or restrict to networks',
       description:
-        'Fields that are left out stay. Each counts from the next login on. ' +
-        '`suspended`: all live sessions have ended when this answers; files, uploads lists, webhooks and retention go on, and resuming restores what `auth_mode` allows. ' +
-        '`expires_at`: from then on as if suspended, and live sessions end within a second; a later time, or `null`, opens it again. ' +
-        '`allowed_networks`: at most 100, of live sessions none ends. An address alone is a network of one, `::ffff:a.b.c.d` counts as the IPv4 address in it, and an IPv6 network holds no IPv4 address.',
+        'Changes the given fields, in force at the next login. ' +
+        '`suspended`: all live sessions have ended when this answers. Files, lists of uploads, webhooks and retention are not affected, and after resuming, the user can log in again as `auth_mode` allows. ' +
+        '`expires_at`: nobody can log in from then on, and live sessions end within a second. A later time, or `null`, opens the directory again. ' +
+        '`allowed_networks`: at most 100. Live sessions go on. A single address is a network of one, `::ffff:a.b.c.d` counts as its IPv4 address, and an IPv6 network contains no IPv4 addresses.',
       role: 'admin',
       body: { schema: AccessBody, example: EXAMPLE },
       answer: { ...answer, headers: ['Warning'] },

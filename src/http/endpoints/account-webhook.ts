@@ -1,14 +1,14 @@
-/** /api/v1/webhook: the account's own webhook, for directories without one. */
+/** /api/v1/webhook: the account's webhook, for directories without a URL of their own. */
 import * as v from 'valibot';
 import {
   type AccountWebhook,
   accountWebhook,
   AccountWebhookFields,
-  type AccountWebhookRules,
+  type AccountWebhookOptions,
   renewAccountSecret,
   setAccountWebhook,
 } from '../../directories/account-webhook.ts';
-import { type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
+import { type RenewedSecret, SecretFields } from '../../directories/webhook.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { readFields } from '../body.ts';
 import { actorOf } from '../own-directory.ts';
@@ -21,7 +21,7 @@ import { type MayReach, unreachable, warning } from '../../web/warnings.ts';
 const PATH = '/api/v1/webhook';
 const EXAMPLE = { data: { url: 'https://example.com/hook', secret: 'q83vASNFZ4mrze8BI0VniavN7wEjRWeJ' } };
 
-export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayReach): Route[] {
+export function accountWebhookRoutes(rules: AccountWebhookOptions, mayReach: MayReach): Route[] {
   const show: Endpoint = async (_c, { accountId }) =>
     dataResponse(shown(await accountWebhook(rules.database.reads, accountId)), 200, SECRET);
 
@@ -47,16 +47,16 @@ export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayRe
       id: 'getAccountWebhook',
       tag: 'Webhooks',
       summary: "Fetch the account's webhook",
-      description: '`secret` is `null` until there was a URL.',
+      description: '`secret` is `null` until a URL is set for the first time.',
       answer,
       refusals: [],
     }),
     route('PUT', PATH, set, {
       id: 'setAccountWebhook',
       tag: 'Webhooks',
-      summary: 'Set where the webhooks of all directories go that have no URL of their own',
+      summary: 'Set the webhook URL for all directories that have none of their own',
       description:
-        'They are signed with the `secret` of this webhook; `directory_id` in the body says which directory it is. A directory with a `webhook_url` of its own is signed with its own secret, and this one has no part in it. `null` turns it off.',
+        'These webhooks are signed with the `secret` of the account; `directory_id` in the body names the directory. Webhooks of a directory with its own `webhook_url` are signed with its own secret only. `null` turns the account’s webhook off.',
       role: 'admin',
       body: {
         schema: v.pipe(AccountWebhookFields, v.title('AccountWebhookFields')),
@@ -69,7 +69,7 @@ export function accountWebhookRoutes(rules: AccountWebhookRules, mayReach: MayRe
       id: 'renewAccountWebhookSecret',
       tag: 'Webhooks',
       summary: "Replace the secret of the account's webhook, in two steps",
-      description: 'As for the secret of a directory.',
+      description: 'Works like replacing the secret of a directory.',
       role: 'admin',
       body: { schema: SecretFields, example: { activate: false }, isOptional: true },
       answer: {

@@ -1,4 +1,4 @@
-/** /api/v1/api_keys: keys for programs, made and revoked by other programs. */
+/** /api/v1/api_keys: lets programs create and revoke keys for other programs. */
 import * as v from 'valibot';
 import {
   type ApiKey,
@@ -34,11 +34,11 @@ const shape = {
   read_only: v.boolean(),
   directories: v.pipe(
     v.nullable(v.array(v.pipe(v.string(), v.uuid()))),
-    v.description('The only directories that exist for it; `null` for all.'),
+    v.description('The directories that the key is limited to; `null` for all.'),
   ),
   expires_at: v.nullable(Timestamp),
   inserted_at: Timestamp,
-  last_used_at: v.pipe(v.nullable(Timestamp), v.description('Known within half a minute.')),
+  last_used_at: v.pipe(v.nullable(Timestamp), v.description('Updated within 30 seconds.')),
   revoked_at: v.nullable(Timestamp),
 };
 const Shown = v.pipe(v.strictObject(shape), v.title('ApiKey'));
@@ -101,7 +101,7 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       id: 'listApiKeys',
       tag: 'Keys',
       summary: 'List the API keys of the account, newest first',
-      description: 'Those that are revoked or expired, too. Up to 100 at a time; the `Link` header leads on.',
+      description: 'Includes revoked and expired keys. At most 100 at a time; the `Link` header has the next page.',
       role: 'admin',
       query: v.object(pageOf(LIMIT)),
       answer: { status: 200, description: 'The keys', schema: data(v.array(Shown)), example: { data: [EXAMPLE] } },
@@ -112,9 +112,9 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       tag: 'Keys',
       summary: 'Create an API key',
       description:
-        'The answer is the only time that `key` is shown. What a key is limited to never changes: create another key instead. ' +
-        'A key that is `read_only` gets 403 for everything but GET and HEAD. ' +
-        'For a key with `directories`, nothing else of the account exists: other directories get 404, the list of directories and the feed of events leave them out. It gets 403 for what is of the account: creating directories, its webhook, its keys.',
+        'This is the only time that `key` is shown. The limits of a key cannot be changed: create another key instead. ' +
+        'A key that is `read_only` gets 403 for everything except GET and HEAD. ' +
+        'For a key with `directories`, nothing else of the account exists: other directories get 404, and are missing in the list of directories and the feed of events. It gets 403 for operations on the account: creating directories, the webhook of the account, and keys.',
       role: 'admin',
       body: {
         schema: NewKey,
@@ -139,7 +139,7 @@ export function apiKeyRoutes(rules: ApiKeyRules): Route[] {
       tag: 'Keys',
       summary: 'Revoke an API key',
       description:
-        'For good, from the next request on; changes that are under way with it are refused as well. A key may revoke itself. Revoking a revoked key again changes nothing. 409 when it is the last key that could create others, and the dashboard has no admin either.',
+        'Revokes the key for good, from the next request on. Changes that it has under way are refused as well. A key can revoke itself. Revoking a key again changes nothing. 409 when this is the last key that can create others, and the dashboard has no admin either.',
       role: 'admin',
       answer: { status: 204, description: 'It is revoked' },
       refusals: [404, 409, 507],

@@ -1,4 +1,4 @@
-/** Deliveries of a directory's webhooks: what became of each, and sending them again. */
+/** Deliveries of a directory's webhooks: lists them with their attempts, and sends them again. */
 import * as v from 'valibot';
 import { formatMicros, parseMicros } from '../../base/clock.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
@@ -16,7 +16,7 @@ import { type Route, route } from '../route.ts';
 import { data, Delivery as Shown } from '../schemas.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
-/** Without a limit in the request: each has up to four attempts, and there may be very many. */
+/** The limit for requests without one, since there may be very many deliveries. */
 const LIMIT = 100;
 
 const Filter = v.object({ state: v.optional(v.picklist(DELIVERY_STATES, INVALID)) });
@@ -77,7 +77,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
     const fields = await readFields(c.env.incoming);
     refuseUnknown(Since.entries, fields);
     const { since } = checked(Since, fields);
-    const answer = (asked: { count: number }): Response => dataResponse(JSON.stringify(asked), 202);
+    const answer = (replayed: { count: number }): Response => dataResponse(JSON.stringify(replayed), 202);
     return answer(await replayFailed(rules, target, since, keep(answer)));
   };
 
@@ -92,7 +92,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'List the deliveries of webhooks, newest first',
       description:
-        'Up to 100 at a time, or as many as `limit` says; the `Link` header leads on. `pending` ones are still to be sent, `failed` ones were given up. `url` is where the latest attempt went. Finished ones go with the history.',
+        'At most 100 at a time, or `limit`; the `Link` header has the next page. `pending` deliveries are still to be sent, `failed` ones have no attempts left. `url` is where the latest attempt went. Finished deliveries are removed with the history.',
       query: v.object({ ...Filter.entries, ...pageOf(LIMIT) }),
       answer: {
         status: 200,
@@ -102,13 +102,13 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       },
       refusals: [404, 422],
     }),
-    // `replay` beside it is no id.
+    // The pattern excludes `replay`, which is not an id.
     route('GET', '/api/v1/directories/:id/deliveries/:delivery_id{[0-9a-fA-F-]+}', show, {
       id: 'getDelivery',
       tag: 'Webhooks',
       summary: 'Fetch one delivery of a webhook',
       description:
-        'Its id is the `webhook-id` of the requests that your receiver gets, which `webhook-signature` covers: `upload_id` leads from a verified webhook to its file.',
+        'The id is the `webhook-id` that your receiver gets, and `webhook-signature` covers it. So `upload_id` leads from a verified webhook to its file.',
       answer: { status: 200, description: 'The delivery', schema: data(Shown), example: { data: EXAMPLE } },
       refusals: [404],
     }),
@@ -117,16 +117,16 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'Send a delivery again',
       description:
-        "As a new delivery: the same bytes with a new `webhook-id`, to today's URL, signed with today's secret. 422 while it is pending, and while the directory has no webhook URL.",
+        'Creates a new delivery: the same bytes with a new `webhook-id`, to the current URL, signed with the current secret. 422 while the delivery is pending, and while the directory has no webhook URL.',
       answer: ANSWER,
       refusals: [404, 422],
     }),
     route('POST', '/api/v1/directories/:id/deliveries/replay', replayMany, {
       id: 'replayFailedDeliveries',
       tag: 'Webhooks',
-      summary: 'Send all deliveries again that have failed since a moment',
+      summary: 'Send again all deliveries that have failed since a certain time',
       description:
-        'In the background, the oldest first. `count` is how many were added by this request: one that was replayed before, or is about to be, is not replayed again.',
+        'They are sent in the background, oldest first. `count` is how many this request has added: deliveries that were replayed before, or are about to be, are not replayed again.',
       body: { schema: Since, example: { since: '2026-11-20T00:00:00Z' } },
       answer: {
         status: 202,
@@ -141,7 +141,7 @@ export function deliveryRoutes(directories: DirectoryQueries, rules: WebhookRule
       tag: 'Webhooks',
       summary: 'Announce a file again',
       description:
-        'Also one that was uploaded while the directory had no webhook URL. The webhook says what is known of the file now. 422 while there is no webhook URL.',
+        'Also works for a file that was uploaded while the directory had no webhook URL. The webhook describes the file as it is now. 422 while there is no webhook URL.',
       answer: ANSWER,
       refusals: [404, 422],
     }),

@@ -1,4 +1,4 @@
-/** The specification's endpoints of directories: request in, one rule of the domain, response out. */
+/** The specification's endpoints for directories. Each reads the request, calls one rule, and writes the response. */
 import * as v from 'valibot';
 import { type CreateOptions, createDirectory, type Created } from '../../directories/create.ts';
 import { deleteDirectory } from '../../directories/delete.ts';
@@ -38,7 +38,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
   const show: Endpoint<'/:id'> = async (c, principal) =>
     dataResponse(fullDirectory(await ownDirectory(directories, principal, c.req.param('id'))), 200, SECRET);
 
-  /** Auth settings in a request are applied alone and need the admin role (specification, PATCH). */
+  /** If a request has auth settings, only these are applied, and it needs the admin role (specification, PATCH). */
   const update: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
     const { fields, beside } = await readDirectoryFields(c.env.incoming);
@@ -73,7 +73,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       tag: 'Directories',
       summary: 'List directories, newest first',
       query: v.object({
-        external_id: v.optional(v.pipe(v.string(), v.description('Only directories with this one.'))),
+        external_id: v.optional(v.pipe(v.string(), v.description('Only directories with this `external_id`.'))),
         ...PAGE,
       }),
       answer: { status: 200, description: 'The directories', schema: data(v.array(ListItem)), example: LISTED },
@@ -112,7 +112,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       isSpecified: true,
       tag: 'Directories',
       summary: 'Change a directory',
-      description: 'With `auth_mode` or `public_key` only these two are applied, and the admin role is needed.',
+      description: 'With `auth_mode` or `public_key`, only these two are applied, and the key needs the admin role.',
       body: {
         schema: v.object({ directory: v.union([AuthFields, BasicFields]) }),
         example: { directory: { webhook_url: 'https://example.com/hook' } },
@@ -132,7 +132,7 @@ export function directoryRoutes(directories: DirectoryQueries, rules: CreateOpti
       id: 'deletePublicKey',
       isSpecified: true,
       tag: 'Access',
-      summary: 'Go back to the password',
+      summary: 'Remove all public keys, and go back to the password',
       role: 'admin',
       answer: { status: 200, ...shown },
       refusals: [404, 507],

@@ -1,6 +1,6 @@
 /**
- * GET /docs: the reference, by Swagger UI from its npm package. Nothing comes from elsewhere and nothing stands inline, so a
- * strict policy holds; all addresses are relative, so it works behind a proxy that puts a prefix before the path.
+ * GET /docs: the reference, shown by Swagger UI from its npm package. Nothing is loaded from elsewhere and nothing is inline, so
+ * the content security policy is strict. All URLs are relative, so that it works behind a proxy that adds a prefix to the path.
  */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -14,7 +14,7 @@ const POLICY = [
   "style-src 'self'",
   // Swagger UI's icons.
   "img-src 'self' data:",
-  // openapi.json, and requests that are tried.
+  // For openapi.json, and for requests that users try out.
   "connect-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",
@@ -44,7 +44,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** Swagger UI does not follow the reference that stands for a webhook (`openapi/webhooks.ts`). */
+/** Inserts the webhooks, since Swagger UI does not follow the references to them (`openapi/webhooks.ts`). */
 const START = `const OPENAPI = 'api/v1/openapi.json';
 function withWebhooks(response) {
   if (!response.url.endsWith(OPENAPI) || !response.ok) return response;
@@ -68,7 +68,7 @@ const FILES = { 'swagger-ui.css': 'text/css; charset=utf-8', 'swagger-ui-bundle.
 
 type Handler = (c: Context<ApiEnv>) => Response | Promise<Response>;
 
-/** By path. */
+/** The handlers by path. */
 export const DOCS: Readonly<Record<string, Handler>> = {
   '/docs': (c) => c.body(PAGE, 200, { ...HEADERS, 'content-type': 'text/html; charset=utf-8' }),
   '/docs/': (c) => c.body(null, 301, { location: '../docs' }),
@@ -76,7 +76,7 @@ export const DOCS: Readonly<Record<string, Handler>> = {
   ...Object.fromEntries(Object.entries(FILES).map(([name, type]) => [`/docs/${name}`, packageFile(name, type)])),
 };
 
-/** Read when it is asked for: the script has 1.7 MB. */
+/** Reads the file for each request: the script has 1.7 MB. */
 function packageFile(name: string, type: string): Handler {
   return async () => {
     const path = fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`));
@@ -87,7 +87,7 @@ function packageFile(name: string, type: string): Handler {
   };
 }
 
-/** Opens the file when the first bytes are wanted: an answer to HEAD wants none. */
+/** Opens the file when the first bytes are read: a response to HEAD reads none. */
 async function* bytes(path: string): AsyncGenerator<Buffer> {
   yield* createReadStream(path) as AsyncIterable<Buffer>;
 }

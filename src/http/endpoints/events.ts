@@ -1,4 +1,4 @@
-/** GET /api/v1/events: what happened in all directories of the account, in an order that a reader can follow. */
+/** GET /api/v1/events: the feed of what happened in all directories of the account. */
 import * as v from 'valibot';
 import { formatMicros } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
@@ -21,11 +21,11 @@ const Query = v.object({
       v.string(),
       v.regex(/^\d{1,15}$/, INVALID),
       v.description(
-        'The highest `sequence` that you have worked on. Without it, the feed begins with the oldest event.',
+        'The highest `sequence` that you have processed. Without it, the feed begins with the oldest event.',
       ),
     ),
   ),
-  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`How many at most. Without it, ${LIMIT}.`))),
+  limit: v.optional(v.pipe(wholeNumberText(1, MAX_LIMIT), v.description(`At most this many. Without it, ${LIMIT}.`))),
 });
 
 const EXAMPLE = {
@@ -40,8 +40,8 @@ const EXAMPLE = {
 export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
   const list: Endpoint = async (c, { accountId, scope }) => {
     const { after = '0', limit = LIMIT } = checked(Query, c.req.query());
-    const asked = { after: Number(after), limit: limit + 1, only: scope.directories };
-    const events = await refusingWhenFull(() => eventsAfter(database, accountId, asked));
+    const page = { after: Number(after), limit: limit + 1, only: scope.directories };
+    const events = await refusingWhenFull(() => eventsAfter(database, accountId, page));
     const hasMore = events.length > limit;
     events.length = Math.min(events.length, limit);
     const next = `${EVENTS}?limit=${limit}&after=${events.at(-1)?.sequence}`;
@@ -55,11 +55,11 @@ export function eventRoutes(database: Pick<Database, 'db' | 'reads'>): Route[] {
       tag: 'Events',
       summary: "Follow what happens in all of the account's directories, oldest first",
       description:
-        'For programs that ask instead of receiving webhooks: one request finds the new uploads of every directory. ' +
-        'Remember the highest `sequence` that you have worked on, and send it as `after` the next time. ' +
+        'For programs that poll instead of receiving webhooks: one request finds the new uploads of all directories. ' +
+        'Remember the highest `sequence` that you have processed, and send it as `after` the next time. ' +
         'An event gets its number once it can be read, so none ever appears below a number that you have seen: nothing is skipped, and nothing comes twice. ' +
-        '`data` is what the webhook of the event says, whether or not there was a webhook URL. Later versions add further values of `event`: ignore those that you do not know. ' +
-        'Events are kept as long as the history. 410 when some that come after `after` are kept no longer, or were lost with a backup: `error` says where to go on.',
+        '`data` is the body of the event’s webhook, whether or not there is a webhook URL. Later versions add values of `event`: ignore those that you do not know. ' +
+        'Events are kept as long as the history. 410 when events after `after` are no longer kept, or were lost when a backup was restored: `error` says where to continue.',
       query: Query,
       answer: {
         status: 200,

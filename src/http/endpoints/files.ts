@@ -1,4 +1,4 @@
-/** The files themselves: what was uploaded goes out, and is removed; what customers are to fetch comes in. */
+/** The content of files: programs fetch and remove uploads, and put files there for customers to fetch. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Kysely } from 'kysely';
 import * as v from 'valibot';
@@ -6,7 +6,7 @@ import { formatMicros } from '../../base/clock.ts';
 import type { Tables } from '../../db/schema.ts';
 import { BerthError } from '../../base/errors.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { type CompleteFile, completeFiles } from '../../files/complete-files.ts';
+import { type CompleteFile, completeFiles } from '../../files/file-rows.ts';
 import type { DirectoryFiles } from '../../files/directory-files.ts';
 import { displayName } from '../../uploads/upload-list.ts';
 import { checked, INVALID, wholeNumberText } from '../../base/validation.ts';
@@ -23,7 +23,7 @@ import { Count, data } from '../schemas.ts';
 import type { Turn } from '../../web/turns.ts';
 import { warning } from '../../web/warnings.ts';
 
-/** Files that one account sends at once: each holds a descriptor. */
+/** How many files an account may send at once. Each holds a descriptor. */
 const AT_ONCE = 16;
 
 const PlacedFile = v.strictObject({
@@ -31,17 +31,17 @@ const PlacedFile = v.strictObject({
   size_bytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
 });
 
-/** Files in a page unless another number is asked for. */
+/** The limit for requests without one. */
 const LIMIT = 100;
 
 const Listing = v.object({
-  prefix: v.optional(v.pipe(v.string(), v.description('What the path begins with.'))),
-  limit: v.optional(v.pipe(wholeNumberText(1, 1000), v.description(`How many at most. Without it, ${LIMIT}.`))),
+  prefix: v.optional(v.pipe(v.string(), v.description('Only paths that begin with this.'))),
+  limit: v.optional(v.pipe(wholeNumberText(1, 1000), v.description(`At most this many. Without it, ${LIMIT}.`))),
   after: v.optional(
     v.pipe(
       v.string(),
       v.regex(/^[\w-]{1,6000}$/, INVALID),
-      v.description('Where the page before ended, from its `Link` header.'),
+      v.description('The end of the previous page, from its `Link` header.'),
     ),
   ),
 });
@@ -52,9 +52,12 @@ const ListedFile = v.pipe(
     size_bytes: Count,
     state: v.pipe(
       v.picklist(['uploaded', 'placed']),
-      v.description('`placed`: the API has put it there, and the customer has not changed it.'),
+      v.description('`placed`: the API has put the file there, and the customer has not changed it.'),
     ),
-    upload_id: v.pipe(v.nullable(v.pipe(v.string(), v.uuid())), v.description('Of an upload; else `null`.')),
+    upload_id: v.pipe(
+      v.nullable(v.pipe(v.string(), v.uuid())),
+      v.description('The id if it is an upload; otherwise `null`.'),
+    ),
     modified_at: v.pipe(v.string(), v.isoTimestamp()),
   }),
   v.title('ListedFile'),
@@ -99,7 +102,7 @@ export function fileRoutes(
     checkCoding(incoming.headers);
     const path = requestedPath(incoming.url ?? '', `/api/v1/directories/${target.id}/files/`);
     const before = coming.get(accountId) ?? 0;
-    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
+    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(accountId, before + 1);
     try {
       untimed?.();
@@ -151,7 +154,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'List the files in a directory by their paths',
       description:
-        'What the customer has uploaded, and what was put there. Files that are being written, whose connection died, or that still have a temporary name are left out.',
+        'Files that the customer has uploaded, and files that the API has put there. Files that are being written, whose connection died, or that still have a temporary name are left out.',
       query: Listing,
       answer: {
         status: 200,
@@ -165,7 +168,7 @@ export function fileRoutes(
       id: 'getFile',
       tag: 'Files',
       summary: 'Fetch the file at a path',
-      description: 'An upload, or one that was put there. Otherwise as the content of an upload.',
+      description: 'An upload, or a file that the API has put there. Otherwise like fetching the file of an upload.',
       accepts: ['Range', 'If-None-Match'],
       answer: {
         status: 200,
@@ -181,7 +184,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Remove the file at a path',
       description:
-        'An upload, or one that was put there. With `If-Match` only while it is the file of that `ETag`. 409 while it is being written.',
+        'An upload, or a file that the API has put there. With `If-Match`, only if the file still has that `ETag`. 409 while the file is being written.',
       accepts: ['If-Match'],
       answer: { status: 204, description: 'It has gone' },
       refusals: [404, 409, 412, 421, 422, 507],
@@ -191,7 +194,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Fetch the file of an upload',
       description:
-        'Streamed, whatever its size. A single `Range` is honoured, with `If-Range` too; `If-None-Match` saves what the caller has. 409 while the file is being written, or when it is another one by now. Should it change on the way, the connection ends before `Content-Length` bytes have come.',
+        'The file is streamed, whatever its size. A single `Range` is supported, also with `If-Range`. With `If-None-Match`, a file that the caller has already is not sent again. 409 while the file is being written, or if it has been replaced. If it changes while it is sent, the connection ends before `Content-Length` bytes have arrived.',
       answer: {
         status: 200,
         description: 'Its bytes',
@@ -206,7 +209,7 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Remove the file of an upload',
       description:
-        'The file and what is known of it, so that a receiver acknowledges what it has fetched. 409 while the file is being written, or when it is another one by now: a newer file of that name is never removed.',
+        'Removes the file and its entry in the list, for example after a receiver has fetched it. 409 while the file is being written, or if it has been replaced: a newer file of that name is never removed.',
       answer: { status: 204, description: 'It has gone' },
       refusals: [404, 409, 421, 507],
     }),
@@ -215,14 +218,14 @@ export function fileRoutes(
       tag: 'Files',
       summary: 'Put a file there for the customer to fetch',
       description:
-        'The body is the file, of any type and size. It appears whole, in one step, owned by the SFTP user, with the folders above it. It replaces what is there, an upload as well, which a `Warning` header then names; with `If-None-Match: *` it gets 412 instead, and with `If-Match` it replaces only the file of that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is held against the body. It is no upload: no webhook is sent, the list of uploads does not have it; `storage_bytes` counts it, and `retention_days` removes it. What the customer makes of it later by SFTP is an upload. `path` is percent-encoded; `%2F` in it is a slash.',
+        'The body is the file, of any type and size. The complete file appears in one step, owned by the SFTP user, and so do missing folders above it. It replaces a file that is there. If that was an upload, a `Warning` header names it. With `If-None-Match: *` the request gets 412 instead, and with `If-Match` it replaces only a file with that `ETag`. A checksum in `Content-MD5`, `Digest` or `Content-Digest` is compared with the body. The file is not an upload: no webhook is sent, and the list of uploads does not have it. `storage_bytes` counts it, and `retention_days` removes it. If the customer changes it by SFTP, it becomes an upload. `path` is percent-encoded; `%2F` in it is a slash.',
       accepts: ['If-Match', 'If-None-Match', 'Content-MD5', 'Digest', 'Content-Digest'],
       body: 'bytes',
       answer: {
         status: 201,
         headers: ['ETag', 'Warning'],
-        description: 'It is there',
-        others: { 200: 'It is there, in the place of another one' },
+        description: 'The file is there',
+        others: { 200: 'The file has replaced another one' },
         schema: data(PlacedFile),
         example: { data: { path: 'reports/2026-11.csv', size_bytes: 48211 } },
       },
@@ -231,7 +234,7 @@ export function fileRoutes(
   ];
 }
 
-/** The body is the file itself, and the whole of it (RFC 9110, section 14.5). */
+/** Refuses bodies that are not the whole file as it is (RFC 9110, section 14.5). */
 export function checkCoding(headers: IncomingHttpHeaders): void {
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
     throw new BerthError('unsupported_media_type', 'Content-Encoding is not supported');

@@ -1,4 +1,4 @@
-/** GET /api/v1/host_keys: by what a customer's client recognizes this server before it sends a password. */
+/** GET /api/v1/host_keys: the keys by which a client recognizes this server before it sends a password. */
 import * as v from 'valibot';
 import type { Endpoint } from '../access.ts';
 import { dataResponse } from '../../web/responses.ts';
@@ -33,9 +33,9 @@ export function hostKeyRoutes(hostKeys: HostKeys): Route[] {
       tag: 'Service',
       summary: "List the SFTP server's host keys",
       description:
-        'Give customers `known_hosts` or `fingerprint` together with their password: so they recognize the server at ' +
-        'their first login. While the keys are being rotated the list has two of a type, the one in use first; clients ' +
-        'should trust both. `sshfp` is empty when the host is an address.',
+        'Give customers `known_hosts` or `fingerprint` together with their password, so that they recognize the server at ' +
+        'their first login. While keys are being rotated, the list has two keys of a type, the one in use first. Clients ' +
+        'should trust both. `sshfp` is empty if the host is an IP address.',
       answer: {
         status: 200,
         description: 'The keys',

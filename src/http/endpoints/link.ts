@@ -1,6 +1,6 @@
 /**
- * /links/…: what a signed link lets its holder do without a key. A link answers for its own path alone; nothing is listed,
- * and no cookie is set or read.
+ * /links/…: downloads and uploads with a signed link, without a key. A link gives access to its own path only; nothing is
+ * listed, and no cookie is set or read.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
@@ -23,13 +23,13 @@ import { checkCoding } from './files.ts';
 
 export const LINK = '/links/:id/:path{.+}';
 
-/** Files that come into one directory by links at once. */
+/** How many files may arrive in one directory by links at once. */
 const AT_ONCE = 16;
 
-/** The most that a form has around its file, in bytes. */
+/** How many bytes a form may have besides its file. */
 const FORM_BYTES = 16_384;
 
-/** Never replaces a file. */
+/** The precondition that no file is replaced. */
 const NEW = { isNew: true, allows: (tag: string | undefined) => tag === undefined };
 
 export interface LinkEndpointOptions {
@@ -64,7 +64,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     const ended = (): void =>
       void uses
         .end(visit, outgoing.writableFinished ? sent : undefined)
-        .catch((error: unknown) => log.error({ err: error }, 'the end of a download by link could not be noted'));
+        .catch((error: unknown) => log.error({ err: error }, 'could not record the end of a download by link'));
     if (outgoing.destroyed) ended();
     else outgoing.once('close', ended);
     return answer;
@@ -83,7 +83,7 @@ export function linkEndpoint(options: LinkEndpointOptions): (c: LinkContext) => 
     if (Number(incoming.headers['content-length'] ?? 0) > most + (boundary === undefined ? 0 : FORM_BYTES))
       throw tooLarge(most);
     const before = coming.get(directory.id) ?? 0;
-    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are coming at once`);
+    if (before >= AT_ONCE) throw new BerthError('rate_limited', `Over ${AT_ONCE} files are arriving at once`);
     coming.set(directory.id, before + 1);
     try {
       untimed?.();
@@ -140,7 +140,7 @@ function linkOf(c: LinkContext): Link {
   throw new BerthError('link_invalid', 'This link is not valid. Ask for a new one.');
 }
 
-/** How many bytes an answer sends up to the file's end; undefined when it stops before. */
+/** How many bytes a response sends up to the file's end; undefined when it stops before the end. */
 function bytesToTheEnd({ status, headers }: Response, size: number): number | undefined {
   if (status === 200) return size;
   const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(headers.get('content-range') ?? '') ?? [];

@@ -19,7 +19,7 @@ const LINKS = '/api/v1/directories/:id/links';
 
 const ShownLink = v.pipe(
   v.strictObject({
-    url: v.pipe(v.string(), v.url(), v.description('Its holder needs no key. It is kept nowhere.')),
+    url: v.pipe(v.string(), v.url(), v.description('Anybody who has it can use it, without a key. It is not stored.')),
     for: v.picklist(['download', 'upload']),
     path: v.string(),
     max_bytes: v.nullable(v.pipe(v.number(), v.integer(), v.minValue(0))),
@@ -52,7 +52,7 @@ export function linkRoutes(
 ): Route[] {
   const make: Endpoint<'/:id'> = async (c, principal, keep) => {
     const target = await ownTarget(directories, c, principal, c.req.param('id'));
-    // Its URL names the machine that has the files.
+    // The link's URL has to name the machine that has the files.
     await files.checkHome(target);
     const fields = await readFields(c.env.incoming);
     refuseUnknown(NewLink.entries, fields);
@@ -75,10 +75,10 @@ export function linkRoutes(
       tag: 'Files',
       summary: 'Make a link to download or upload one file',
       description:
-        'A link works without a key and without an SFTP client. A download link hands out the file at `path` whenever there is one. ' +
-        'An upload link shows a form in a browser, and takes the file by `PUT`, too; what comes is an upload like any other. ' +
-        'With `once`, an upload link never replaces a file and takes one; a download link ends once the last byte has been sent, and until then a download can be resumed. ' +
-        'Links stop while the directory is suspended or has expired, and work only from its `allowed_networks`. The URL is shown this once.',
+        'A link works without a key and without an SFTP client. A download link sends the file at `path` whenever there is one. ' +
+        'An upload link shows a form in a browser, and also accepts the file by `PUT`. The file is an upload like any other. ' +
+        'With `once`, an upload link accepts one file and never replaces one. A download link ends once the last byte has been sent; until then, a download can be resumed. ' +
+        'Links do not work while the directory is suspended or has expired, and work only from its `allowed_networks`. This is the only time the URL is shown.',
       body: { schema: NewLink, example: REQUEST },
       answer: { status: 201, description: 'The link', schema: data(ShownLink), example: { data: EXAMPLE } },
       refusals: [404, 421, 422, 507],
@@ -87,8 +87,8 @@ export function linkRoutes(
       id: 'revokeLinks',
       tag: 'Files',
       summary: 'Revoke all links of a directory',
-      description: 'None that was made before works any more. New ones can be made.',
-      answer: { status: 204, description: 'They have ended' },
+      description: 'All links that were made before stop working. New ones can be made.',
+      answer: { status: 204, description: 'The links have ended' },
       refusals: [404, 507],
     }),
   ];

@@ -1,6 +1,6 @@
 /**
- * GET /api/v1/openapi.json. It needs no key: tools fetch it without one, /docs shows it before one is entered, and it says
- * nothing of any account.
+ * GET /api/v1/openapi.json. It needs no key: tools fetch it without one, /docs shows it before one is entered, and it contains
+ * nothing about any account.
  */
 import { hash } from 'node:crypto';
 import type { Context } from 'hono';
@@ -33,7 +33,7 @@ export const OPENAPI: Described = {
   },
 };
 
-/** The latest document is kept: for one origin it never changes while this process runs. */
+/** The document is cached: it depends only on the origin of the request. */
 export function showOpenapi(routes: readonly Described[], version: string): (c: Context<ApiEnv>) => Response {
   let made: ReturnType<typeof make> | undefined;
   return (c) => {
@@ -44,7 +44,7 @@ export function showOpenapi(routes: readonly Described[], version: string): (c: 
   };
 }
 
-/** The origin as the client knows it: the host of its request, and HTTPS, which ends at a proxy or here. */
+/** The origin as the client knows it: HTTPS, which a proxy or berth terminates, and the host of the request. */
 function originOf(c: Context<ApiEnv>): string {
   return `https://${new URL(c.req.url).host}`;
 }

@@ -1,6 +1,6 @@
 /** POST /api/v1/directories/:id/password */
 import type { ChangeOptions } from '../../directories/change.ts';
-import { type Renewed, renewPassword } from '../../directories/password.ts';
+import { type Renewed, renewPassword } from '../../directories/update.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
 import { type Endpoint, requireAdmin } from '../access.ts';
 import { fullDirectory } from '../directory-json.ts';
@@ -30,9 +30,9 @@ export function passwordRoutes(directories: DirectoryQueries, rules: ChangeOptio
       tag: 'Access',
       summary: 'Replace the password by a new one',
       description:
-        'The answer is that of creating a directory, and the only one that shows the new password: it also makes up for a create answer that was lost. ' +
-        'From the next login on the new password counts and the old one is refused; live sessions go on. ' +
-        'While `auth_mode` is `public_key` nobody logs in with either: the new one is kept for when the mode changes, and a `Warning` header says so.',
+        'The answer is like that of creating a directory, and the only one with the new password. So this also helps if the answer to a create was lost. ' +
+        'From the next login on, the new password works and the old one is refused. Live sessions go on. ' +
+        'While `auth_mode` is `public_key`, no password works: the new one is kept until the mode changes, and a `Warning` header says so.',
       role: 'admin',
       answer: {
         status: 200,

@@ -1,4 +1,4 @@
-/** /api/v1/directories/:id/public_keys: the keys of a directory, one by one. */
+/** /api/v1/directories/:id/public_keys: lists, adds and removes single keys of a directory. */
 import * as v from 'valibot';
 import { formatMicros } from '../../base/clock.ts';
 import type { ChangeOptions } from '../../directories/change.ts';
@@ -59,7 +59,7 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: "List a directory's public keys, newest first",
       description:
-        '`last_used_at` is when somebody last logged in with it, known within half a minute; `null` when that has not been seen. With `auth_mode` `both`, a key that was offered before a login by password may count, too.',
+        '`last_used_at` is the time of the last login with the key, updated within 30 seconds; `null` if none is known. With `auth_mode` `both`, a key that a client offered before it logged in by password may count too.',
       answer: {
         status: 200,
         description: 'The keys',
@@ -73,9 +73,9 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: 'Add a public key',
       description:
-        'Counts from the next login on, beside the keys that are there: add the new key, let the customer change over, delete the old one. ' +
-        'A directory has 100 keys at most. PATCH of the directory with `public_key` replaces them all by one. ' +
-        'While `auth_mode` is `password` no key lets in, and a `Warning` header says so.',
+        'The key works from the next login on, like those that are there already. To replace a key, add the new one, wait until the customer uses it, then delete the old one. ' +
+        'A directory has at most 100 keys. PATCH of the directory with `public_key` replaces all keys by one. ' +
+        'While `auth_mode` is `password`, keys are not used, and a `Warning` header says so.',
       role: 'admin',
       body: {
         schema: NewPublicKey,
@@ -97,8 +97,8 @@ export function publicKeyRoutes(directories: DirectoryQueries, rules: ChangeOpti
       tag: 'Access',
       summary: 'Remove one public key',
       description:
-        'The fingerprint is percent-encoded as any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` for its `+` and `/`. ' +
-        'Nobody logs in with that key any more; a session that began with it goes on, and `auth_mode` stays. Without a key left, `public_key` lets nobody in, and a `Warning` header says so.',
+        'The fingerprint is percent-encoded like any part of a path (`SHA256%3A5%2F6Z…`). It may also be written without `SHA256:`, and with `-` and `_` instead of `+` and `/`. ' +
+        'Nobody can log in with that key any more. Live sessions go on, and `auth_mode` stays the same. If that is `public_key` and no key is left, nobody can log in, and a `Warning` header says so.',
       role: 'admin',
       answer: { status: 204, description: 'It has gone', headers: ['Warning'] },
       refusals: [404, 507],
@@ -116,7 +116,7 @@ function shown({ fingerprint, type, comment, inserted_at, last_used_at }: ShownK
   };
 }
 
-/** The stored form of a fingerprint. Some proxies decode `%2F`, and others refuse it. */
+/** The stored form of a fingerprint. The other form is for proxies, some of which decode `%2F`, while others refuse it. */
 function fingerprintIn(path: string): string {
   return `SHA256:${path
     .replace(/^SHA256:/, '')

@@ -47,9 +47,9 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
     route('GET', '/api/v1/directories/:id/quota', show, {
       id: 'getQuota',
       tag: 'Access',
-      summary: 'Fetch how much a directory may hold, and how much it does',
+      summary: 'Fetch how much a directory may hold, and how much it holds',
       description:
-        '`max_bytes` is `null` without a limit. `used_bytes` is the sum of the files that berth knows, as `storage_bytes`.',
+        '`max_bytes` is `null` without a limit. `used_bytes` is the size of all recorded files, like `storage_bytes`.',
       answer,
       refusals: [404],
     }),
@@ -58,7 +58,7 @@ export function quotaRoutes(directories: DirectoryQueries, rules: ChangeOptions)
       tag: 'Access',
       summary: 'Limit how much a directory may hold',
       description:
-        'In force when it is answered, for sessions under way too: a write beyond it fails in the SFTP client. The kernel enforces it, in blocks of the file system, and counts folders and files that are being written as well. 409 where the disk of the server has no user quotas: `error` says how it gets them.',
+        'In force when this answers, also for live sessions: a write above the limit fails in the SFTP client. The kernel enforces the limit in blocks of the file system, and also counts folders and files that are being written. 409 if the disk of the server has no user quotas: `error` says how to turn them on.',
       role: 'admin',
       body: { schema: Body, example: { max_bytes: EXAMPLE.max_bytes } },
       answer,

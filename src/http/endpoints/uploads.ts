@@ -1,4 +1,4 @@
-/** The uploads of a directory: the list, and one of them. */
+/** The uploads of a directory: the list, and a single one. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import { formatMicros, parseMicros } from '../../base/clock.ts';
@@ -17,30 +17,30 @@ import type { Turn } from '../../web/turns.ts';
 
 /** The query parameters, for openapi.json. */
 const FILTERS = {
-  filename: v.optional(v.pipe(v.string(), v.description('The filename, whole: one upload or none.'))),
-  prefix: v.optional(v.pipe(v.string(), v.description('What the filename begins with.'))),
-  since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('The uploads of that moment and later ones.'))),
+  filename: v.optional(v.pipe(v.string(), v.description('The complete filename: one upload or none.'))),
+  prefix: v.optional(v.pipe(v.string(), v.description('Only filenames that begin with this.'))),
+  since: v.optional(v.pipe(v.string(), v.isoTimestamp(), v.description('Only uploads from this time on.'))),
 };
 
-/** Up to a lot of the list's rows, after one. */
+/** Reads at most a batch of rows after the given one. */
 type ReadAfter = (after: UploadRow | undefined) => Promise<UploadRow[]>;
 
-/** Rows that are read, serialized and sent at once, which takes some 1 ms. A list may have any number of them. */
-const LOT = 200;
+/** Rows that are read, serialized and sent at once, in about 1 ms. A list may have any number of rows. */
+const BATCH = 200;
 
 export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList, turn: Turn): Route[] {
   const list: Endpoint<'/:id'> = async (c, principal) => {
     const { id } = await ownDirectory(directories, principal, c.req.param('id'));
-    const { limit, after: asked } = requestedPage(c);
-    const after = typeof asked === 'object' ? { uploaded_at: asked.at, id: asked.id } : asked;
+    const { limit, after: place } = requestedPage(c);
+    const after = typeof place === 'object' ? { uploaded_at: place.at, id: place.id } : place;
     const filters = requestedFilters(c);
-    const read = (from: Page['after'], count = LOT): Promise<UploadRow[]> =>
+    const read = (from: Page['after'], count = BATCH): Promise<UploadRow[]> =>
       uploads.list(id, { ...filters, limit: count, after: from });
-    if (limit === undefined || limit > LOT) {
+    if (limit === undefined || limit > BATCH) {
       const rows = await read(after);
-      if (rows.length < LOT) return dataResponse(json(rows));
+      if (rows.length < BATCH) return dataResponse(json(rows));
       await turn(principal.accountId, c.env.outgoing);
-      // It may have gone meanwhile.
+      // The directory may have been deleted meanwhile.
       await ownDirectory(directories, principal, id);
     }
     if (limit === undefined) return longResponse(await read(after), read);
@@ -63,7 +63,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
       tag: 'Uploads',
       summary: 'List the files in a directory, newest first',
       description:
-        'Filters narrow the list and its pages: `filename` finds the file of that name, `prefix` selects by what a filename begins with, `since` by the time of the upload.',
+        'Filters limit the list and its pages: `filename` finds the file with that name, `prefix` selects by the beginning of the filename, `since` by the time of the upload.',
       query: v.object({ ...PAGE, ...FILTERS }),
       answer: { status: 200, description: 'The files', schema: data(v.array(Upload)), example: UPLOADS },
       refusals: [404, 422],
@@ -71,7 +71,7 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
     route('GET', '/api/v1/directories/:id/uploads/:upload_id', show, {
       id: 'getUpload',
       tag: 'Uploads',
-      summary: 'Fetch what is known of an upload',
+      summary: 'Fetch an upload',
       answer: { status: 200, description: 'The upload', schema: data(Upload), example: UPLOAD },
       refusals: [404],
     }),
@@ -79,8 +79,8 @@ export function uploadRoutes(directories: DirectoryQueries, uploads: UploadList,
 }
 
 /**
- * The same response for a long list, read and sent a lot at a time, as fast as the client takes it: neither a slow
- * client nor a long list holds more than one lot in memory. Uploads that come meanwhile belong before what is sent.
+ * The same response for a long list, read and sent in batches as fast as the client reads, so that neither a slow client nor a
+ * long list keeps more than one batch in memory. Uploads that arrive meanwhile would be before those that were sent already.
  */
 function longResponse(first: readonly UploadRow[], read: ReadAfter): Response {
   return new Response(ReadableStream.from(parts(first, read)), {
@@ -92,7 +92,7 @@ async function* parts(first: readonly UploadRow[], read: ReadAfter): AsyncGenera
   let rows = first;
   for (let before = '{"data":['; rows.length > 0; before = ',') {
     yield Buffer.from(before + json(rows).slice(1, -1));
-    rows = rows.length < LOT ? [] : await read(rows.at(-1));
+    rows = rows.length < BATCH ? [] : await read(rows.at(-1));
   }
   yield Buffer.from(']}');
 }
@@ -101,12 +101,12 @@ function json(rows: readonly UploadRow[]): string {
   return JSON.stringify(rows.map(shown));
 }
 
-/** Four fields (specification, "Upload"). */
+/** The four fields of an upload (specification, "Upload"). */
 function shown({ id, path, size_bytes, uploaded_at }: UploadRow) {
   return { id, filename: displayName(path), size_bytes, uploaded_at: formatMicros(uploaded_at) };
 }
 
-/** @throws {ValidationError} when `since` is no time. */
+/** @throws {ValidationError} when `since` is not a time. */
 function requestedFilters(c: Context<ApiEnv>): Filters {
   const text = c.req.query('since');
   const since = text === undefined ? undefined : parseMicros(text);

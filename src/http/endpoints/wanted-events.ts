@@ -1,4 +1,4 @@
-/** …/webhook/events: what a directory or the account asks to hear of beside uploads. */
+/** …/webhook/events: the events besides uploads that a directory or the account subscribes to. */
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/open.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
@@ -23,20 +23,20 @@ const OF_DIRECTORY = '/api/v1/directories/:id/webhook/events';
 const OF_ACCOUNT = '/api/v1/webhook/events';
 const EVENTS = ['file.uploaded', 'file.deleted', 'upload.failed'] as const;
 
-const WORDS =
-  '`file.uploaded` is always among them. Each event is documented under Webhooks, and goes the same way: to the webhook URL where there is one, into the log of deliveries, and into the feed of events. A receiver ignores what it does not know.';
+const ABOUT =
+  '`file.uploaded` is always among them. Each event is documented under Webhooks. It is sent to the webhook URL if there is one, and appears in the list of deliveries and in the feed of events. Receivers should ignore events that they do not know.';
 
-interface Rules {
+interface EventOptions {
   readonly database: Database;
   readonly clock: Clock;
 }
 
 /** @param followsLogins whether refused logins are known here. */
-export function wantedEventRoutes(directories: DirectoryQueries, rules: Rules, followsLogins: boolean): Route[] {
+export function wantedEventRoutes(directories: DirectoryQueries, rules: EventOptions, followsLogins: boolean): Route[] {
   const shown = (wanted: WantedEvents): Response => {
     const isUnknown = wanted.events.includes('login.refused') && !followsLogins;
-    const said = isUnknown ? 'login.refused does not come while the dashboard is off (BERTH_DASHBOARD)' : undefined;
-    return dataResponse(JSON.stringify(wanted), 200, warning(said));
+    const text = isUnknown ? 'login.refused is not sent while the dashboard is off (BERTH_DASHBOARD)' : undefined;
+    return dataResponse(JSON.stringify(wanted), 200, warning(text));
   };
 
   const show: Endpoint<'/:id'> = async (c, { accountId }) =>
@@ -71,15 +71,15 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: Rules, f
     route('GET', OF_DIRECTORY, show, {
       id: 'getEvents',
       tag: 'Webhooks',
-      summary: 'Show which events a directory asks for',
+      summary: 'Show the events that a directory subscribes to',
       answer: answer(true),
       refusals: [404],
     }),
     route('PUT', OF_DIRECTORY, set, {
       id: 'setEvents',
       tag: 'Webhooks',
-      summary: 'Ask for more events than uploads',
-      description: `${WORDS} \`null\`: what the account asks for, which is how a directory begins.`,
+      summary: 'Subscribe a directory to more events than uploads',
+      description: `${ABOUT} \`null\` means the events of the account, which is the default for a directory.`,
       body,
       answer: answer(false),
       refusals: [404, 507],
@@ -87,15 +87,15 @@ export function wantedEventRoutes(directories: DirectoryQueries, rules: Rules, f
     route('GET', OF_ACCOUNT, showAccount, {
       id: 'getAccountEvents',
       tag: 'Webhooks',
-      summary: 'Show which events the account asks for',
+      summary: 'Show the events that the account subscribes to',
       answer: answer(false),
       refusals: [],
     }),
     route('PUT', OF_ACCOUNT, setAccount, {
       id: 'setAccountEvents',
       tag: 'Webhooks',
-      summary: 'Ask for more events of all directories that have no list of their own',
-      description: `${WORDS} \`null\` asks for no more.`,
+      summary: 'Subscribe all directories without a list of their own to more events',
+      description: `${ABOUT} \`null\` means no other events.`,
       role: 'admin',
       body,
       answer: answer(false),

@@ -1,8 +1,13 @@
-/** The webhook of a directory: where it goes, trying it, and a new secret for it. */
+/** The webhook of a directory: its URL, a test, and a new secret. */
 import type { ChangeOptions } from '../../directories/change.ts';
 import type { DirectoryQueries } from '../../directories/view.ts';
-import { renewWebhookSecret, type RenewedSecret, SecretFields } from '../../directories/webhook-secret.ts';
-import { updateWebhook, WebhookFields } from '../../directories/webhook-settings.ts';
+import {
+  type RenewedSecret,
+  renewWebhookSecret,
+  SecretFields,
+  updateWebhook,
+  WebhookFields,
+} from '../../directories/webhook.ts';
 import { liveDirectory } from '../../directories/target.ts';
 import { type Destined, receiverUrl } from '../../webhooks/receiver-of.ts';
 import { type TrialRules, tryWebhook } from '../../webhooks/try.ts';
@@ -61,7 +66,7 @@ export function webhookRoutes(
 
   const answer = {
     status: 200,
-    description: 'Where its webhooks go',
+    description: 'Where the webhooks go',
     schema: data(DirectoryWebhook),
     example: EXAMPLE,
   };
@@ -71,7 +76,7 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Fetch where the webhooks of a directory go',
       description:
-        "`sends_to` is `webhook_url`, or else the URL of the account's webhook; `null` when no webhooks are sent.",
+        "`sends_to` is `webhook_url` or, without one, the URL of the account's webhook. It is `null` if no webhooks are sent.",
       answer,
       refusals: [404],
     }),
@@ -80,7 +85,7 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Set where the webhooks of a directory go, or turn them off',
       description:
-        'Fields that are left out stay. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, also while the account has a webhook URL. Deliveries that are still pending then fail, and can be replayed later.',
+        'Changes the given fields. `{"webhook_url": null, "uses_account_webhook": false}` turns webhooks off for this directory, even if the account has a webhook URL. Pending deliveries then fail, and can be replayed later.',
       body: { schema: WebhookFields, example: { webhook_url: null, uses_account_webhook: false } },
       answer: { ...answer, headers: ['Warning'] },
       refusals: [404, 507],
@@ -90,10 +95,10 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Send one webhook as a test',
       description:
-        'A signed `file.uploaded` of a file that is not there, with `"test": true`, sent once while you wait, for up to 6 seconds. The answer is what the receiver said, or in `error` why it was not heard. 422 while `sends_to` of the directory is `null`.',
+        'Sends a signed `file.uploaded` for a file that does not exist, with `"test": true`, once and while you wait, for up to 6 seconds. The answer has the response of the receiver, or in `error` why there was none. 422 while `sends_to` of the directory is `null`.',
       answer: {
         status: 200,
-        description: 'What the receiver said',
+        description: 'The response of the receiver',
         schema: data(TestOutcome),
         example: { data: { delivered: true, status: 204, error: null, duration_ms: 48.2 } },
       },
@@ -104,7 +109,7 @@ export function webhookRoutes(
       tag: 'Webhooks',
       summary: 'Replace the webhook secret, in two steps',
       description:
-        'First without `activate`: the answer has the new secret, and from now on `webhook-signature` is made with both, so that receivers can be changed one after the other. Asked again, it replaces the new one. Then with `"activate": true`: `x-service-signature` is made with the new one, and the old one ends. An own `secret` has 16 to 64 characters of printable ASCII; with `activate` it takes the place of the old one at once.',
+        'First, send the request without `activate`: the answer has the new secret, and from now on `webhook-signature` has a signature with each of the two secrets, so that receivers can be changed one after the other. Repeating this step replaces the new secret. Then send `"activate": true`: `x-service-signature` is made with the new secret, and the old one ends. To use a `secret` of your own, send 16 to 64 characters of printable ASCII; with `activate` it replaces the old one at once.',
       role: 'admin',
       body: { schema: SecretFields, example: { activate: false }, isOptional: true },
       answer: {

@@ -1,6 +1,6 @@
 /**
- * openapi.json: OpenAPI 3.1, made of the routes. What every endpoint has (refusals, parameters in the path, headers) is
- * added here, so that a route says only what is its own.
+ * Makes openapi.json (OpenAPI 3.1) from the routes. Parts that every endpoint has (refusals, path parameters, headers) are added
+ * here, so that a route has only its own.
  */
 import type { GenericSchema } from 'valibot';
 import type { Operation, Route } from '../route.ts';
@@ -11,16 +11,16 @@ import { type SchemaSet, schemaSet } from './json-schema.ts';
 import { type Refusal, REFUSALS, sharedRefusals } from './refusals.ts';
 import { webhookPathItems, WEBHOOKS } from './webhooks.ts';
 
-/** A route for readers. */
+/** A route without its endpoint. */
 export type Described = Omit<Route, 'endpoint'>;
 
-const ABOUT = `Hands out SFTP directories, and tells by webhook when a file has arrived.
+const ABOUT = `Creates SFTP directories, and sends a webhook when a file has arrived.
 
-Errors have two shapes: \`{"error": "…"}\`, and for fields that are wrong \`{"errors": {"name": ["can't be blank"]}}\`. What is no HTTP request that can be answered by an endpoint gets 400, 408, 417, 431 or 505 with the first; an unknown path 404, a method that a path does not have 405.
+Errors have two shapes: \`{"error": "…"}\` and, for invalid fields, \`{"errors": {"name": ["can't be blank"]}}\`. A request that no endpoint can answer gets the first shape: 400, 408, 417, 431 or 505 if it is not a proper HTTP request, 404 for an unknown path, 405 for a method that the path does not have.
 
-Timestamps are UTC with microseconds. Text counts in Unicode code points. A whole number is written without a decimal point. 120 requests a minute are answered per account, further ones get 429. A field or a query parameter that an operation does not know gets 422, or in the operations of the first version a \`Warning\` header. Later versions add operations and fields, and remove none.`;
+Timestamps are in UTC with microseconds. The length of text is counted in Unicode code points. Whole numbers are written without a decimal point. Each account may make 120 requests a minute; further requests get 429. An unknown field or query parameter gets 422 or, in the operations of the first version, a \`Warning\` header. Later versions add operations and fields, and remove none.`;
 
-/** @param origin where it is served: generated clients send requests there by default. */
+/** @param origin where the document is served. Generated clients send requests there by default. */
 export function openapi(routes: readonly Described[], version: string, origin: string): object {
   const schemas = schemaSet();
   const paths: Record<string, Record<string, object>> = {};
@@ -38,7 +38,7 @@ export function openapi(routes: readonly Described[], version: string, origin: s
       description: ABOUT,
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
-    servers: [{ url: origin, description: 'The berth that this document is from' }],
+    servers: [{ url: origin, description: 'The berth that serves this document' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ apiKey: [] }],
     paths,
@@ -48,7 +48,7 @@ export function openapi(routes: readonly Described[], version: string, origin: s
         apiKey: {
           type: 'http',
           scheme: 'bearer',
-          description: 'An API key: `svc_live_…`, on a test berth `svc_test_…`.',
+          description: 'An API key: `svc_live_…`, or `svc_test_…` on a test berth.',
         },
       },
       parameters: { IdempotencyKey: IDEMPOTENCY_KEY },
@@ -64,7 +64,7 @@ function operationOf(described: Described, path: string, schemas: SchemaSet): ob
   const { method, operation } = described;
   const { id, tag, summary, description, role, open, query, accepts = [], body, refusals, isSpecified } = operation;
   const shared = sharedRefusals({ method, isOpen: open === true, hasBody: isJson(body) });
-  // Unknown names (unknown-names.ts).
+  // 422 for unknown names (unknown-names.ts).
   const statuses = [...shared, ...(isSpecified || open ? [] : [422]), ...refusals];
   const parameters = [
     ...pathParameters(path),
@@ -121,7 +121,7 @@ function queryParameters(query: GenericSchema | undefined, schemas: SchemaSet): 
   }));
 }
 
-/** Generators make a file or a stream of it. */
+/** Generators turn this into a file or a stream. */
 const BYTES = { type: 'string', format: 'binary' };
 
 type Body = NonNullable<Operation['body']>;

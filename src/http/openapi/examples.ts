@@ -1,4 +1,4 @@
-/** Real answers, for openapi.json. */
+/** Real responses, for openapi.json. */
 
 const listed = {
   id: '18db3dc8-bfa8-4427-9a27-af3b079ff5b8',

@@ -1,4 +1,4 @@
-/** The headers and path parameters that openapi.json knows, by their names. */
+/** The headers and path parameters in openapi.json, by name. */
 
 const text = (description: string, example: string, more: object = {}) => ({
   description,
@@ -7,19 +7,19 @@ const text = (description: string, example: string, more: object = {}) => ({
 });
 
 export const HEADERS = {
-  'x-request-id': text('The name of the request in the log and in the audit.', 'fb3ad9defea1b62d48-00000001'),
+  'x-request-id': text('The id of the request in the log and in the audit.', 'fb3ad9defea1b62d48-00000001'),
   'WWW-Authenticate': text('The scheme of the key.', 'Bearer'),
-  'Retry-After': text('Seconds until another attempt is worth it.', '5', { pattern: '^\\d+$' }),
-  Location: text('The path of what was made.', '/api/v1/directories/18db3dc8-bfa8-4427-9a27-af3b079ff5b8'),
-  Warning: text('What the request asked for and will not come.', '299 - "not applied by this request: webhook_url"'),
+  'Retry-After': text('How many seconds to wait before trying again.', '5', { pattern: '^\\d+$' }),
+  Location: text('The path of the new directory.', '/api/v1/directories/18db3dc8-bfa8-4427-9a27-af3b079ff5b8'),
+  Warning: text('Parts of the request that have no effect.', '299 - "not applied by this request: webhook_url"'),
   Link: text(
     'The next page, while there is one.',
     '</api/v1/directories?limit=100&after=1795212999364712.18db3dc8-bfa8-4427-9a27-af3b079ff5b8>; rel="next"',
   ),
-  'Idempotency-Replayed': text('`true` in an answer that was kept from an earlier request.', 'true'),
+  'Idempotency-Replayed': text('`true` in an answer that was stored for an earlier request.', 'true'),
   ETag: text('Changes with the content.', '"Kq5sNclPz7QV2-lG"'),
-  'Accept-Ranges': text('Parts can be asked for.', 'bytes'),
-  'Content-Range': text('Which part this is.', 'bytes 0-1023/4096'),
+  'Accept-Ranges': text('Ranges are supported.', 'bytes'),
+  'Content-Range': text('Which range this is.', 'bytes 0-1023/4096'),
   'Content-Disposition': text('The name of the file, safe for any name.', 'attachment; filename="orders.csv"'),
 } as const;
 
@@ -32,16 +32,16 @@ const requestHeader = (description: string, example: string) => ({
 
 /** The headers of requests. */
 export const REQUEST_HEADERS = {
-  'If-Match': requestHeader('Only while the file has this `ETag`; `*` for any file. Else 412.', '"2k9-c1x2y3z"'),
-  'If-None-Match': requestHeader('Only while there is no such file (`*`), or none with this `ETag`.', '*'),
-  Range: requestHeader('Which part of the file.', 'bytes=0-1023'),
+  'If-Match': requestHeader('Only if the file has this `ETag`, or for `*` any file. Otherwise 412.', '"2k9-c1x2y3z"'),
+  'If-None-Match': requestHeader('Only if there is no such file (`*`), or none with this `ETag`.', '*'),
+  Range: requestHeader('Which range of the file to send.', 'bytes=0-1023'),
   'Content-MD5': requestHeader('The MD5 of the body, in base64.', 'XUFAKrxLKna5cZ2REBfFkg=='),
   Digest: requestHeader(
     'A checksum of the body: `md5`, `sha-256` or `sha-512`, in base64.',
     'sha-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=',
   ),
   'Content-Digest': requestHeader(
-    'The same in the form of RFC 9530.',
+    'Like `Digest`, in the form of RFC 9530.',
     'sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:',
   ),
 } as const;
@@ -68,7 +68,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, object>> = {
     example: 'SHA256:uNiVztksCsDhcc0u9e8BrrFXVUGGBRvh6GrQAZ1jQeI',
   },
   path: {
-    description: 'Where in the directory: names between slashes, each percent-encoded. `%2F` is a slash, too.',
+    description: 'The path in the directory: names separated by slashes, each percent-encoded. `%2F` is a slash too.',
     schema: { type: 'string', minLength: 1 },
     example: 'reports/2026-11.csv',
   },
@@ -78,7 +78,7 @@ export const IDEMPOTENCY_KEY = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'Makes the request safe to repeat: within 24 hours, the same key with the same request gives the same status and body. Another request with that key gets 422, one that comes while the first is in flight 409.',
+    'Makes the request safe to repeat: within 24 hours, the same request with the same key gets the same status and body. Another request with that key gets 422. A repetition while the first request is in flight may get 409.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
   example: 'order-7-directory',
 };

@@ -1,6 +1,7 @@
 /**
- * JSON Schema of the valibot schemas that validate. No constraint is dropped in silence: what the converter does not know
- * throws, and a check that it cannot know has to be followed by metadata, or a description, that says the same.
+ * Converts the valibot schemas that validate requests to JSON Schema. No constraint is dropped silently: the converter throws
+ * for whatever it does not know, and a check that it cannot convert must be followed by metadata, or a description, that says
+ * the same.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type ConversionConfig, toJsonSchema } from '@valibot/to-json-schema';
@@ -12,9 +13,9 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 const DATA = new Set(['const', 'default', 'enum', 'examples']);
 
 export interface SchemaSet {
-  /** The schemas with a title, by it. They are complete once everything has been added. */
+  /** The schemas with a title, by title. Complete once everything has been added. */
   readonly named: Record<string, JsonSchema>;
-  /** Converts; each schema in it that has a title (`v.title`) becomes a reference. */
+  /** Converts a schema. Each schema in it that has a title (`v.title`) becomes a reference. */
   add(schema: GenericSchema): JsonSchema;
 }
 
@@ -41,11 +42,11 @@ function convert(schema: GenericSchema): JsonSchema {
     target: 'draft-2020-12',
     typeMode: 'input',
     errorMode: 'throw',
-    // TypeScript's alone.
+    // Concerns TypeScript only.
     ignoreActions: ['readonly'],
     overrideSchema: ({ valibotSchema, jsonSchema }) => {
       checks.follow(valibotSchema);
-      // Later versions of berth answer with more fields, and clients that are generated from this have to take them.
+      // Later versions of berth answer with more fields, and generated clients must accept them.
       if (valibotSchema.type === 'strict_object') return without(jsonSchema, 'additionalProperties');
       if (valibotSchema.type === 'loose_object') return { ...jsonSchema, additionalProperties: true };
       if (valibotSchema.type === 'optional' && isNullable(jsonSchema)) return without(jsonSchema, 'default');
@@ -80,11 +81,11 @@ function explainedChecks() {
 type Converted = ReturnType<NonNullable<ConversionConfig['overrideAction']>> & object;
 
 function without(schema: Converted, name: 'additionalProperties' | 'default'): Converted {
-  const { [name]: _, ...rest } = schema;
-  return rest;
+  const { [name]: _, ...others } = schema;
+  return others;
 }
 
-/** Generators fail at a default of what may be null; descriptions say what it is. */
+/** Generators fail at a default for a nullable value, so the description says what the default is. */
 function isNullable({ type }: Converted): boolean {
   return Array.isArray(type) && type.includes('null');
 }
@@ -93,18 +94,18 @@ interface Pattern {
   readonly requirement: RegExp;
 }
 
-/** The converter takes one pattern for a schema only. */
+/** The converter allows only one pattern for a schema. */
 function withPattern(schema: Converted, { requirement: { source, flags } }: Pattern): Converted {
   if (flags !== '') throw new Error(`JSON Schema knows no flags: /${source}/${flags}`);
   if (schema.pattern === undefined || schema.pattern === source) return { ...schema, pattern: source };
   return { ...schema, allOf: [...(schema.allOf ?? []), { pattern: source }] };
 }
 
-/** `["string", "null"]` reads better than a choice of two schemas. */
-function orNull({ anyOf, ...rest }: Converted): Converted | undefined {
+/** `["string", "null"]` is easier to read than a choice of two schemas. */
+function orNull({ anyOf, ...others }: Converted): Converted | undefined {
   const [inner] = (anyOf ?? []) as Converted[];
   if (typeof inner?.type !== 'string' || inner.title !== undefined || inner.enum || inner.const !== undefined) {
     return undefined;
   }
-  return { ...inner, ...rest, type: [inner.type, 'null'] } as unknown as Converted;
+  return { ...inner, ...others, type: [inner.type, 'null'] } as unknown as Converted;
 }

@@ -1,12 +1,12 @@
-/** The refusals that endpoints share, by status, for openapi.json. The texts are those of `web/responses.ts`. */
+/** The refusals that endpoints share, by status, for openapi.json. The examples have the texts of real refusals. */
 
 import type { HeaderName } from './headers.ts';
 
 export interface Refusal {
-  /** The name of its component. */
+  /** The name of the component in openapi.json. */
   readonly name: string;
   readonly description: string;
-  /** Bodies, by a name for each. */
+  /** Example bodies, by name. */
   readonly examples: Readonly<Record<string, object>>;
   readonly headers?: readonly HeaderName[];
 }
@@ -17,7 +17,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   400: {
     name: 'BadRequest',
     description:
-      'The request is not understood: the body is no JSON or was cut off, or two servers could read its headers differently.',
+      'The request cannot be understood: the body is not JSON or was cut off, or two servers could read the headers differently.',
     examples: one('Request body is not valid JSON'),
   },
   401: {
@@ -29,7 +29,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   403: {
     name: 'Forbidden',
     description:
-      'The plan of the account does not include the API, the key lacks the admin role, or is limited to reading or to named directories.',
+      'The plan of the account does not include the API; or the key lacks the admin role, is read-only, or is limited to other directories.',
     examples: {
       plan: { error: 'API access requires a Pro or Business plan. Change the plan of the account to use it.' },
       role: { error: 'Not authorized' },
@@ -38,25 +38,27 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   404: {
     name: 'NotFound',
-    description: 'The account of the key has nothing by that id. The answer does not say whether another account has.',
+    description:
+      'The account of the key has nothing with that id. The answer does not reveal whether another account has.',
     examples: one('Directory not found'),
   },
   409: {
     name: 'Conflict',
-    description: 'Not now, or not on this machine: `error` says why. With `Retry-After`, try again then.',
+    description:
+      'Not possible now, or not on this machine: `error` says why. If there is a `Retry-After`, try again then.',
     examples: one('A request with this Idempotency-Key is still in progress'),
     headers: ['Retry-After'],
   },
   410: {
     name: 'Gone',
-    description: 'Some of the events are kept no longer. `error` says with which number to go on.',
+    description: 'Some of the events are no longer kept. `error` says which number to continue with.',
     examples: one(
-      'Events up to number 4711 are kept no longer: list the uploads of your directories, then go on with ?after=4711',
+      'Events up to number 4711 are no longer kept: list the uploads of your directories, then continue with ?after=4711',
     ),
   },
   412: {
     name: 'PreconditionFailed',
-    description: '`If-Match` or `If-None-Match` does not allow it: the file is there, has gone, or is another one.',
+    description: '`If-Match` or `If-None-Match` does not allow it: the file exists, has gone, or has been replaced.',
     examples: one('There is another file by now'),
   },
   413: {
@@ -66,12 +68,12 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   415: {
     name: 'UnsupportedMediaType',
-    description: 'The body is something else than JSON in UTF-8, or compressed.',
+    description: 'The body is not JSON in UTF-8, or is compressed.',
     examples: one('Content-Type must be application/json'),
   },
   416: {
     name: 'RangeNotSatisfiable',
-    description: 'The range begins behind the end.',
+    description: 'The range begins after the end of the file.',
     examples: one('Range not satisfiable'),
   },
   421: {
@@ -82,7 +84,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   422: {
     name: 'Unprocessable',
-    description: 'Fields are wrong, each with its problems; or a rule says no, with its reason.',
+    description: 'Fields are invalid: `errors` has the problems of each. Or a rule forbids it: `error` says why.',
     examples: {
       fields: { errors: { name: ["can't be blank"] } },
       rule: { error: 'Directory limit reached for your plan' },
@@ -95,19 +97,20 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   500: {
     name: 'InternalError',
-    description: 'Something failed; the operator finds it in the log by the `x-request-id`.',
+    description: 'An unexpected failure. The operator finds it in the log by the `x-request-id`.',
     examples: one('Internal server error'),
   },
   503: {
     name: 'Unavailable',
     description:
-      'No change is possible for the moment. With several nodes: the one that has the directory does not answer; the change stays wanted, and is applied when it is back.',
+      'No change is possible at the moment. With several nodes: the node that has the directory does not answer. The change is stored, and is applied when the node is back.',
     examples: one('Service unavailable'),
     headers: ['Retry-After'],
   },
   507: {
     name: 'StorageFull',
-    description: 'The disk is full. Nothing of a create is left; a change is applied once there is room.',
+    description:
+      'The disk is full. A directory that could not be created is removed again; a change is applied once there is room.',
     examples: one('Not enough storage space'),
   },
 };
@@ -129,7 +132,7 @@ export function sharedRefusals({
     500,
     503,
     ...(hasBody ? [413, 415, 422] : []),
-    // The Idempotency-Key's.
+    // Because of the Idempotency-Key.
     ...(method === 'POST' ? [409, 422] : []),
   ];
 }

@@ -1,4 +1,4 @@
-/** The webhooks as openapi.json has them. The first is the specification's ("Events"). */
+/** The webhooks in openapi.json. The specification ("Events") defines only the first. */
 import type { GenericSchema } from 'valibot';
 import {
   FileDeleted,
@@ -21,35 +21,35 @@ export const UPLOADED = {
   directory: 'acme-corp',
 };
 
-/** Headers stand here and not among the parameters: generators of clients cannot do with those of a webhook. */
-const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Verify \`webhook-signature\` over the raw body, answer within 5 seconds and work afterwards. The same file may be announced more than once, and webhooks may come in another order than the files.
+/** The headers are described here, and not as parameters, since client generators cannot handle parameters of webhooks. */
+const ABOUT = `Sent to the \`webhook_url\` of a directory, up to four times. Verify \`webhook-signature\` over the raw body, answer within 5 seconds, and process the file after that. The same file may be announced more than once, and webhooks may arrive in another order than the files.
 
 | header | |
 |---|---|
-| \`webhook-id\` | The delivery: the same at each of its attempts. |
+| \`webhook-id\` | The id of the delivery, the same at each attempt. |
 | \`webhook-timestamp\` | When this attempt was made, in seconds since 1970. |
-| \`webhook-signature\` | As Standard Webhooks has it: \`v1,\` and the HMAC-SHA256 of \`webhook-id\`, \`webhook-timestamp\` and the raw body, joined by full stops, in base64; keyed with the bytes that the secret encodes in base64. Two, with a blank between them, while a new secret is being introduced. |
-| \`webhook-upload-id\` | The id of the upload: fetch its content with it. Missing in a test, and when the file was replaced before berth could look at it. No signature covers it; the delivery has the same \`upload_id\`. |
+| \`webhook-signature\` | As in Standard Webhooks: \`v1,\` and the HMAC-SHA256 of \`webhook-id\`, \`webhook-timestamp\` and the raw body, joined by full stops, in base64. The key is the base64-decoded secret. While a new secret is being introduced, there are two signatures, separated by a blank. |
+| \`webhook-upload-id\` | The id of the upload, for fetching its content. Missing in a test, and if the file was replaced before berth could inspect it. No signature covers this header; the delivery has the same \`upload_id\`. |
 | \`x-service-signature\` | \`sha256=\` and the HMAC-SHA256 of the raw body in lowercase hex, keyed with the \`webhook_secret\`. It does not cover the time: an attacker who has one request can send it again. |`;
 
 const WHOSE = { directory_id: UPLOADED.directory_id, external_id: UPLOADED.external_id };
 const FILE = { filename: UPLOADED.filename, size_bytes: UPLOADED.size_bytes };
 const AT = UPLOADED.uploaded_at;
 
-/** The events beside `file.uploaded`: by operation id, each with its schema and an example. */
+/** The events besides `file.uploaded`, by operation id. */
 const FURTHER = {
   fileDeleted: {
     schema: FileDeleted,
     summary: 'A file has gone',
     description:
-      'Removed by the customer, through the API or the dashboard, by an administrator, or by `retention_days`.',
+      'The file was removed by the customer, through the API or the dashboard, by an administrator, or because of `retention_days`.',
     example: { event: 'file.deleted', ...WHOSE, ...FILE, deleted_at: AT },
   },
   fileRenamed: {
     schema: FileRenamed,
-    summary: 'A file or a folder has another name',
+    summary: 'A file or a folder was renamed',
     description:
-      'A folder that is renamed with files in it has one event with its own names. The last step of an upload under a temporary name is `file.uploaded` alone.',
+      'A folder that is renamed with its files causes one event, with the names of the folder. When an upload under a temporary name gets its final name, only `file.uploaded` is sent.',
     example: {
       event: 'file.renamed',
       ...WHOSE,
@@ -61,13 +61,14 @@ const FURTHER = {
   fileDownloaded: {
     schema: FileDownloaded,
     summary: 'A customer has fetched a file by SFTP',
-    description: 'Each handle that was read and closed is one. Downloads by HTTPS are not announced.',
+    description: 'One event for each handle that was read and closed. Downloads by HTTPS are not announced.',
     example: { event: 'file.downloaded', ...WHOSE, filename: UPLOADED.filename, sent_bytes: 12, downloaded_at: AT },
   },
   fileRejected: {
     schema: FileRejected,
     summary: 'The checker has rejected a file',
-    description: 'Where the operator has uploads checked: the file never was an upload, and is in quarantine.',
+    description:
+      'Only if the operator has uploads checked. The file is in quarantine, and was never announced as an upload.',
     example: {
       event: 'file.rejected',
       ...WHOSE,
@@ -79,14 +80,14 @@ const FURTHER = {
   uploadFailed: {
     schema: UploadFailed,
     summary: 'An upload was cut off',
-    description: 'The connection died before the file was closed. A client that resumes it makes it an upload.',
+    description: 'The connection was lost before the file was closed. If a client resumes it, it becomes an upload.',
     example: { event: 'upload.failed', ...WHOSE, ...FILE, failed_at: AT },
   },
   loginRefused: {
     schema: LoginRefused,
     summary: 'A login was refused',
     description:
-      'At most one for each user and reason in a minute of the clock, some minutes later at the latest. Needs the dashboard to be on, whose log of logins it is taken from.',
+      'At most one event per minute for each user and reason, sent within some minutes. It requires the dashboard, which follows the log of logins.',
     example: {
       event: 'login.refused',
       ...WHOSE,
@@ -99,12 +100,14 @@ const FURTHER = {
 };
 
 const RESPONSES = {
-  '2XX': { description: 'The receiver accepted it. Any other answer, or none within 5 seconds, is a failure.' },
+  '2XX': {
+    description: 'The receiver accepted the webhook. Any other response, or none within 5 seconds, is a failure.',
+  },
 };
 
 const NAMES = ['fileUploaded', ...Object.keys(FURTHER)];
 
-/** openapi-generator makes a class of requests of a webhook that stands here; one that is referred to it leaves alone. */
+/** References, since openapi-generator would generate a class of requests from each webhook that is defined here. */
 export const WEBHOOKS = Object.fromEntries(NAMES.map((name) => [name, { $ref: `#/components/pathItems/${name}` }]));
 
 export function webhookPathItems(schemas: SchemaSet): object {
@@ -126,7 +129,7 @@ export function webhookPathItems(schemas: SchemaSet): object {
       post: {
         operationId,
         summary,
-        description: `${description}\n\nOnly where the directory or its account asks for it; signed, retried and logged as \`file.uploaded\`.`,
+        description: `${description}\n\nSent only if the directory or its account subscribes to it. Signed, retried and logged like \`file.uploaded\`.`,
         ...common,
         requestBody: content(schema, { ...example, directory: UPLOADED.directory }),
       },

@@ -1,4 +1,4 @@
-/** A directory's access settings beside passwords and keys: suspension, expiry, networks and the quota. */
+/** A directory's access settings besides passwords and keys: suspension, expiry, networks and quota. */
 import type { FC } from 'hono/jsx';
 import { formatMicros, type Micros } from '../../../base/clock.ts';
 import type { DirectoriesTable } from '../../../db/schema.ts';
@@ -8,17 +8,16 @@ import { ActionButton, Field, Form, Was } from '../../components/form.tsx';
 import { Section } from '../../components/section.tsx';
 import { Facts, sizeInWords, Time } from '../../components/values.tsx';
 import type { FormFields } from '../../environment.ts';
-import { isoTime } from '../../form.ts';
-import { bytesIn, UNITS } from '../../sizes.ts';
+import { bytesIn, isoTime, UNITS } from '../../form.ts';
 import { splitNetworks } from '../../words.ts';
 
 interface AccessProps extends DirectoryProps {
   readonly isAdmin: boolean;
-  /** Why no quota can be set; undefined where one can. */
+  /** Why no quota can be set; undefined if one can. */
   readonly quotaObstacle: string | undefined;
 }
 
-/** A member sees what only an admin changes. */
+/** Admins get forms; members only see the values. */
 export const Access: FC<AccessProps> = ({ isAdmin, quotaObstacle, ...shown }) => {
   const { expires_at, quota_bytes } = shown.directory;
   if (isAdmin)
@@ -80,7 +79,7 @@ const Limits: FC<DirectoryProps> = ({ directory, path }) => {
         name="allowed_networks"
         value={stored.allowed_networks}
         rows={3}
-        hint="IP addresses or CIDR ranges, one a line. Leave it empty to allow all."
+        hint="IP addresses or CIDR ranges, one per line. Leave it empty to allow all."
       />
       <button>Save</button>
     </Form>
@@ -110,12 +109,12 @@ function networksOf({ allowed_networks }: Pick<DirectoriesTable, 'allowed_networ
   return JSON.parse(allowed_networks) as string[];
 }
 
-/** To the second, without seconds that are 0, as browsers write it. */
+/** A time as browsers write it: to the second, without the seconds if they are 0. */
 function expiryText(at: Micros | null): string {
   return at === null ? '' : formatMicros(at).slice(0, 19).replace(/:00$/, '');
 }
 
-/** The form's changes for `AccessFields`. A time that was not edited keeps its full precision. */
+/** The form's changes, for `updateAccess`. A time that was not edited keeps its full precision. */
 export function accessFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const seconds = (time: string) => time.replace(/:00$/, (end) => (/T\d\d:\d\d:00$/.test(time) ? '' : end));
   const given = { ...fields, ...(fields['expires_at'] && { expires_at: seconds(fields['expires_at']) }) };
@@ -135,7 +134,7 @@ function storedQuota({ quota_bytes: bytes }: DirectoriesTable) {
   return { max_bytes: `${bytes / (UNITS[exact?.toUpperCase() ?? 'B'] ?? 1)} ${exact ?? 'B'}` };
 }
 
-/** The size in bytes; other input stays as it is, for the rules to refuse. */
+/** The form's changes, for `setQuota`. */
 export function quotaFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const { max_bytes: text } = changedFields(fields, storedQuota(directory));
   return { max_bytes: text === undefined ? directory.quota_bytes : bytesIn(text.trim()) };

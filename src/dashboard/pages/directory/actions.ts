@@ -1,4 +1,4 @@
-/** The forms of a directory's pages: each posts to a path of its own and leads back to its page. */
+/** Adds the forms of a directory's pages. Each form posts to its own path, which redirects back to the page. */
 import type { Hono } from 'hono';
 import type { Target } from '../../../directories/target.ts';
 import { type DashboardEnv, type FormFields, type PageContext, pathOf, targetOf } from '../../environment.ts';
@@ -9,13 +9,13 @@ const PATH = '/dashboard/directories/:id';
 
 type Change = (c: PageContext, target: Target, given: FormFields) => Promise<unknown>;
 
-/** `tab`: the last part of the page's path. */
+/** `tab` is the last part of the page's path. */
 export function directoryActions(
   app: Hono<DashboardEnv>,
   page: (c: PageContext) => Response | Promise<Response>,
   tab: 'connect' | 'settings',
 ) {
-  /** An action that members may take, too. */
+  /** Adds an action for admins and members. */
   const action = (name: string, done: string, change: Change): void => {
     app.post(`${PATH}/${name}`, (c) =>
       submitted(c, page, async (given) => {

@@ -1,4 +1,4 @@
-/** How to point common clients at a directory. Each text can be pasted unchanged. */
+/** Commands and addresses for connecting common clients to a directory. Each can be pasted unchanged. */
 import type { PublicHostKey } from '../../../sftp/public-host-keys.ts';
 import { shellWord } from '../../../base/terminal.ts';
 
@@ -8,7 +8,7 @@ export interface Place {
   readonly username: string;
 }
 
-/** Keyed by the client's name. */
+/** The commands by the client's name. */
 export function clientCommands({ host, port, username }: Place, hostKeys: readonly PublicHostKey[]) {
   const name = host.includes(':') ? `[${host}]` : host;
   const url = `sftp://${username}@${name}:${port}`;
@@ -26,7 +26,7 @@ function command(...words: readonly string[]): string {
   return words.map(shellWord).join(' ');
 }
 
-/** Bits, which WinSCP has in its fingerprints. RSA's vary, and no client of today needs that key. */
+/** The bits of keys, which WinSCP has in its fingerprints. RSA is left out: its bits vary, and current clients do not need it. */
 const BITS: Readonly<Record<string, number>> = { 'ssh-ed25519': 255, 'ecdsa-sha2-nistp256': 256 };
 
 /** The fingerprint in WinSCP's format: `ssh-ed25519 255 BASE64=`. */

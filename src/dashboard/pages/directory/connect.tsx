@@ -1,16 +1,15 @@
-/** How to connect: the address, the server's fingerprints, texts to paste into each client, and the allowed credentials. */
+/** How to connect to a directory: address, the server's fingerprints, commands for common clients, and the credentials. */
 import type { Hono } from 'hono';
 import type { FC } from 'hono/jsx';
 import type { CreateOptions } from '../../../directories/create.ts';
-import { renewPassword } from '../../../directories/password.ts';
+import { renewPassword, updateAuth } from '../../../directories/update.ts';
 import { addPublicKey, publicKeysOf, removePublicKey } from '../../../directories/public-keys.ts';
-import { updateAuth } from '../../../directories/update.ts';
 import type { PublicHostKey, PublicHostKeys } from '../../../sftp/public-host-keys.ts';
 import { DirectoryLayout } from '../../components/layout.tsx';
 import { Section } from '../../components/section.tsx';
 import { Copyable, Facts, Secret } from '../../components/values.tsx';
 import { type DashboardEnv, isAdmin, type PageContext, pathOf } from '../../environment.ts';
-import { showOnce, takeShownOnce } from '../../shown-once.ts';
+import { showOnce, takeShownOnce } from '../../after-redirect.ts';
 import { directoryActions } from './actions.ts';
 import { clientCommands, type Place } from './client-commands.ts';
 import { SignIn } from './sign-in.tsx';

@@ -27,16 +27,16 @@ const DONE = {
   resumed: 'Resumed. Logins work again.',
 };
 
-/** How long it is believed whether quotas can be set, in ms: each look may be a process. */
-const OBSTACLE_LIFE_MS = 60_000;
+/** How long the answer whether quotas can be set is cached, since each check may start a process. */
+const OBSTACLE_TTL_MS = 60_000;
 
 export function settingsPage(app: Hono<DashboardEnv>, rules: CreateOptions): void {
   const obstacles = new LRUCache<string, { readonly obstacle: string | undefined }>({
     max: 100,
-    ttl: OBSTACLE_LIFE_MS,
+    ttl: OBSTACLE_TTL_MS,
   });
 
-  /** Why no quota can be set where that directory is. */
+  /** Why no quota can be set on the directory's node. */
   async function quotaObstacle(directory: DirectoriesTable): Promise<string | undefined> {
     const known = obstacles.get(directory.node);
     if (known) return known.obstacle;
@@ -111,7 +111,7 @@ const Settings: FC<DirectoryProps> = ({ directory, path }) => {
   );
 };
 
-/** The form's changes, as the rules take them. */
+/** The form's changes, for `updateBasics`. */
 function settingsFields(fields: FormFields, directory: DirectoriesTable): Record<string, unknown> {
   const changed = changedFields(fields, storedSettings(directory));
   const { name, description, external_id, max_connections } = changed;
@@ -157,7 +157,7 @@ const Delete: FC<DirectoryProps> = ({ directory, path }) => (
   </Section>
 );
 
-/** Whether the name was typed as it is displayed, apart from blanks and hidden characters. */
+/** Whether the name was typed as it is displayed. The number of blanks does not matter. */
 function isNameTyped(typed: string, name: string): boolean {
   const shown = (text: string): string => plainText(text.replace(/\s+/g, ' ')).normalize().trim();
   return shown(typed) === shown(name);

@@ -1,4 +1,4 @@
-/** With what a customer logs in: the password, public keys, or both. */
+/** How a customer logs in: with the password, public keys, or both. */
 import type { FC } from 'hono/jsx';
 import type { DirectoriesTable } from '../../../db/schema.ts';
 import type { ShownKey } from '../../../directories/public-keys.ts';

@@ -1,8 +1,8 @@
 /**
- * Pages that follow what happens, by server-sent events: a part of the page is sent again after each change, at most once a
- * second, and as fast as the reader takes it. Nothing is held for one who does not read.
+ * Pages that follow changes, by server-sent events: a part of the page is sent again after each change, at most once a second,
+ * and no faster than the client reads it. Nothing is queued for a client that does not read.
  *
- * Promise: a stream ends with its session, its directory, its client and the service. None keeps a session alive.
+ * Promise: a stream ends when its session, its directory, its client or the service ends. It does not keep its session alive.
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -16,11 +16,18 @@ import type { FileChanges } from '../uploads/file-changes.ts';
 import { sessionOf, type SignedIn } from '../users/sessions.ts';
 import { type PageContext, targetOf } from './environment.ts';
 import { sessionToken } from './session-cookie.ts';
+import { html } from 'hono/html';
+import type { Child } from 'hono/jsx';
+import { RequestContext } from 'hono/jsx-renderer';
 
-/** How many streams at once a user, who has some tabs, an account, and all may have. */
-const [OF_USER, OF_ACCOUNT, IN_ALL] = [6, 30, 200];
-/** Between two looks at the session while nothing happens, and at least between two parts, in ms. */
-const [BEAT_MS, PAUSE_MS] = [10_000, 1000];
+/** How many streams there may be at once: of a user (who may have several tabs), of an account, and in total. */
+const MOST_OF_USER = 6;
+const MOST_OF_ACCOUNT = 30;
+const MOST_IN_TOTAL = 200;
+/** How often the session is checked while nothing happens. */
+const BEAT_MS = 10_000;
+/** The shortest time between two parts. */
+const PAUSE_MS = 1000;
 
 export interface LiveOptions {
   readonly database: Database;
@@ -35,21 +42,21 @@ export interface LiveOptions {
 export interface Followed {
   /** The directory whose files the page shows; undefined for a page of the whole account. */
   readonly directoryId?: string;
-  /** How often to look for changes that nobody reports, in ms. */
-  readonly every?: number;
+  /** How often to render the part again, for changes that nothing reports. */
+  readonly everyMs?: number;
 }
 
-/** Sends what `render` returns, and sends it again whenever it differs. */
+/** Sends the part that `render` returns, and sends it again whenever it has changed. */
 export type Live = (c: PageContext, followed: Followed, render: () => Promise<string>) => Promise<Response>;
 
 export function createLive({ database, clock, changes, closing, log }: LiveOptions): Live {
-  /** The users of the open streams, one entry for each stream. */
+  /** The user of each open stream. */
   const open: SignedIn[] = [];
 
   function isOver(user: SignedIn): boolean {
     const ofAccount = open.filter(({ principal }) => principal.accountId === user.principal.accountId);
     const own = ofAccount.filter(({ userId }) => userId === user.userId);
-    return open.length >= IN_ALL || ofAccount.length >= OF_ACCOUNT || own.length >= OF_USER;
+    return open.length >= MOST_IN_TOTAL || ofAccount.length >= MOST_OF_ACCOUNT || own.length >= MOST_OF_USER;
   }
 
   /** Whether the user may still see the page. */
@@ -66,16 +73,17 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
     }
   }
 
-  return async (c, { directoryId, every = BEAT_MS }, render) => {
+  return async (c, { directoryId, everyMs = BEAT_MS }, render) => {
     const { outgoing } = c.env;
     const user = c.get('user');
-    // Without a socket, its end would not be announced.
+    // Without a socket, there would be no event at its end.
     if (!outgoing.socket) await once(outgoing, 'socket');
-    // Says to an EventSource that it need not try again (HTML, section 9.2.3).
+    // 204 makes an EventSource stop (HTML, section 9.2.3).
     if (isOver(user) || outgoing.destroyed || closing.aborted) return c.body(null, 204);
     const gone = new AbortController();
     const ended = AbortSignal.any([gone.signal, closing]);
-    let [isDue, wake] = [true, (): void => undefined];
+    let isDue = true;
+    let wake = (): void => undefined;
     const changed = (): void => {
       isDue = true;
       wake();
@@ -90,12 +98,12 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
     });
     ended.addEventListener('abort', () => wake());
 
-    // nginx would gather them.
+    // nginx would buffer the events.
     c.header('x-accel-buffering', 'no');
     return streamSSE(c, async (stream) => {
       try {
         while (!ended.aborted) {
-          // The page is loaded again, and says what has become of it.
+          // Makes the browser reload the page, which then shows what has happened.
           if (!(await isAllowed(c, directoryId))) {
             await stream.writeSSE({ event: 'end', data: '' });
             return;
@@ -103,13 +111,13 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
           if (isDue) {
             isDue = false;
             const data = await render();
-            if (data === sent && every < BEAT_MS) await stream.write(':\n\n');
+            if (data === sent && everyMs < BEAT_MS) await stream.write(':\n\n');
             else await stream.writeSSE({ event: 'list', data });
             sent = data;
             await wait(PAUSE_MS, undefined, { signal: ended });
           } else await stream.write(':\n\n');
           const { promise, resolve } = Promise.withResolvers<void>();
-          const timer = setTimeout(every < BEAT_MS ? changed : resolve, every);
+          const timer = setTimeout(everyMs < BEAT_MS ? changed : resolve, everyMs);
           wake = resolve;
           if (!isDue && !ended.aborted) await promise;
           clearTimeout(timer);
@@ -119,4 +127,10 @@ export function createLive({ database, clock, changes, closing, log }: LiveOptio
       }
     });
   };
+}
+
+/** Renders a part of a page alone, with the request that its components need. */
+export async function renderedIn(c: PageContext, part: Child): Promise<string> {
+  const page = await html`${<RequestContext.Provider value={c}>{part}</RequestContext.Provider>}`;
+  return page.toString();
 }

@@ -1,18 +1,49 @@
 /**
- * A new webhook secret in two steps, so that no webhook is refused meanwhile: from the first on, `webhook-signature` is
- * made with both; the second makes the new one that of `x-service-signature`, and ends the old one.
+ * A directory's webhook: the URL (its own, its account's, or none) and the secret that signs.
+ *
+ * The secret is renewed in two steps, so that receivers accept every webhook meanwhile. After the first step,
+ * `webhook-signature` has a signature with each of the two secrets. The second step uses the new secret for
+ * `x-service-signature` too, and ends the old one.
  */
 import * as v from 'valibot';
 import { verifyActor } from '../accounts/actor.ts';
 import { ValidationError } from '../base/errors.ts';
+import { checked, INVALID, orBlank } from '../base/validation.ts';
+import type { DirectoriesTable } from '../db/schema.ts';
 import { insertAudit } from '../history/audit.ts';
 import type { StoredResponse } from '../history/stored-responses.ts';
 import { type ChangeOptions, changeDirectory } from './change.ts';
-import { checked, INVALID } from '../base/validation.ts';
-import type { Fields } from './fields.ts';
+import { type Fields, webhookUrl } from './fields.ts';
 import { generateWebhookSecret } from './identity.ts';
 import { refusingWhenFull } from './storage-full.ts';
 import { liveDirectory, type Target } from './target.ts';
+
+export const WebhookFields = v.pipe(
+  v.object({
+    webhook_url: v.optional(webhookUrl),
+    uses_account_webhook: v.optional(
+      v.pipe(
+        v.boolean(orBlank),
+        v.description(
+          "Whether the account's webhook is used while `webhook_url` is `null`. `true` for a new directory.",
+        ),
+      ),
+    ),
+  }),
+  v.title('WebhookFields'),
+);
+
+/**
+ * Changes the given fields.
+ * @throws {ValidationError}; {BerthError} `directory_not_found`, `storage_full`.
+ */
+export async function updateWebhook(options: ChangeOptions, target: Target, fields: Fields): Promise<DirectoriesTable> {
+  const { webhook_url, uses_account_webhook: uses } = checked(WebhookFields, fields);
+  return changeDirectory(options, target, () => ({
+    ...(webhook_url !== undefined && { webhook_url }),
+    ...(uses !== undefined && { uses_account_webhook: uses ? (1 as const) : (0 as const) }),
+  }));
+}
 
 export const SecretFields = v.object({
   activate: v.optional(v.boolean(INVALID), false),
@@ -21,7 +52,7 @@ export const SecretFields = v.object({
       v.string(INVALID),
       v.minLength(16, 'should be at least 16 character(s)'),
       v.maxLength(64, 'should be at most 64 character(s)'),
-      // These characters are the same bytes in every language.
+      // The same bytes in every encoding that a receiver may use.
       v.regex(/^[!-~]*$/, 'must be printable ASCII without blanks'),
     ),
   ),
@@ -34,9 +65,9 @@ export interface RenewedSecret {
 }
 
 /**
- * Without `activate`, what takes the place of one that was not activated. With it, the one of the first step, or the
- * caller's own at once.
- * @throws {ValidationError} when a field is wrong, the secret is in use already, or there is none to activate; {BerthError}
+ * Without `activate`, prepares a new secret, in place of one that was prepared before. With `activate`, uses the prepared
+ * secret, or the one that the caller sends.
+ * @throws {ValidationError} when a field is wrong, the secret is in use already, or none is prepared; {BerthError}
  * `directory_not_found`, `storage_full`.
  */
 export async function renewWebhookSecret(
@@ -63,7 +94,7 @@ export async function renewWebhookSecret(
 }
 
 /**
- * Notes in the audit that somebody asked to see the secret.
+ * Records in the audit that the secret was shown.
  * @throws {BerthError} `directory_not_found`, `storage_full`.
  */
 export async function noteSecretShown({ database, clock }: ChangeOptions, target: Target): Promise<void> {

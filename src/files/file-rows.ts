@@ -1,11 +1,18 @@
-/** Complete files of a directory by their paths: uploads, and what the API has put there. */
+/**
+ * The rows of a directory's files: complete ones (uploads, and files that the API put there), partial ones, and those that
+ * have arrived but that the checker has not passed yet.
+ */
 import { setImmediate } from 'node:timers/promises';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { compiled } from '../db/compiled.ts';
 import { byPathIndex, pathAfter, pathIs } from '../db/file-paths.ts';
 import type { FilesTable, Tables } from '../db/schema.ts';
 import { BerthError } from '../base/errors.ts';
 import { bytesOf, displayName, type FilePath } from '../uploads/file-path.ts';
+
+/** Literals, so that the partial indexes of these states are used. */
+export const CHECKING = sql.lit('checking' as const);
+export const PARTIAL = sql.lit('partial' as const);
 
 const COLUMNS = [
   'id',
@@ -23,8 +30,8 @@ export interface CompleteFile extends Row {
   readonly state: 'uploaded' | 'placed';
 }
 
-/** Rows that are looked through at once: some 1 ms. */
-const LOT = 500;
+/** Rows that are filtered at once, in about 1 ms. */
+const BATCH = 500;
 
 const after = compiled<{ directory: string; after: Buffer; limit: number }>()((db, p) =>
   db
@@ -49,14 +56,14 @@ function isComplete(row: Row | undefined): row is CompleteFile {
 }
 
 export interface FilesPage {
-  /** The beginning of the shown path. */
+  /** What the shown paths start with. */
   readonly prefix?: string | undefined;
-  /** The path after which to go on. */
+  /** The list continues after this path. */
   readonly after?: Buffer | undefined;
   readonly limit: number;
 }
 
-/** Lists files in the order of the index of paths. */
+/** Lists complete files, in the order of the index of paths. */
 export async function completeFiles(
   reads: Kysely<Tables>,
   directory: string,
@@ -64,15 +71,15 @@ export async function completeFiles(
 ): Promise<CompleteFile[]> {
   const found: CompleteFile[] = [];
   for (let last = start; ;) {
-    const rows = await after.all(reads, { directory, after: last, limit: LOT });
+    const rows = await after.all(reads, { directory, after: last, limit: BATCH });
     found.push(...rows.filter(isComplete).filter(({ path }) => displayName(path).startsWith(prefix)));
     last = rows.at(-1)?.path ?? last;
-    if (found.length >= limit || rows.length < LOT) return found.slice(0, limit);
+    if (found.length >= limit || rows.length < BATCH) return found.slice(0, limit);
     await setImmediate();
   }
 }
 
-/** The one at that path, if there is one. */
+/** The complete file at that path; undefined when there is none. */
 export async function fileIfAny(
   reads: Kysely<Tables>,
   directory: string,
@@ -89,7 +96,7 @@ export async function fileAt(reads: Kysely<Tables>, directory: string, path: Fil
   return file;
 }
 
-/** The file of a row. @throws {BerthError} `file_not_found`. */
+/** The complete file with that id. @throws {BerthError} `file_not_found`. */
 export async function completeFileOf(reads: Kysely<Tables>, directory: string, id: string): Promise<CompleteFile> {
   const row = await reads
     .selectFrom('files')
@@ -98,5 +105,31 @@ export async function completeFileOf(reads: Kysely<Tables>, directory: string, i
     .where('directory_id', '=', directory)
     .executeTakeFirst();
   if (!isComplete(row)) throw new BerthError('file_not_found', 'File not found');
+  return row;
+}
+
+/** @throws {BerthError} `upload_not_found`. */
+export async function checkingOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+  const row = await db
+    .selectFrom('files')
+    .selectAll()
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .where('state', '=', CHECKING)
+    .executeTakeFirst();
+  if (!row) throw new BerthError('upload_not_found', 'No file of that id is being checked; it may be an upload by now');
+  return row;
+}
+
+/** Inside a transaction, the row is locked. @throws {BerthError} `upload_not_found`. */
+export async function partialOf(db: Kysely<Tables>, directoryId: string, id: string): Promise<FilesTable> {
+  const query = db
+    .selectFrom('files')
+    .selectAll()
+    .where('id', '=', id)
+    .where('directory_id', '=', directoryId)
+    .where('state', '=', PARTIAL);
+  const row = await (db.isTransaction ? query.forNoKeyUpdate() : query).executeTakeFirst();
+  if (!row) throw new BerthError('upload_not_found', 'There is no partial file of that id; it may be an upload by now');
   return row;
 }

@@ -1,0 +1,59 @@
+/**
+ * Carries what the page after a redirect has to show, across the redirect that follows a form: the confirmation of the action,
+ * and a secret that is shown once. Both are in a cookie, which that page removes. So reloading it confirms and creates nothing
+ * again, and the server keeps nothing.
+ */
+import type { MiddlewareHandler } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { DashboardEnv, PageContext } from './environment.ts';
+import { HOST_COOKIE } from './session-cookie.ts';
+import { sealed, unsealed } from './sealed.ts';
+
+const DONE = 'berth-done';
+/** Short, since browsers follow the redirect at once. */
+const MAX_AGE_SECONDS = 60;
+
+/**
+ * Puts the name of the action into the cookie too, with every redirect that follows a form. So a forged link, which has the name
+ * only in its URL, confirms nothing.
+ */
+export const noteDone: MiddlewareHandler<DashboardEnv> = async (c, next) => {
+  await next();
+  if (c.req.method !== 'POST' || c.res.status !== 303) return;
+  const name = URL.parse(c.res.headers.get('location') ?? '', 'https://here.invalid')?.searchParams.get('done');
+  if (name !== null && name !== undefined) setCookie(c, DONE, name, { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
+};
+
+/** Takes the name of the last action. Empty when there was none. */
+export function takeDone(c: PageContext): string {
+  const name = c.req.query('done') ?? '';
+  if (name === '' || getCookie(c, DONE, 'host') !== name) return '';
+  deleteCookie(c, DONE, HOST_COOKIE);
+  return name;
+}
+
+/** The names in `data-secret`. */
+export type SecretKind = 'api-key' | 'sftp-password' | 'webhook-secret' | 'recovery-codes' | 'link';
+
+export interface ShownOnce {
+  readonly kind: SecretKind;
+  readonly value: string;
+  /** The path of the only page that shows it. */
+  readonly page: string;
+}
+
+const SECRET = 'berth-once';
+
+export function showOnce(c: PageContext, secret: ShownOnce): void {
+  setCookie(c, SECRET, sealed(c, SECRET, JSON.stringify(secret)), { ...HOST_COOKIE, maxAge: MAX_AGE_SECONDS });
+}
+
+/** Takes the secret for this page, if there is one. */
+export function takeShownOnce(c: PageContext): ShownOnce | undefined {
+  const text = unsealed(c, SECRET, getCookie(c, SECRET, 'host') ?? '');
+  if (text === undefined) return undefined;
+  const secret = JSON.parse(text) as ShownOnce;
+  if (secret.page !== c.req.path) return undefined;
+  deleteCookie(c, SECRET, HOST_COOKIE);
+  return secret;
+}

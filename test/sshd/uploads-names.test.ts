@@ -1,6 +1,6 @@
 /** Names that are hard to log: each upload ends in the right row and webhook. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startBerth, webhookOf } from '../support/berth.ts';
@@ -44,7 +44,8 @@ test('a file with a name beyond ASCII stays open while the journal is compacted:
   const handle = await session.open('日本.csv', CREATE_ANEW);
   assert.ok(handle);
   const journal = join(place.config.stateDir, 'journal', directory.login.username);
-  await until('the journal is compacted', () => readFileSync(journal, 'utf8').startsWith('{"base":'));
+  const isCompacted = (): boolean => existsSync(journal) && readFileSync(journal, 'utf8').startsWith('{"base":');
+  await until('the journal is compacted', isCompacted);
   await session.request(FXP.WRITE, handle, 0n, 'whole');
   await session.request(FXP.CLOSE, handle);
   assert.equal(webhookOf(await berth.receiver.next()).filename, '日本.csv');

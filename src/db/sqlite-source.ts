@@ -1,4 +1,4 @@
-/** Reads an SQLite database that is to be copied, as `copy-to-postgres.ts` sends and compares it. */
+/** Reads an SQLite database that is to be copied, in the form in which `copy-to-postgres.ts` sends and compares it. */
 import { hash } from 'node:crypto';
 import Sqlite from 'better-sqlite3';
 import { errorCode, OperatorError } from '../base/errors.ts';
@@ -34,7 +34,7 @@ export function openSource(file: string): Source {
   } catch (error) {
     sqlite.close();
     if (errorCode(error) !== 'SQLITE_BUSY') throw error;
-    throw new OperatorError(`another process uses ${file} (fuser ${file}): wait for its end`, { cause: error });
+    throw new OperatorError(`another process uses ${file} (fuser ${file}): wait until it ends`, { cause: error });
   }
   sqlite.aggregate('checksum', {
     start: 0,

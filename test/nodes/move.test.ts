@@ -234,7 +234,7 @@ test('what cannot move says why, and stays as it is', postgresOnly, async () => 
   const quota = (of: number | null) => place.db.updateTable('directories').set({ quota_bytes: of }).execute();
   await place.db.updateTable('nodes').set({ quota_obstacle: 'no quotas' }).where('name', '=', 'b').execute();
   await quota(1_000_000);
-  assert.match(await refusal(a, directory, ...to('b')), /b cannot hold it to its quota: no quotas/);
+  assert.match(await refusal(a, directory, ...to('b')), /b cannot enforce its quota: no quotas/);
   await quota(null);
   const inTheWay = join(filesOn(b, directory), '..');
   mkdirSync(inTheWay);

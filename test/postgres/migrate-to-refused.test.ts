@@ -73,7 +73,7 @@ test('what is in the way is refused in one line, and nothing has changed', postg
     await newAccount(db);
     await close();
     await refused(
-      /has an earlier copy, and one of the two has changed since \(accounts, rows: 1 where there were 2\)/,
+      /has an earlier copy, and one of the two has changed since \(accounts, rows: 1 instead of 2\)/,
       secret,
     );
   });

@@ -65,7 +65,7 @@ test('several servers, and a database in another encoding', postgresOnly, async 
   assert.equal(status, 1);
   assert.match(stderr, /^berth: configuration: BERTH_DATABASE_URL must name one PostgreSQL server, a virtual address/);
   psql(urlOf('postgres'), "create database odd template template0 encoding 'LATIN1' locale 'C'");
-  await refused(place, /is encoded in LATIN1: make one with encoding UTF8$/, urlOf('odd'));
+  await refused(place, /is encoded in LATIN1: create one with encoding UTF8$/, urlOf('odd'));
   psql(urlOf('postgres'), 'drop database odd');
 });
 

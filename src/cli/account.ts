@@ -57,7 +57,7 @@ export function accountCommand(invocation: Invocation): Command {
 
   command
     .command('set-plan')
-    .description('Change the plan of an account, in force from its next request')
+    .description('Change the plan of an account, from its next request on')
     .argument('<account>', 'its id or name')
     .addArgument(new Argument('<plan>').choices(PLANS))
     .option('--json', 'print JSON')

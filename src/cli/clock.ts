@@ -15,8 +15,8 @@ export function clockCommand({ config, clock, print }: Invocation): Command {
     .addHelpText(
       'after',
       `
-A clock that jumps by more than a day is in doubt: until it has gone back or is confirmed, no file and no history
-becomes old by the time that it skipped. The next hourly check goes by the time that is confirmed.
+After a jump of more than a day the clock is in doubt: until it has gone back or is confirmed, nothing is removed for an
+age that the jump gave it. The next hourly check uses the confirmed time.
 
 Example:
   date && berth clock confirm`,

@@ -1,4 +1,4 @@
-/** The database for one command, beside a running service. */
+/** Opens the database for one command, beside a running service. */
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../base/config.ts';
@@ -9,8 +9,8 @@ import { refuseUnfinished } from '../db/unfinished-restore.ts';
 import { errorCode, errorMessage, OperatorError } from '../base/errors.ts';
 
 /**
- * Opens it for as long as `use` takes.
- * @throws {OperatorError} when it cannot be opened, or may not be used now.
+ * Opens the database for as long as `use` takes.
+ * @throws {OperatorError} when it cannot be opened or used now.
  */
 export async function withDatabase<T>(
   config: Pick<Config, 'database' | 'stateDir'>,
@@ -24,7 +24,7 @@ export async function withDatabase<T>(
   } catch (error) {
     if (errorCode(error) !== 'SQLITE_BUSY') throw error;
     throw new OperatorError(
-      `another process writes to ${config.database} and does not end (fuser ${config.database}): nothing has changed`,
+      `another process keeps ${config.database} locked (fuser ${config.database}): nothing has changed`,
       { cause: error },
     );
   } finally {

@@ -1,4 +1,4 @@
-/** `berth listen`: a receiver to point a directory's webhook at. */
+/** `berth listen`: runs a receiver for a directory's webhooks. */
 import { once } from 'node:events';
 import { Command, InvalidArgumentError } from 'commander';
 import type { ListenArguments } from '../listen/run.ts';
@@ -7,13 +7,13 @@ import { integer } from './options.ts';
 
 const HELP = `
 Examples:
-  berth listen                           show each webhook and say whether its signature is right
+  berth listen                           show each webhook, and whether its signature is right
   berth listen --port 9001 --fail 500    answer 500, to see four attempts
   berth listen --delay 6                 answer too late: berth waits for 5 seconds
   berth listen --secret "$SECRET"        check with this secret instead of looking it up in the database
 
-Point a directory at it with PATCH {"directory": {"webhook_url": "http://127.0.0.1:9000/"}}.
-berth sends to this machine only with BERTH_WEBHOOK_ALLOW=127.0.0.0/8 set for berth serve.`;
+To send a directory's webhooks here: PATCH {"directory": {"webhook_url": "http://127.0.0.1:9000/"}}.
+berth serve sends to this machine only with BERTH_WEBHOOK_ALLOW=127.0.0.0/8.`;
 
 export function listenCommand(invocation: Invocation): Command {
   return new Command('listen')

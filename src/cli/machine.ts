@@ -1,4 +1,4 @@
-/** `berth serve`, `berth prepare` and `berth doctor`. What they run is loaded only then: other commands start faster. */
+/** `berth serve`, `berth prepare` and `berth doctor`. Their code is imported only when they run, so that other commands start faster. */
 import { Command } from 'commander';
 import type { Invocation } from './invocation.ts';
 
@@ -8,8 +8,8 @@ export function serveCommand({ config, environment }: Invocation): Command {
     .addHelpText(
       'after',
       `
-It is configured by environment variables (see /etc/berth/berth.env). SIGTERM ends it after what is in flight; SIGHUP makes it
-read the certificate again. An interrupted berth restore is finished first.
+Configure it by environment variables (see /etc/berth/berth.env). SIGTERM ends it after the requests in flight; SIGHUP makes
+it read the certificate again. It first finishes an interrupted berth restore.
 
 Examples:
   systemctl start berth    when berth is installed
@@ -25,14 +25,14 @@ Examples:
 export function prepareCommand({ config, environment }: Invocation): Command {
   return new Command('prepare')
     .description(
-      'Check this machine, write what sshd reads and repair credentials after a power cut; repeatable, a running sshd goes on',
+      'Check this machine, write what sshd reads, repair credentials after a power cut; may be repeated while sshd runs',
     )
-    .option('--accept-empty-disk', "accept BERTH_JAIL_DIR as it is, even without the directories' files")
+    .option('--accept-empty-disk', "accept the disk of BERTH_JAIL_DIR, even without the directories' files")
     .addHelpText(
       'after',
       `
-It refuses when the disk of BERTH_JAIL_DIR is not the one that the jails are on: not mounted, for example. After a restore
-without the customers' files, --accept-empty-disk takes the new disk once; every file then counts as removed.
+It refuses when BERTH_JAIL_DIR is not on the disk of the jails: when that is not mounted, for example. After a restore
+without the customers' files, --accept-empty-disk accepts the new disk; every file then counts as removed.
 
 Examples:
   berth prepare && systemctl restart berth-sshd
@@ -54,15 +54,15 @@ const DOCTOR_HELP = `
 Exit status, as monitoring expects it: 0 all is well, 1 warnings, 2 failures.
 
 Examples:
-  berth doctor            a line for each thing, with the remedy where something is wrong
-  berth doctor --login    also makes a throw-away directory, logs in by password and by key, uploads, deletes it
+  berth doctor            a line for each check, with the remedy where something is wrong
+  berth doctor --login    also creates a test directory, logs in by password and by key, uploads a file, deletes it
   berth doctor --json | jq -r '.[] | select(.verdict != "ok") | .text'`;
 
-/** @param conclude takes the exit status. */
+/** @param conclude receives the exit status. */
 export function doctorCommand(invocation: Invocation, conclude: (status: number) => void): Command {
   return new Command('doctor')
-    .description('Check this machine for problems, and say how to repair them')
-    .option('--login', 'log in to a throw-away directory, too')
+    .description('Check this machine for problems, and say how to fix them')
+    .option('--login', 'also log in to a test directory')
     .option('--json', 'print JSON')
     .addHelpText('after', DOCTOR_HELP)
     .action(async (options: { readonly login?: true; readonly json?: true }) => {

@@ -123,7 +123,7 @@ test('output that cannot be written is one line with status 1', () => {
     encoding: 'utf8',
   });
   assert.equal(status, 1);
-  assert.match(stderr, /^berth: the output cannot be written: ENOSPC[^\n]*\n$/);
+  assert.match(stderr, /^berth: cannot write the output: ENOSPC[^\n]*\n$/);
 });
 
 test('Ctrl-C or SIGTERM in a backup or a restore leaves everything as it was', sqliteOnly, async () => {

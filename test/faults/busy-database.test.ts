@@ -51,7 +51,7 @@ test(
     assert.equal(removed.status, 503);
     const { status, stderr } = await runCommand(place.environment, 'account', 'create', 'Late', '--plan', 'pro');
     assert.deepEqual(
-      [status, /^berth: another process writes to [^\n]*: nothing has changed\n$/.test(stderr)],
+      [status, /^berth: another process keeps [^\n]* locked [^\n]*: nothing has changed\n$/.test(stderr)],
       [1, true],
       stderr,
     );

@@ -1,10 +1,10 @@
 /**
- * `berth migrate-to`: takes what is in SQLite's file to PostgreSQL, while `berth serve` is stopped. sshd goes on.
+ * `berth migrate-to`: copies SQLite's file to PostgreSQL while `berth serve` is stopped. sshd continues.
  *
- * Wherever it is interrupted, one database counts and has everything, and the same command does what is left:
+ * Wherever it is interrupted, one database is complete and in use, and the same command does what is left:
  *
- * 1. The copy, one transaction. Until the settings name it nothing uses it, and berth goes on with SQLite's file.
- * 2. The settings name PostgreSQL. From here on that is what counts.
+ * 1. One transaction copies the rows. Until the settings name PostgreSQL, berth goes on with SQLite's file.
+ * 2. The settings name PostgreSQL. From here on berth uses that.
  * 3. SQLite's file is renamed.
  */
 import { existsSync, renameSync } from 'node:fs';
@@ -20,14 +20,14 @@ import { keptSince } from './pending-restore.ts';
 import { refuseUnwritable, writeSetting } from './settings-file.ts';
 
 export interface MigrateOptions {
-  /** Where to, with the password. */
+  /** The destination, with the password. */
   readonly url: string;
   /** berth's configuration; `url` replaces its database. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The file that the environment is set from. */
+  /** The file that sets the environment. */
   readonly settings: string;
   progress(line: string): void;
-  /** Ends it as long as nothing has changed. */
+  /** Ends the migration as long as nothing has changed. */
   readonly stop: AbortSignal;
 }
 
@@ -35,15 +35,15 @@ export interface MovedDatabase {
   /** Without the password. */
   readonly database: string;
   readonly node: string;
-  /** The rows by table; undefined when an earlier run had done this. */
+  /** The number of rows by table; undefined when an earlier run has copied them. */
   readonly tables: Readonly<Record<string, number>> | undefined;
-  /** Whether the settings' file was there to be changed. */
+  /** Whether the settings file was there to be changed. */
   readonly isSet: boolean;
-  /** What SQLite's file is called now; undefined when it had been renamed already. */
+  /** The new name of SQLite's file; undefined when it had been renamed already. */
   readonly kept: string | undefined;
 }
 
-/** @throws {OperatorError} while berth serve runs, or when either database cannot be used: nothing has changed then. */
+/** @throws {OperatorError} while berth serve runs, or when either database cannot be used. Then nothing has changed. */
 export async function migrateTo(config: Config, options: MigrateOptions): Promise<MovedDatabase> {
   const { url, environment, settings, progress, stop } = options;
   if (!isPostgresUrl(url)) throw new OperatorError('the URL must be postgres://user:password@host/name');
@@ -67,7 +67,7 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
   if (isBlank(file)) {
     throw new OperatorError(`there is no database ${file}: is BERTH_STATE_DIR the service's?`);
   }
-  // Damage is found, and the schema is that of PostgreSQL's.
+  // Checks the file for damage, and brings its schema to the version of PostgreSQL's.
   await (await openDatabase(file, { check: true })).close();
   const { copyToPostgres } = await import('../db/copy-to-postgres.ts');
   using copied = await copyToPostgres({ file, url, node, progress, stop });
@@ -75,7 +75,7 @@ export async function migrateTo(config: Config, options: MigrateOptions): Promis
   return { ...about, tables: copied.tables, isSet, kept: keepBeside(file) };
 }
 
-/** @returns its new name; undefined when there is none. */
+/** @returns the file's new name; undefined when there is no file. */
 function keepBeside(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
   const kept = `${file}.${keptSince('migrated')}`;

@@ -1,12 +1,12 @@
-/** The settings of an installed berth (systemd.exec(5), EnvironmentFile), of which one is changed. */
+/** Changes one setting of an installed berth (systemd.exec(5), EnvironmentFile). */
 import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { sync } from '../base/sync.ts';
 
 /**
- * Sets a variable in the place of its line, of a commented default, or at the end. The file appears whole, with the owner and
- * mode that it had; but others than its owner and group cannot read it any more, since the value may be secret.
+ * Sets a variable: in its own line, after its commented default, or at the end. The file appears whole, with its owner and mode, but
+ * without permissions for other users, since the value may be secret.
  * @returns false when there is no such file: the settings are elsewhere.
  */
 export function writeSetting(file: string, name: string, value: string): boolean {
@@ -31,7 +31,7 @@ export function writeSetting(file: string, name: string, value: string): boolean
   return true;
 }
 
-/** @throws {OperatorError} for a value that means something else in such a file. */
+/** @throws {OperatorError} for a value that would change its meaning in such a file. */
 export function refuseUnwritable(name: string, value: string): void {
   if (!/[\s"'\\`]/.test(value)) return;
   throw new OperatorError(`${name} may hold no space, quote or backslash: write them as %20, %22, %27, %5C`);

@@ -9,13 +9,13 @@ export interface Filter {
   readonly directory?: string | undefined;
   readonly account?: string | undefined;
   readonly since?: Micros | undefined;
-  /** Up to and with that moment. */
+  /** Up to and including this moment. */
   readonly until?: Micros | undefined;
-  /** How many, newest first. */
+  /** How many entries, newest first. */
   readonly limit: number;
 }
 
-/** The filter as a condition on these columns. */
+/** The filter as an SQL condition on these columns. */
 export function matches(
   { directory, account, since, until }: Filter,
   columns: Readonly<Record<'directory' | 'account' | 'time', string>>,
@@ -30,9 +30,9 @@ export function matches(
 }
 
 /**
- * The id of the directory that an administrator names by its id or its SFTP username. An id may be that of a directory
- * that has gone: its history is still there.
- * @throws {OperatorError} when nothing is known by that name.
+ * The id of the directory that an administrator names by its id or its SFTP username. An id may be that of a deleted directory, whose
+ * history remains.
+ * @throws {OperatorError} when nothing has that name.
  */
 export async function directoryNamed({ db }: Database, text: string): Promise<string> {
   const found = await db
@@ -45,7 +45,7 @@ export async function directoryNamed({ db }: Database, text: string): Promise<st
   throw new OperatorError(`there is no directory ${JSON.stringify(text)}: see berth directory list`);
 }
 
-/** Whether a text has the form of an id, be it that of something that has gone. */
+/** Whether a text has the form of an id, even of a directory that no longer exists. */
 function isId(text: string): boolean {
   return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
 }

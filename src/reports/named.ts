@@ -1,4 +1,4 @@
-/** The live directories that an administrator may mean by a name. */
+/** Finds the live directories that an administrator may mean by a name. */
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable } from '../db/schema.ts';
 
@@ -7,9 +7,9 @@ const COLUMNS = ['id', 'account_id', 'sftp_username', 'external_id', 'slug', 'na
 export type NamedDirectory = Pick<DirectoriesTable, (typeof COLUMNS)[number]>;
 
 /** A longer list would not help to choose. */
-const MOST = 50;
+const MAX_LISTED = 50;
 
-/** An id or a username is one directory's alone, whatever customers call theirs; the other names may be several'. */
+/** An id or a username names one directory, whatever other directories are called. Several may share another name. */
 export async function directoriesNamed({ db }: Database, text: string, account?: string): Promise<NamedDirectory[]> {
   let live = db.selectFrom('directories').select(COLUMNS).where('deleted_at', 'is', null);
   if (account !== undefined) live = live.where('account_id', '=', account);
@@ -19,6 +19,6 @@ export async function directoriesNamed({ db }: Database, text: string, account?:
     .where((eb) => eb.or([eb('external_id', '=', text), eb('slug', '=', text), eb('name', '=', text)]))
     .orderBy('inserted_at')
     .orderBy('id')
-    .limit(MOST)
+    .limit(MAX_LISTED)
     .execute();
 }

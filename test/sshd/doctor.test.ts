@@ -163,7 +163,7 @@ test('of a berth that is well there is nothing to say, a login included; of a br
     [
       () => write(`update directories set auth_mode = 'both', public_key = '${shortKey}'`),
       () => write("update directories set auth_mode = 'password', public_key = null"),
-      /^fail directories: 1 directories keep an RSA key that is refused today: acme/,
+      /^fail directories: 1 directories have an RSA key that the API now refuses: acme/,
     ],
     [
       () => mkdirSync(stranger),

@@ -104,7 +104,7 @@ test('a client that logs in between learns the new keys and forgets the old; one
     const { stderr } = await berth.berth('rotate', '--finish');
     return stderr.includes(`only, and nobody has logged in since to ${berth.unused}.`);
   });
-  assert.match(early.stderr, /^berth: the new keys are offered since \S+ only, and .* or add --yes\n$/);
+  assert.match(early.stderr, /^berth: the new keys have been offered only since \S+, and .* or add --yes\n$/);
   assert.deepEqual(await berth.keys('list'), both);
   const longAgo = Date.now() / 1000 - 31 * 86_400;
   for (const name of readdirSync(folder).filter((file) => file.startsWith('ssh_host_next_')))

@@ -1,11 +1,11 @@
-/** Free space and inodes on the file systems that hold the database and the customers' files. */
+/** Checks for free space and inodes on the file systems of the database and the customers' files. */
 import { statfsSync, statSync } from 'node:fs';
 import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 
 /** Free shares of a file system below which it is nearly full, and full. */
 const LOW = 0.1;
 const FULL = 0.02;
-/** The same where customers can fill the database's disk: it is full sooner than anybody looks. */
+/** Like `LOW`, if customers can fill the database's disk, which may happen before anybody notices. */
 const LOW_SHARED = 0.25;
 /** This much is enough, however large the file system. */
 const ENOUGH_BYTES = 50 * 2 ** 30;
@@ -20,7 +20,7 @@ function checkRoom(folder: string): Finding[] {
   const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
   const text = `${folder}: ${gib(bavail * bsize)} of ${gib(blocks * bsize)} GiB free`;
   const space = judge(text, bavail / blocks, bavail * bsize >= ENOUGH_BYTES);
-  // Some file systems have no fixed number of inodes, and say 0.
+  // Some file systems have no fixed number of inodes, and report 0.
   const inodes = judge(
     `${folder}: ${ffree} of ${files} inodes free`,
     ffree / files,
@@ -29,7 +29,7 @@ function checkRoom(folder: string): Finding[] {
   return inodes.verdict === 'ok' ? [space] : [space, inodes];
 }
 
-/** Where customers can fill the database's disk, the API stops with their uploads. */
+/** If customers can fill the database's disk, their uploads can stop the API. */
 function shared(stateDir: string, jailDir: string): Finding[] {
   if (statSync(stateDir).dev !== statSync(jailDir).dev) return [];
   const { bavail, blocks, bsize } = statfsSync(stateDir);
@@ -41,7 +41,7 @@ function shared(stateDir: string, jailDir: string): Finding[] {
 
 function judge(text: string, share: number, isEnough: boolean): Finding {
   if (isEnough || share >= LOW) return ok(text);
-  const remedy = 'make room: remove what is not needed, enlarge the file system, or set retention_days';
+  const remedy = 'make room: remove files, enlarge the file system, or set retention_days';
   return share >= FULL ? warn(text, remedy) : fail(text, remedy);
 }
 

@@ -1,10 +1,10 @@
-/** The settings: each is one that berth knows. */
+/** Checks that berth knows every setting. */
 import { unknownSettings } from '../../base/config.ts';
 import { fail, type Finding, ok } from '../finding.ts';
 
 export function settingsFindings(environment: Readonly<Record<string, string | undefined>>): Finding[] {
   const unknown = unknownSettings(environment);
-  if (unknown.length === 0) return [ok('every BERTH_* that is set is a setting')];
+  if (unknown.length === 0) return [ok('berth knows every BERTH_* variable')];
   return unknown.map(({ name, nearest }) =>
     fail(
       `${name} is not a setting, so it has no effect`,

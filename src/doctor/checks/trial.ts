@@ -1,4 +1,4 @@
-/** The admin key that scripts/start puts into a file to try berth: it should not be there in production. */
+/** Checks for the admin key that scripts/start leaves in a file, which should not exist in production. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Check, ok, warn } from '../finding.ts';
@@ -7,6 +7,6 @@ export const checkTrial: Check = ({ stateDir }) => {
   const key = join(stateDir, 'demo-key');
   if (!existsSync(key)) return [ok('nothing is left of a trial')];
   const remedy =
-    'before production: scripts/install, which removes both, or berth account delete and then remove that file';
+    'before production: run scripts/install, which removes both, or berth account delete, then remove that file';
   return [warn(`the account "Demo" of scripts/start has an admin key in ${key}`, remedy)];
 };

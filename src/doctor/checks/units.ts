@@ -1,10 +1,10 @@
-/** The units of an installed berth: their user is there, and they may do what the settings ask for. */
+/** Checks the units of an installed berth: their user exists, and they may do what the settings require. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../../base/config.ts';
 import { type Check, fail, type Finding, ok, orOk } from '../finding.ts';
 import { command } from '../processes.ts';
 
-/** Ports below this one take a capability (ip(7), ip_unprivileged_port_start). */
+/** Ports below this one need a capability (ip(7), ip_unprivileged_port_start). */
 const PRIVILEGED = 1024;
 
 export const checkUnits: Check = async (config) => {
@@ -26,7 +26,7 @@ function unbindable({ api, dashboard }: Config, powers: string): Finding | undef
   if (port === undefined || powers.includes('cap_net_bind_service')) return undefined;
   const lines = 'CapabilityBoundingSet=CAP_NET_BIND_SERVICE and AmbientCapabilities=CAP_NET_BIND_SERVICE';
   return fail(
-    `berth.service may not listen on port ${port}: that takes CAP_NET_BIND_SERVICE`,
+    `berth.service may not listen on port ${port}: that needs CAP_NET_BIND_SERVICE`,
     `systemctl edit berth: below [Service] ${lines}; or put a proxy in front`,
   );
 }

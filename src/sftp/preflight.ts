@@ -24,7 +24,7 @@ type PreflightConfig = Pick<Config, 'stateDir' | 'jailDir' | 'runtimeDir'>;
  * @throws {OperatorError} for the first problem.
  */
 export function preflight(config: PreflightConfig): void {
-  if (!isPrivileged()) throw new OperatorError('berth needs root: it makes users for sshd. Run it with sudo');
+  if (!isPrivileged()) throw new OperatorError('berth needs root, since it makes users for sshd: run it with sudo');
   if (Buffer.byteLength(config.jailDir) > LONGEST_JAIL_DIR) {
     throw new OperatorError(`BERTH_JAIL_DIR may have at most ${LONGEST_JAIL_DIR} characters: ${config.jailDir}`);
   }

@@ -4,10 +4,9 @@ import { type DeliveryRow, listDeliveries } from '../reports/queries.ts';
 import { OperatorError } from '../base/errors.ts';
 import { shortTime } from '../base/terminal.ts';
 import { replay } from '../webhooks/replay.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import { type FilterOptions, narrowed, withFilters } from './options.ts';
 import type { Invocation } from './invocation.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `

@@ -5,7 +5,7 @@ import { accountNamed } from '../accounts/accounts.ts';
 import { OperatorError } from '../base/errors.ts';
 import { eraseHistory } from '../history/erase.ts';
 import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
-import { directoryKnown } from '../reports/explain.ts';
+import { directoryKnown } from '../reports/named.ts';
 import { escaped } from '../base/terminal.ts';
 import { withDatabase } from './database.ts';
 import { confirm, irrevocable } from './directory/which.ts';

@@ -7,10 +7,9 @@ import { formatMicros, type Micros } from '../base/clock.ts';
 import type { Role } from '../db/schema.ts';
 import { operatorKeyId, operatorLogin } from '../base/operator-socket.ts';
 import { shortTime } from '../base/terminal.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 import { collected, moment } from './options.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 interface Json {

@@ -3,7 +3,8 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { accountNamed } from '../accounts/accounts.ts';
 import { type Clock, type Micros, parseMs, SECOND } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
-import { directoryNamed, type Filter } from '../reports/filter.ts';
+import { directoryNamed } from '../reports/named.ts';
+import type { Filter } from '../reports/queries.ts';
 import { withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
 

@@ -20,9 +20,8 @@ import {
   type UserChange,
   usersByEmail,
 } from '../users/users.ts';
-import { withDatabase } from './database.ts';
+import { sayingRefusals, withDatabase } from './database.ts';
 import type { Invocation } from './invocation.ts';
-import { sayingRefusals } from './refusals.ts';
 import { fullTime, printRows, type RowStyle } from './rows.ts';
 
 const HELP = `

@@ -4,12 +4,11 @@
  */
 import pg from 'pg';
 import { errorCode, OperatorError } from '../base/errors.ts';
-import { type CopiedTable, sumsIn } from './copied-tables.ts';
+import { type CopiedTable, openSource, type Source, sumsIn } from './sqlite-source.ts';
 import { openPostgres } from './open-postgres.ts';
 import { shownPlace } from '../base/database-place.ts';
 import { CONNECT_TIMEOUT_MS, types } from './postgres.ts';
 import { explained } from './postgres-server.ts';
-import { openSource, type Source } from './sqlite-source.ts';
 
 export interface Copying {
   /** SQLite's file, with this version's schema. No other process may have it open. */

@@ -13,7 +13,6 @@ import type { DirectoryHost } from '../directories/host.ts';
 import type { Version } from '../directories/homes.ts';
 import type { Log } from '../base/log.ts';
 import type { MoveLock } from './move/move-lock.ts';
-import { quotaObstacleOf } from './quotas.ts';
 import type { Requests } from './requests.ts';
 import type { Tombstones } from './tombstones.ts';
 
@@ -99,4 +98,23 @@ export function hostOfAll({
     forget: () => latest.clear(),
     departed: ({ id, version }) => void latest.set(id, version),
   };
+}
+
+/** Records whether quotas can be set on a node, which only its own kernel knows, when the node joins. */
+export async function recordQuotaObstacle(
+  db: Kysely<Tables>,
+  node: string,
+  obstacle: string | undefined,
+): Promise<void> {
+  await db
+    .updateTable('nodes')
+    .set({ quota_obstacle: obstacle ?? null })
+    .where('name', '=', node)
+    .execute();
+}
+
+/** The obstacle that the node has recorded, with the node's name; undefined for none. */
+async function quotaObstacleOf(reads: Kysely<Tables>, node: string): Promise<string | undefined> {
+  const row = await reads.selectFrom('nodes').select('quota_obstacle').where('name', '=', node).executeTakeFirst();
+  return row?.quota_obstacle ? `${row.quota_obstacle} (on the node ${node})` : undefined;
 }

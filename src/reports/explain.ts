@@ -5,7 +5,7 @@ import { OperatorError } from '../base/errors.ts';
 import { type Logins, loginsFrom, loginsOf, loginsOfUnknown } from './logins.ts';
 import { displayName, pathOf } from '../uploads/file-path.ts';
 import { partialFiles, reasonOf } from '../files/partial.ts';
-import { directoriesNamed } from './named.ts';
+import { directoryKnown, type Known } from './named.ts';
 import type { SshdLog } from './sshd-log.ts';
 import { type Happening, inOrder, type Span, timeline } from './timeline.ts';
 
@@ -18,14 +18,6 @@ export interface Explained {
   readonly happenings: readonly Happening[];
   /** Notes on missing entries, with the reasons. */
   readonly notes: readonly string[];
-}
-
-export interface Known {
-  readonly id: string;
-  readonly sftp_username: string;
-  readonly account_id: string;
-  /** Null for a deleted directory. */
-  readonly name: string | null;
 }
 
 /** @throws {OperatorError} when no directory has that name, or several have it. */
@@ -80,28 +72,6 @@ async function explainUnknown(
 function fromLog(found: Logins, limit: number): Explained {
   const notes = found.logins.length > limit ? [`older entries are left out: --limit ${limit}`] : [];
   return { directory: null, happenings: found.logins.slice(-limit), notes: [...notes, ...noteOf(found)] };
-}
-
-/** A live directory by any of its names, or a deleted one by its id or username. */
-export async function directoryKnown(database: Database, name: string): Promise<Known | undefined> {
-  const [live, ...others] = await directoriesNamed(database, name);
-  const shown = JSON.stringify(name);
-  if (others.length > 0)
-    throw new OperatorError(`${others.length + 1} directories are called ${shown}: use an id or username`);
-  return live ?? fromHistory(database, name);
-}
-
-async function fromHistory({ db }: Database, name: string): Promise<Known | undefined> {
-  for (const table of ['audit', 'transfers'] as const) {
-    const row = await db
-      .selectFrom(table)
-      .select(['directory_id as id', 'username as sftp_username', 'account_id'])
-      .where((eb) => eb.or([eb('directory_id', '=', name), eb('username', '=', name)]))
-      .orderBy('at', 'desc')
-      .executeTakeFirst();
-    if (row) return { ...row, name: null };
-  }
-  return undefined;
 }
 
 /** A note on missing logins, with the reason. */

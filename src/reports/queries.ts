@@ -1,9 +1,33 @@
 /** Queries for administrators: directories, transfers, webhooks and API changes. A webhook's URL is the only secret in a row. */
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Micros } from '../base/clock.ts';
 import type { Database } from '../db/open.ts';
 import type { DirectoriesTable, TransferEvent } from '../db/schema.ts';
-import { type Filter, matches } from './filter.ts';
+
+export interface Filter {
+  /** A directory's id. */
+  readonly directory?: string | undefined;
+  readonly account?: string | undefined;
+  readonly since?: Micros | undefined;
+  /** Up to and including this moment. */
+  readonly until?: Micros | undefined;
+  /** How many entries, newest first. */
+  readonly limit: number;
+}
+
+/** The filter as an SQL condition on these columns. */
+function matches(
+  { directory, account, since, until }: Filter,
+  columns: Readonly<Record<'directory' | 'account' | 'time', string>>,
+): RawBuilder<boolean> {
+  const conditions = [
+    directory !== undefined && sql`${sql.ref(columns.directory)} = ${directory}`,
+    account !== undefined && sql`${sql.ref(columns.account)} = ${account}`,
+    since !== undefined && sql`${sql.ref(columns.time)} >= ${since}`,
+    until !== undefined && sql`${sql.ref(columns.time)} <= ${until}`,
+  ];
+  return sql<boolean>`${sql.join([sql`true`, ...conditions.filter((condition) => condition !== false)], sql` and `)}`;
+}
 
 const DIRECTORY_COLUMNS = [
   'id',

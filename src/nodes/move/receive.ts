@@ -1,5 +1,8 @@
-/** The part of a move on the destination node, before the directory is at home there: makes a folder for its files that no user can reach. */
-import { mkdirSync, readdirSync, readlinkSync, utimesSync } from 'node:fs';
+/**
+ * The part of a move on the destination node, before the directory is at home there: makes a folder for its files that no user can reach, and
+ * removes it if the directory does not come.
+ */
+import { mkdirSync, readdirSync, readlinkSync, renameSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../db/schema.ts';
@@ -8,6 +11,7 @@ import { ensureFolder } from '../../sftp/files.ts';
 import { type Paths, prepareFolders } from '../../sftp/paths.ts';
 import { isThere } from '../../base/there.ts';
 import { checkTarget } from './rehome.ts';
+import { rm } from 'node:fs/promises';
 
 export interface Receiving {
   readonly db: Kysely<Tables>;
@@ -55,4 +59,34 @@ function processIn(folder: string): string | undefined {
       return false; // it has ended
     }
   });
+}
+
+/** How long a move may be interrupted before its files are sent again from the start. The move itself may take days. */
+const KEPT_MS = 7 * 24 * 3_600_000;
+
+export interface AbandonedOptions {
+  readonly reads: Kysely<Tables>;
+  readonly here: string;
+  readonly paths: Pick<Paths, 'arriving' | 'trash'>;
+}
+
+/** `berth node receive` sets the time of each folder. If a crash leaves one in the trash, the next start removes it. */
+export async function removeAbandoned({ reads, here, paths }: AbandonedOptions): Promise<void> {
+  if (!isThere(paths.arriving)) return;
+  for (const id of readdirSync(paths.arriving)) {
+    const folder = join(paths.arriving, id);
+    const { mtimeMs = Infinity } = statSync(folder, { throwIfNoEntry: false }) ?? {};
+    if (Date.now() - mtimeMs < KEPT_MS) continue;
+    const own = await reads
+      .selectFrom('directories')
+      .select('id')
+      .where('id', '=', id)
+      .where('node', '=', here)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    if (own) continue; // this folder is about to become its jail
+    const discarded = join(paths.trash, `abandoned-${id}`);
+    renameSync(folder, discarded);
+    await rm(discarded, { recursive: true, force: true });
+  }
 }

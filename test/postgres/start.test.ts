@@ -42,7 +42,7 @@ test('a database that is missing, a wrong password, or none', postgresOnly, asyn
   await t.test('a wrong password', () =>
     refused(place, /the user or the password in the URL is wrong/, as(`${GUARDED}:hunter2`)),
   );
-  await t.test('no password', () => refused(place, /asks for a password, and the URL has none/, as(GUARDED)));
+  await t.test('no password', () => refused(place, /requires a password, and the URL has none/, as(GUARDED)));
   await t.test("a database that is another user's", () =>
     refused(place, /the user has to own the database/, as(`${GUARDED}:right`)),
   );

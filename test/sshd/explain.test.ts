@@ -115,7 +115,7 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   const mistyped = await run('acme');
   assert.match(
     mistyped.stdout,
-    /^acme: no directory has this name\. By sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
+    /^acme: no directory has this name\. In sshd's log:\n[^]*refused +127\.0\.0\.1 +there is no user "acme"/,
   );
   assert.match(
     (await run('--address', '127.0.0.1')).stdout,
@@ -124,6 +124,6 @@ test('what it cannot tell it says: an unknown name, several of that name, no jou
   assert.match((await run('Twin')).stderr, /2 directories are called "Twin": use an id or username\n$/);
   const { status, stdout } = await runCommand({ ...place.environment, PATH: '/nowhere' }, 'explain', username);
   assert.equal(status, 0);
-  assert.match(stdout, /\nNote: refused logins are missing: sshd's log is in no journal here/);
+  assert.match(stdout, /\nNote: refused logins are missing: sshd's log is neither in the journal nor in a file here/);
   assert.match((await run(username, '--limit', '1')).stdout, /\nNote: older entries are left out: --limit 1\n/);
 });

@@ -146,7 +146,7 @@ test('one type alone, taken back again, and finished at once with --yes', async 
   assert.equal(status, 0);
   assert.match(
     stdout,
-    /^The new keys have taken the place .*\. sshd \(process \d+\) reads its keys again; sessions go on\.\n/,
+    /^The new keys have replaced the old ones\. sshd \(process \d+\) reads its keys again; sessions go on\.\n/,
   );
   const now = await berth.keys('list');
   assert.deepEqual(shown(now.slice(0, 2)), shown(old.slice(0, 2)));

@@ -7,7 +7,7 @@ import { FIRST_UID } from '../directories/create.ts';
 import { skipNumbers } from '../history/events.ts';
 import { randomText } from '../base/random-text.ts';
 
-/** More UIDs than can have been given out since the backup. The whole range holds some 25,000 times as many. */
+/** More UIDs than can have been given out since the backup. The range below 2^31 holds 2,600 times as many. */
 const SKIPPED_UIDS = 100_000;
 
 export interface RestoredRows {

@@ -136,8 +136,8 @@ async function tar(args: readonly string[], signal: AbortSignal): Promise<void> 
   try {
     await promisify(execFile)('tar', [...args], { signal });
   } catch (error) {
-    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
-    throw new Error(said.replaceAll('\n', '; ') || errorMessage(error), { cause: error });
+    const message = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    throw new Error(message.replaceAll('\n', '; ') || errorMessage(error), { cause: error });
   }
 }
 

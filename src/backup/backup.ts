@@ -66,7 +66,7 @@ export async function backUp(
 }
 
 /** Names that sort by time. */
-const KEPT = /^berth-\d{8}T\d{6}Z\.tar$/;
+const ARCHIVE_NAME = /^berth-\d{8}T\d{6}Z\.tar$/;
 
 /** Of two backups within a second, the second replaces the first. */
 function nameAt(now: Micros): string {
@@ -74,7 +74,7 @@ function nameAt(now: Micros): string {
 }
 
 function removeOld(folder: string, keep: number): void {
-  const archives = readdirSync(folder).filter((name) => KEPT.test(name));
+  const archives = readdirSync(folder).filter((name) => ARCHIVE_NAME.test(name));
   for (const name of archives.toSorted().toReversed().slice(keep)) rmSync(join(folder, name));
 }
 

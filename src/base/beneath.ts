@@ -88,7 +88,7 @@ export function unlinkBeneath(root: string, path: Buffer): boolean {
 }
 
 /** How many entries of a folder are read at once: a large folder must not hold up everything else. */
-const SOME = 256;
+const BATCH_ENTRIES = 256;
 
 /**
  * The entries of an open folder, in no order. Reads on this thread: handing over the four system calls of a small folder costs more
@@ -97,11 +97,11 @@ const SOME = 256;
 export async function listFolder(folder: Folder): Promise<FolderEntry[]> {
   const entries: FolderEntry[] = [];
   // latin1 maps each byte to one character, so that every name survives.
-  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: SOME, encoding: 'latin1' });
+  using dir = opendirSync(`/proc/self/fd/${folder.fd}`, { bufferSize: BATCH_ENTRIES, encoding: 'latin1' });
   for (let entry = dir.readSync(); entry !== null; entry = dir.readSync()) {
     const kind = entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : 'other';
     entries.push({ name: Buffer.from(entry.name, 'latin1'), kind });
-    if (entries.length % SOME === 0) await setImmediate();
+    if (entries.length % BATCH_ENTRIES === 0) await setImmediate();
   }
   return entries;
 }

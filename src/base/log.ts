@@ -13,11 +13,11 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' |
 const SECRET_FIELDS = ['password', 'sftp_password', 'password_hash', 'webhook_secret', 'key', 'authorization'];
 
 /** How many bytes wait while standard error is blocked; lines beyond that are dropped. */
-const WAITING = 1 << 20;
+const MAX_BUFFERED_BYTES = 1 << 20;
 
 /** Standard error. A line that it does not accept, for example on a full disk, waits for the next one and does not end the process. */
 function standardError() {
-  const stderr = pino.destination({ dest: 2, sync: true, maxLength: WAITING });
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: MAX_BUFFERED_BYTES });
   return stderr.on('error', () => undefined);
 }
 

@@ -8,7 +8,7 @@ import type { Invocation } from './invocation.ts';
 import { followRows, fullTime, printRows, type RowStyle } from './rows.ts';
 
 /** How many rows `--follow` reads at once. */
-const BATCH = 1000;
+const BATCH_ROWS = 1000;
 
 const HELP = `
 Shows each event with its user and address. There is one "uploaded" for each webhook; files that were found on the disk have
@@ -59,7 +59,7 @@ export function transfersCommand(invocation: Invocation): Command {
         if (!stop) return printRows(rows, STYLE, { print, json });
         const first = rows.filter(({ id }) => id <= after);
         const next = async (): Promise<TransferRow[]> => {
-          const more = await listTransfers(database, { ...filter, event, after, limit: BATCH });
+          const more = await listTransfers(database, { ...filter, event, after, limit: BATCH_ROWS });
           after = more.at(-1)?.id ?? after;
           return more;
         };

@@ -24,18 +24,21 @@ export function explained(error: unknown, place: string): OperatorError {
   if (error instanceof OperatorError) return error;
   const where = shownPlace(place);
   if (error instanceof DatabaseUnavailable || isAway(error)) {
-    const said = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
-    return new OperatorError(`the database ${where} cannot be reached: ${said}`, { cause: error });
+    const reason = textOf(error instanceof DatabaseUnavailable ? error.cause : error);
+    return new OperatorError(`the database ${where} cannot be reached: ${reason}`, { cause: error });
   }
-  const [code, said] = [errorCode(error) ?? '', textOf(error)];
-  const remedy = REMEDIES[code] ?? (isOfTls(code, said) ? 'see sslmode and sslrootcert in the URL' : undefined);
-  const line = /client password must be/.test(said) ? 'the server requires a password, and the URL has none' : said;
+  const code = errorCode(error) ?? '';
+  const message = textOf(error);
+  const remedy = REMEDIES[code] ?? (isOfTls(code, message) ? 'see sslmode and sslrootcert in the URL' : undefined);
+  const line = /client password must be/.test(message)
+    ? 'the server requires a password, and the URL has none'
+    : message;
   const problem = remedy === undefined ? line : `${line} (${remedy})`;
   return new OperatorError(`the database ${where} cannot be used: ${problem}`, { cause: error });
 }
 
-function isOfTls(code: string, said: string): boolean {
-  return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(said);
+function isOfTls(code: string, message: string): boolean {
+  return /CERT|TLS|SSL|SELF_SIGNED|LEAF_SIGNATURE/.test(code) || /SSL|certificate/i.test(message);
 }
 
 export interface ServerState {

@@ -51,8 +51,10 @@ export async function openSftpClient(config: Config, username: string): Promise<
         },
       );
       if (status === 0) return undefined;
-      const said = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
-      return said.join('; ') || `sftp ended with ${status}`;
+      const output = `${stdout}\n${stderr}`
+        .split('\n')
+        .filter((line) => line.trim() !== '' && !line.startsWith('sftp>'));
+      return output.join('; ') || `sftp ended with ${status}`;
     },
     async [Symbol.asyncDispose]() {
       rmSync(folder, { recursive: true, force: true });

@@ -11,10 +11,10 @@ import type { Home } from '../directories/homes.ts';
 import { BerthError } from '../base/errors.ts';
 
 /** How long a live node may go without a report. */
-const SILENCE: Micros = 3 * SECOND;
+const MAX_SILENCE: Micros = 3 * SECOND;
 
 /** Nodes with this share of the largest free space count as equal to the best. */
-const CLOSE = 0.95;
+const SIMILAR_SHARE = 0.95;
 
 const LOCK = 'berth node ';
 
@@ -28,7 +28,7 @@ export function isLive(name: string): RawBuilder<boolean> {
   return sql<boolean>`exists (
     select from nodes
     where nodes.name = ${sql.ref(name)}
-      and seen_at > ${serverTime} - ${SILENCE}
+      and seen_at > ${serverTime} - ${MAX_SILENCE}
       and ${isHeld(sql`${sql.lit(LOCK)} || nodes.name`)}
   )`;
 }
@@ -39,7 +39,7 @@ export async function isSilent(db: Kysely<Tables>, node: string): Promise<boolea
     .selectFrom('nodes')
     .select('name')
     .where('name', '=', node)
-    .where('seen_at', '>', sql<number>`${serverTime} - ${SILENCE}`)
+    .where('seen_at', '>', sql<number>`${serverTime} - ${MAX_SILENCE}`)
     .executeTakeFirst();
   return reporting === undefined;
 }
@@ -57,7 +57,7 @@ export async function chooseHome(tx: Transaction<Tables>, here: string, tried: r
     .orderBy('n.name')
     .execute();
   const left = open.filter(({ node }) => !tried.includes(node));
-  const least = Math.max(...left.map(({ free_bytes }) => free_bytes)) * CLOSE;
+  const least = Math.max(...left.map(({ free_bytes }) => free_bytes)) * SIMILAR_SHARE;
   const best = left.filter(({ free_bytes }) => free_bytes >= least);
   const counts = best.length > 1 ? await directoriesOn(tx, best) : new Map<string, number>();
   const fewest = Math.min(...best.map(({ node }) => counts.get(node) ?? 0));

@@ -158,7 +158,7 @@ const OUTCOMES: Readonly<Record<DeliveryState, string>> = {
 
 function ofWebhook(row: DeliveryRow): Happening {
   const { state, attempts, status, error } = row;
-  const said = error ?? (status === null ? 'no answer' : `answered ${status}`);
-  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${said}`;
+  const outcome = error ?? (status === null ? 'no answer' : `answered ${status}`);
+  const tries = attempts === 0 ? '' : ` after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}, ${outcome}`;
   return { at: row.inserted_at, kind: 'webhook', address: null, text: `${aboutOf(row)}: ${OUTCOMES[state]}${tries}` };
 }

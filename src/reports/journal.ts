@@ -57,10 +57,10 @@ async function entriesOf(args: readonly string[], timeout: number | undefined): 
   try {
     const complaint = text(child.stderr);
     const [lines] = await Promise.all([linesOf(createInterface({ input: child.stdout })), once(child, 'close')]);
-    const said = (await complaint).trim();
+    const message = (await complaint).trim();
     if (child.signalCode !== null) throw new Error('journalctl took too long');
     // When --grep finds nothing, the status is 1 and there is no output.
-    if (child.exitCode !== 0 && said !== '') throw new Error(`journalctl: ${said.split('\n')[0]}`);
+    if (child.exitCode !== 0 && message !== '') throw new Error(`journalctl: ${message.split('\n')[0]}`);
     return lines;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return []; // without systemd

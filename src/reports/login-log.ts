@@ -24,7 +24,7 @@ const FURTHEST = DAY;
 /** The most lines in memory. With more within a minute, connections are judged before they have ended. */
 const MAX_LINES = 20_000;
 /** How many rows of a directory are kept: the newest. */
-const KEPT = 1000;
+const KEPT_ROWS = 1000;
 /** The longest time without a write, even without logins: the overview uses it to see whether the log is being read. */
 const REMINDER = 600 * SECOND;
 
@@ -161,13 +161,13 @@ async function writeOf(
   const refused = attempts.filter(({ kind }) => kind === 'refused');
   // First, since this compares them to the earlier rows.
   if (directory.deleted_at === null) await announceRefusals(tx, directory, refused, clock);
-  for (const { at, kind, address, text } of attempts.slice(-KEPT))
+  for (const { at, kind, address, text } of attempts.slice(-KEPT_ROWS))
     await tx.insertInto('logins').values({ directory_id, at, kind, address, text }).execute();
   const newest = tx.selectFrom('logins').select('at').where('directory_id', '=', directory_id).orderBy('at', 'desc');
   await tx
     .deleteFrom('logins')
     .where('directory_id', '=', directory_id)
-    .where('at', '<', newest.limit(1).offset(KEPT))
+    .where('at', '<', newest.limit(1).offset(KEPT_ROWS))
     .execute();
   for (const [day, { length }] of Map.groupBy(refused, ({ at }) => at - (at % DAY)))
     await tx

@@ -104,9 +104,9 @@ async function webhooksOf({ db }: Database, { directory, since, limit }: Span): 
   const webhook = (at: Micros, text: string): Happening => ({ at, kind: 'webhook', address: null, text });
   return [
     ...attempts.map((row) => {
-      const said = row.finished_at === null ? 'not answered yet' : (row.error ?? `answered ${row.status}`);
+      const outcome = row.finished_at === null ? 'not answered yet' : (row.error ?? `answered ${row.status}`);
       const took = row.latency_us === null ? '' : ` after ${seconds(row.latency_us)}`;
-      return webhook(row.started_at, `${aboutOf(row)}: attempt ${row.number}, ${said}${took}`);
+      return webhook(row.started_at, `${aboutOf(row)}: attempt ${row.number}, ${outcome}${took}`);
     }),
     ...ends.map((row) => {
       const { state, inserted_at, due_at, finished_at, attempts: begun } = row;

@@ -38,7 +38,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
   let limits: Map<number, number> | 'none' | undefined;
 
   function known(): Map<number, number> | 'none' {
-    return (limits ??= obstacle() === undefined ? limitsIn(said(request('limits'))) : 'none');
+    return (limits ??= obstacle() === undefined ? limitsIn(successText(request('limits'))) : 'none');
   }
 
   function obstacle(): string | undefined {
@@ -80,7 +80,7 @@ export function kernelQuotas(jails: string, socket?: string, berth: number | 'se
       const all = known();
       if (all === 'none' || isApplied(uid, bytes)) return;
       const blocks = blocksOf(bytes);
-      said(request(`set ${uid} ${blocks}`));
+      successText(request(`set ${uid} ${blocks}`));
       if (blocks === 0) all.delete(uid);
       else all.set(uid, blocks);
     },
@@ -154,7 +154,7 @@ interface Answer {
 }
 
 /** The text of a successful answer. @throws {Error} with the programs' message. */
-function said({ outcome, text }: Answer): string {
+function successText({ outcome, text }: Answer): string {
   if (outcome !== 'done') throw new Error(text);
   return text;
 }

@@ -41,7 +41,7 @@ export interface Reconciled {
 }
 
 /** How many rows are read at once. */
-const BATCH = 200;
+const BATCH_ROWS = 200;
 
 /** How long the event loop is blocked at once. */
 const TURN_MS = 5;
@@ -131,7 +131,7 @@ async function eachRow(
   let failed = 0;
   let began = performance.now();
   for (let after: string | undefined = ''; after !== undefined && !signal.aborted;) {
-    const batch: HostedDirectory[] = await rows(after, BATCH);
+    const batch: HostedDirectory[] = await rows(after, BATCH_ROWS);
     for (const row of batch) {
       try {
         await step(row);

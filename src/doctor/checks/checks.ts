@@ -10,7 +10,7 @@ import { type Check, fail, type Finding, ok, oneLine, warn } from '../finding.ts
 /** How long the checker may take to identify itself. */
 const TIMEOUT_SECONDS = 10;
 /** After this long, the checker apparently cannot check a file. */
-const LONG: Micros = 900 * SECOND;
+const LATE_AFTER: Micros = 900 * SECOND;
 
 export const checkChecks: Check = async ({ check, database }, clock) => {
   await using inspection = await inspect(database);
@@ -30,7 +30,7 @@ export const checkChecks: Check = async ({ check, database }, clock) => {
     ];
   }
   const text = `${counted(waiting)} for a check, ${rejected} in the quarantine`;
-  const late = oldest !== null && oldest < clock.now() - LONG;
+  const late = oldest !== null && oldest < clock.now() - LATE_AFTER;
   return [
     await answers(check.by, checkerOf(check.by), text),
     ...(late ? [warn(`${counted(waiting)} for a check, the oldest for over 15 minutes`, LATE)] : []),

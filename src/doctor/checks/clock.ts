@@ -10,7 +10,7 @@ import { command } from '../processes.ts';
 const EARLIEST: Micros = Date.UTC(2026, 0) * 1000;
 const LATEST: Micros = Date.UTC(2100, 0) * 1000;
 /** How far the time in a row may be ahead of the clock. */
-const AHEAD: Micros = 60 * SECOND;
+const MAX_AHEAD: Micros = 60 * SECOND;
 
 const REMEDY = 'set the clock and keep it right: timedatectl set-ntp true';
 
@@ -35,7 +35,7 @@ async function moved(database: string, now: Micros): Promise<(Finding | false)[]
     .selectFrom('directories')
     .select(({ fn }) => fn.max('updated_at').as('newest'))
     .executeTakeFirstOrThrow();
-  const isBehind = newest !== null && newest >= now + AHEAD;
+  const isBehind = newest !== null && newest >= now + MAX_AHEAD;
   const behind = `the clock was set back: a directory was last changed at ${formatMicros(newest ?? now)}`;
   if ((await inspection.schema()).missing.length > 0) return [isBehind && warn(behind, REMEDY)];
   const { lead } = await inspection.db.selectFrom('clock').select('lead').executeTakeFirstOrThrow();

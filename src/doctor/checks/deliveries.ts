@@ -6,9 +6,9 @@ import { presentTime } from '../../db/shared.ts';
 import { type Check, fail, orOk, warn } from '../finding.ts';
 
 /** A due delivery waits for its destination's turn. After this long, the queue is stuck or too slow. */
-const SLOW: Micros = 600 * SECOND;
+const SLOW_AFTER: Micros = 600 * SECOND;
 /** A lease lasts 20 s. One this old was abandoned. */
-const ABANDONED: Micros = 120 * SECOND;
+const ABANDONED_AFTER: Micros = 120 * SECOND;
 
 export const checkDeliveries: Check = async ({ database }, clock) => {
   await using inspection = await inspect(database);
@@ -18,9 +18,10 @@ export const checkDeliveries: Check = async ({ database }, clock) => {
     const { rows } = await query.select(({ fn }) => fn.countAll<number>().as('rows')).executeTakeFirstOrThrow();
     return rows;
   };
-  const overdue = await count('queued', 'due_at', '<', now - SLOW);
+  const overdue = await count('queued', 'due_at', '<', now - SLOW_AFTER);
   const stuck =
-    (await count('running', 'due_at', '<', now - ABANDONED)) + (await count('waiting', 'due_at', '<', now - SLOW));
+    (await count('running', 'due_at', '<', now - ABANDONED_AFTER)) +
+    (await count('waiting', 'due_at', '<', now - SLOW_AFTER));
   const failed = await count('failed', 'finished_at', '>', now - DAY);
   const givenUp = failed > 0 ? `; ${failed} failed for good in the last day (berth deliveries --failed)` : '';
   return orOk(

@@ -7,10 +7,10 @@ import { kernelQuotas } from '../../sftp/quota.ts';
 import { serveProcess } from '../processes.ts';
 
 /** Free shares of a file system below which it is nearly full, and full. */
-const LOW = 0.1;
-const FULL = 0.02;
-/** Like `LOW`, if customers can fill the database's disk, which may happen before anybody notices. */
-const LOW_SHARED = 0.25;
+const LOW_SHARE = 0.1;
+const FULL_SHARE = 0.02;
+/** Like `LOW_SHARE`, if customers can fill the database's disk, which may happen before anybody notices. */
+const LOW_SHARE_IF_FILLABLE = 0.25;
 /** This much is enough, however large the file system. */
 const ENOUGH_BYTES = 50 * 2 ** 30;
 const ENOUGH_INODES = 1_000_000;
@@ -37,16 +37,16 @@ function checkRoom(folder: string): Finding[] {
 function shared(stateDir: string, jailDir: string): Finding[] {
   if (statSync(stateDir).dev !== statSync(jailDir).dev) return [];
   const { bavail, blocks, bsize } = statfsSync(stateDir);
-  const isEnough = bavail * bsize >= ENOUGH_BYTES || bavail / blocks >= LOW_SHARED;
+  const isEnough = bavail * bsize >= ENOUGH_BYTES || bavail / blocks >= LOW_SHARE_IF_FILLABLE;
   const text = `${stateDir} and ${jailDir} share a disk: when uploads have filled it, the API can only delete`;
   const remedy = 'give BERTH_JAIL_DIR a file system of its own, or a quota';
   return isEnough ? [ok(text)] : [warn(text, remedy)];
 }
 
 function judge(text: string, share: number, isEnough: boolean): Finding {
-  if (isEnough || share >= LOW) return ok(text);
+  if (isEnough || share >= LOW_SHARE) return ok(text);
   const remedy = 'make room: remove files, enlarge the file system, or set retention_days';
-  return share >= FULL ? warn(text, remedy) : fail(text, remedy);
+  return share >= FULL_SHARE ? warn(text, remedy) : fail(text, remedy);
 }
 
 function gib(bytes: number): string {

@@ -8,7 +8,7 @@ import { type Check, fail, type Finding, ok, warn } from '../finding.ts';
 import { serveProcess } from '../processes.ts';
 
 /** The share of a limit above which there is a warning. */
-const MUCH = 0.8;
+const WARNING_SHARE = 0.8;
 
 export const checkLimits: Check = async (config) => {
   const pid = serveProcess(config);
@@ -27,7 +27,7 @@ async function watches({ jailDir }: Config, pid: number | undefined): Promise<Fi
   // The limit is per user; in its unit berth has a user of its own.
   const used = await watchesOf(await userOf(pid ?? process.pid));
   const text = `${used} of ${limit} inotify watches are in use (each folder of a customer takes one)`;
-  return used > limit * MUCH
+  return used > limit * WARNING_SHARE
     ? warn(text, `sysctl fs.inotify.max_user_watches=${limit * 2}, also in /etc/sysctl.d/`)
     : ok(text);
 }
@@ -54,12 +54,12 @@ async function userOf(pid: number | string): Promise<string> {
 function openFiles(pid: number | undefined): Finding[] {
   const [used = 0, , most = 0] = readFileSync('/proc/sys/fs/file-nr', 'utf8').split(/\s+/).map(Number);
   const found: Finding[] = [];
-  if (used > most * MUCH) {
+  if (used > most * WARNING_SHARE) {
     found.push(warn(`${used} of the machine's ${most} open files are in use`, `sysctl fs.file-max=${most * 2}`));
   }
   if (pid === undefined) return found;
   const open = readdirSync(`/proc/${pid}/fd`).length;
   const limit = Number(/^Max open files\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);
   const text = `berth serve has ${open} of ${limit} files open`;
-  return [...found, open > limit * MUCH ? warn(text, 'raise LimitNOFILE of berth.service') : ok(text)];
+  return [...found, open > limit * WARNING_SHARE ? warn(text, 'raise LimitNOFILE of berth.service') : ok(text)];
 }

@@ -133,8 +133,8 @@ function unexpected(what: string, { status }: ApiAnswer): Finding {
   return fail(`${what} is answered ${status}`, 'see the reason: journalctl -u berth');
 }
 
-function refused(method: string, said: string): Finding {
-  return fail(`a login by ${method} is refused: ${said}`, 'see the reason: journalctl -u berth-sshd');
+function refused(method: string, output: string): Finding {
+  return fail(`a login by ${method} is refused: ${output}`, 'see the reason: journalctl -u berth-sshd');
 }
 
 async function missingUploads({ id }: Directory, send: Send): Promise<string[]> {

@@ -121,12 +121,12 @@ async function run(
 ): Promise<string> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], signal });
   try {
-    const [said, complaint, [status]] = await Promise.all([
+    const [output, complaint, [status]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
       once(child, 'close') as Promise<[number | null]>,
     ]);
-    if (status === 0 || (status !== null && passed.includes(status))) return said;
+    if (status === 0 || (status !== null && passed.includes(status))) return output;
     const reason = complaint
       .trim()
       .replaceAll(/\s*\n\s*/g, '; ')

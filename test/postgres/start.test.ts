@@ -35,7 +35,7 @@ test('a database that is missing, a wrong password, or none', postgresOnly, asyn
   await t.test('missing', () =>
     refused(
       place,
-      /cannot be used: database "nowhere" does not exist \(make it there: create database/,
+      /cannot be used: database "nowhere" does not exist \(create it there: create database/,
       urlOf('nowhere'),
     ),
   );

@@ -102,7 +102,7 @@ test('a client that logs in between learns the new keys and forgets the old; one
   // Once the uploads have heard of the login.
   await until('it names who has not been there since', async () => {
     const { stderr } = await berth.berth('rotate', '--finish');
-    return stderr.includes(`only, and nobody has logged in since to ${berth.unused}.`);
+    return stderr.includes(`, and nobody has logged in since to ${berth.unused}.`);
   });
   assert.match(early.stderr, /^berth: the new keys have been offered only since \S+, and .* or add --yes\n$/);
   assert.deepEqual(await berth.keys('list'), both);

@@ -24,7 +24,7 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
   gauge('berth_transfer_log_up', '1 while the transfer log is read.', () => Number(uploads().transferLogRead));
   gauge(
     'berth_watcher_complete',
-    '1 while every folder is watched for changes; 0 when slow scans replace watches.',
+    '1 while every directory is watched, except crowded ones; 0 when scans cover some instead.',
     () => Number(uploads().watchesComplete),
   );
   databaseMetrics(registry, sources);

@@ -25,7 +25,7 @@ export interface RestoredRows {
  *   new one. A file that waited for its session to rename it counts as changed: its session is over, so the scan announces it.
  * - Sessions and links of the dashboard's users are removed: they may have ended since the backup.
  * - UIDs, usernames and numbers of events that were given out after the backup are unknown here, and must not be given out again. So
- *   part of each range is skipped, and a reader of events that is ahead of the backup gets an error.
+ *   part of each range is skipped, and readers of events notice the gap.
  * - The clock takes the time since the backup as elapsed.
  *
  * Deliveries stay: those that were due when the backup was made are sent, with the same webhook-id.

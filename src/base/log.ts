@@ -39,7 +39,7 @@ const PRIORITIES: Readonly<Record<number, number>> = {
   60: PRIORITY.crit,
 };
 
-/** Standard error when it is the journal: prefixes each line with its priority. pino sets `lastLevel` on a stream with this metadata symbol. */
+/** Standard error when it is the journal: prefixes each line with its priority. pino sets `lastLevel` because of the metadata symbol. */
 export function journalStream(): DestinationStream {
   const stderr = standardError();
   return {

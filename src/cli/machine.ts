@@ -1,6 +1,6 @@
 /**
- * The commands for this machine: `berth serve`, `prepare`, `doctor`, `listen` and `clock`. Large parts are imported only when they run, so that
- * other commands start faster.
+ * The commands for this machine: `berth serve`, `prepare`, `doctor`, `listen` and `clock`. Large parts are imported only when they run,
+ * so that other commands start faster.
  */
 import { Command, InvalidArgumentError } from 'commander';
 import type { Invocation } from './invocation.ts';

@@ -72,7 +72,9 @@ function namesIn({ subjectAltName = '' }: X509Certificate): string[] {
   return [...subjectAltName.matchAll(/(?:DNS|IP Address):([^,]+)/g)].map(([, name = '']) => name);
 }
 
-/** Whether the certificate fits the name. The API may have another name than the SFTP server in the same domain, if the certificate is not self-signed. */
+/**
+ * Whether the certificate fits the name. If it is not self-signed, the API may have another name in the same domain than the SFTP server.
+ */
 function isNamed(certificate: X509Certificate, name: string, names: readonly string[], selfSigned: boolean): boolean {
   if (isIP(name) !== 0) return !selfSigned || certificate.checkIP(name) !== undefined;
   if (certificate.checkHost(name) !== undefined || !name.includes('.')) return true;

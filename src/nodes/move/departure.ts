@@ -55,7 +55,10 @@ export interface Departure {
 
 export type Depart = (move: Omit<Move, 'from'>) => Promise<Departure>;
 
-/** The returned function resolves when the files can be copied. It @throws {OperatorError} when the directory cannot move, which stays as it was. */
+/**
+ * The returned function resolves when the files can be copied.
+ * @throws {OperatorError} from that function, when the directory cannot move. It then stays as it was.
+ */
 export function departures(options: DeparturesOptions): Depart {
   const { db, here, moveLock, local, uploads, clock, log, apply, gone } = options;
 

@@ -1,6 +1,6 @@
 /**
- * The part of a move on the destination node, before the directory is at home there: makes a folder for its files that no user can reach, and
- * removes it if the directory does not come.
+ * The part of a move on the destination node, before the directory is at home there: makes a folder for its files that no user can reach,
+ * and removes it if the directory does not come.
  */
 import { mkdirSync, readdirSync, readlinkSync, renameSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
